@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.clock import cpu_seconds, median_of, timed
+from benchmarks.clock import cpu_seconds, held_mib, median_of, peak_mib, timed
 from benchmarks.data import SQL_COLUMNS, batches
 from benchmarks.key_runs import LATER_RUNS, LATER_SHARE, key_runs
 from benchmarks.registry import case, copy_of, ours, rust, rust_sql, size_of
@@ -41,6 +41,10 @@ _UPSERT_SHARE = 40
 """One row of so many gets a new version in each upsert."""
 
 
+_BUCKET_KEYS = 2_000_000
+_FOUND_AT_ONCE = 131_072
+
+
 def section(bench: Bench) -> None:
     """All rows of the section."""
     keys = bench.rows // _FIRST_SHARE
@@ -67,6 +71,7 @@ def section(bench: Bench) -> None:
             ("ours_merged", arguments), ("rust_merged", arguments),
         )  # fmt: skip
     _beside_pypaimon(bench, keys, rows, paths["deduplicate"])
+    _dynamic_buckets(bench)
     _found_keys(bench)
     _compacted(bench)
     _modes(bench)
@@ -82,6 +87,24 @@ def _beside_pypaimon(bench: Bench, keys: int, rows: int, merged: str) -> None:
     merge = f"merge {rows:,} rows in 2 buckets of 4 runs"
     ours_read, theirs = bench.run("ours_merged", path=merged), bench.pypaimon("keys_merged", path=merged)
     bench.once(merge, "≤ 0.033×", ours_read, "pypaimon", theirs)
+
+
+def _dynamic_buckets(bench: Bench) -> None:
+    """Of a table with ``bucket=-1``: new keys, those that it has, and the memory that finding them takes."""
+    keys = bench.rows // 2
+    for known in (False, True):
+        bench.compare(
+            f"write {keys:,} rows with {'known' if known else 'new'} keys to dynamic buckets", "≤ 1.0×",
+            ("ours_dynamic_write", {"path": bench.path("dynamic_ours"), "keys": keys, "known": known}),
+            ("rust_dynamic_write", {"path": bench.path("dynamic_rust"), "keys": keys, "known": known}),
+        )  # fmt: skip
+    found = bench.run("ours_assigner", path=bench.path("dynamic_index"), keys=bench.rows)
+    if found:
+        bench.add(
+            f"find the buckets of {bench.rows:,} keys", f"{found['seconds']:.3f} s",
+            f"{found['bytes']:.1f} bytes a key, {found['most']:.1f} at most", "", "≤ 10 bytes",
+            f"{found['peak_mib']:.0f} MiB",
+        )  # fmt: skip
 
 
 def _compacted(bench: Bench) -> None:
@@ -201,6 +224,72 @@ def ours_compaction(path: str, rows: int) -> dict[str, Any]:
     return {"seconds": cpu_seconds() - before, "elapsed": elapsed}
 
 
+def _dynamic_runs(keys: int) -> list[pa.RecordBatch]:
+    """The same keys twice, in no order."""
+    rng = np.random.default_rng(8)
+    runs = (next(batches(keys, keys, seed=seed)) for seed in range(2))
+    return [run.set_column(0, run.schema.field(0), pa.array(rng.permutation(keys))) for run in runs]
+
+
+@case
+def ours_dynamic_write(path: str, keys: int, known: bool) -> dict[str, Any]:
+    import paimon_pyds as pp
+
+    shutil.rmtree(path, ignore_errors=True)
+    first, second = _dynamic_runs(keys)
+    table = pp.Table.create(path, first.schema, ["id"])
+    seconds = timed(lambda: table.append([first]))[0]
+    return {"seconds": timed(lambda: ours(path).append([second]))[0] if known else seconds}
+
+
+@case
+def rust_dynamic_write(path: str, keys: int, known: bool) -> dict[str, Any]:
+    first, second = _dynamic_runs(keys)
+    _rust_new(path, "deduplicate", buckets=-1)
+    seconds = timed(lambda: _rust_append(path, first))[0]
+    return {"seconds": timed(lambda: _rust_append(path, second))[0] if known else seconds}
+
+
+@case
+def ours_assigner(path: str, keys: int) -> dict[str, Any]:
+    """Seconds to read a hash index and find all its keys; bytes of memory for each, afterwards and at most."""
+    import paimon_pyds as pp
+    from paimon_pyds.bucket.assigner import PartitionedRows
+    from paimon_pyds.bucket.dynamic import DynamicBuckets, KeyShare
+    from paimon_pyds.bucket.hash_index import HashIndex
+    from paimon_pyds.metadata.partition import PartitionBucket
+    from paimon_pyds.options import TableOptions
+    from paimon_pyds.row import EMPTY_ROW, hash_rows
+
+    shutil.rmtree(path, ignore_errors=True)
+    table = pp.Table.create(path, pa.schema([pa.field("id", pa.int64(), False)]), ["id"])
+    types = [table.schema.field("id").type]
+
+    def rows(start: int, stop: int) -> pa.RecordBatch:
+        return pa.record_batch({"id": np.arange(start, min(keys, stop))})
+
+    index = HashIndex(table.store, table.schema, ())
+    entries = []
+    for bucket in range(-(-keys // _BUCKET_KEYS)):
+        first = bucket * _BUCKET_KEYS
+        hashes = hash_rows(rows(first, first + _BUCKET_KEYS).columns, types)
+        entries.append(index.write(PartitionBucket(EMPTY_ROW, bucket), [hashes], [])[0])
+    assigner = DynamicBuckets(table.schema, TableOptions({}), HashIndex(table.store, table.schema, entries), KeyShare())
+
+    def find() -> None:
+        for start in range(0, keys, _FOUND_AT_ONCE):
+            batch = rows(start, start + _FOUND_AT_ONCE)
+            assigner.assign(PartitionedRows(batch, [EMPTY_ROW], np.zeros(batch.num_rows, np.int64)))
+
+    held, peak = held_mib(), peak_mib()
+    seconds = timed(find)[0]
+    return {
+        "seconds": seconds,
+        "bytes": (held_mib() - held) * 2**20 / keys,
+        "most": (peak_mib() - peak) * 2**20 / keys,
+    }
+
+
 @case
 def ours_keys_write(path: str, keys: int) -> dict[str, Any]:
     import paimon_pyds as pp
@@ -226,12 +315,12 @@ def ours_keys_table(path: str, keys: int, engine: str) -> None:
         _rust_append(path, run)
 
 
-def _rust_new(path: str, engine: str) -> None:
+def _rust_new(path: str, engine: str, buckets: int = 2) -> None:
     shutil.rmtree(path, ignore_errors=True)
     context, name = rust_sql(path)
     context.sql(f"CREATE SCHEMA IF NOT EXISTS {name.rpartition('.')[0]}")
     columns = SQL_COLUMNS.replace("id BIGINT", "id BIGINT NOT NULL")
-    options = f"'bucket'='2', 'merge-engine'='{engine}'"
+    options = f"'bucket'='{buckets}', 'merge-engine'='{engine}'"
     context.sql(f"CREATE TABLE {name} ({columns}, PRIMARY KEY (id)) WITH ({options})")
 
 

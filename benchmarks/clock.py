@@ -28,6 +28,12 @@ def cpu_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
+def held_mib() -> float:
+    """The memory that this program holds now; Linux only."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+
+
 def peak_mib() -> float:
     """The most memory that this program held at once.
 

@@ -25,12 +25,14 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
 from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
+from paimon_pyds.row import decode_row
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.storage import discard
@@ -188,17 +190,18 @@ def commit_messages(
     """
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
-
+    schema = store.latest_schema()
+    table_options = TableOptions({**schema.options, **(options or {})})
     indexes: list[str] = []
     parts: Sequence[str] = ()
 
     def remove() -> None:
         discard(store.io, indexes)
         if fresh or _surely_not_committed(store, buckets):
-            abort_messages(store, messages)
+            abort_messages(store, [*messages, CommitMessage(buckets)])
 
     with removing_unpublished(remove):
-        schema = store.latest_schema()
+        buckets = _in_real_buckets(store, table_options, buckets, options)
         if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
             buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
             parts = hash_parts(buckets)
@@ -213,32 +216,76 @@ def commit_messages(
             first = replace(first, operation=changes.operation, guard=changes.guard)
         if schema.primary_keys:
             first = replace(first, move_numbers=_moving(store, schema, options, fresh=fresh))
-        table_options = TableOptions({**schema.options, **(options or {})})
         snapshot = commit(store, Changes((first, compaction)), table_options)
     if snapshot is None:
         return None
     discard(store.io, parts)
     if overwrite is not None:
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
-    if schema.primary_keys or snapshot.index_manifest is not None:
-        _follow_up(store, schema, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
+    _tidy_up(store, snapshot, buckets, options)
     return snapshot
 
 
-def _follow_up(
+def _makes_buckets(options: TableOptions) -> bool:
+    """Whether rows of a batch get their buckets when it is committed, and as many as they need."""
+    return bool(options.get("bucket") == POSTPONE_BUCKET and options.get("postpone.batch-write-fixed-bucket"))
+
+
+def _in_real_buckets(
+    store: TableStore, typed: TableOptions, buckets: tuple[BucketFiles, ...], options: Mapping[str, str] | None
+) -> tuple[BucketFiles, ...]:
+    if not _makes_buckets(typed) or all(bucket.bucket != POSTPONE_BUCKET for bucket in buckets):
+        return buckets
+    from paimon_pyds.compact.postpone import with_real_buckets  # other tables do without
+
+    return with_real_buckets(store, buckets, options)
+
+
+def _tidy_up(
+    store: TableStore, snapshot: Snapshot, buckets: Sequence[BucketFiles], options: Mapping[str, str] | None
+) -> None:
+    """What follows a commit: each a snapshot of its own, and a warning where it fails."""
+    schema = store.schema(snapshot.schema_id)
+    if schema.primary_keys:
+        from paimon_pyds.compact.compact import compact_written  # neither is for other tables
+
+        compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
+        typed = TableOptions({**schema.options, **(options or {})})
+        if _makes_buckets(typed):
+            _enlarge(store, schema, typed, buckets, options)
+    elif snapshot.index_manifest is not None:
+        from paimon_pyds.compact.compact import apply_stray_vectors
+
+        apply_stray_vectors(store, snapshot)
+
+
+def _enlarge(
     store: TableStore,
     schema: TableSchema,
-    snapshot: Snapshot,
-    written: set[PartitionBucket],
+    typed: TableOptions,
+    buckets: Sequence[BucketFiles],
     options: Mapping[str, str] | None,
 ) -> None:
-    """What a commit may have left to compact."""
-    from paimon_pyds.compact.compact import apply_stray_vectors, compact_written
+    """Give partitions that a batch has outgrown more buckets: Java does it before, here its rows are committed."""
+    from paimon_pyds.compact.compact import errors_as_warnings
+    from paimon_pyds.compact.postpone import outgrown
+    from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
-    if schema.primary_keys:
-        compact_written(store, snapshot, written, options)
-    else:
-        apply_stray_vectors(store, snapshot)
+    with errors_as_warnings(store):
+        for partition, count in outgrown(typed, buckets).items():
+            rescale(store, RescaleOptions(count, _is_partition(schema, partition), options=options))
+
+
+def _is_partition(schema: TableSchema, partition: bytes) -> Predicate:
+    fields = schema.partition_fields
+    values = decode_row(partition, [field.type for field in fields])
+    columns = [ColumnRef(field.name, (), field.type, field.id) for field in fields]
+    return make_and(
+        *(
+            Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (value,))
+            for column, value in zip(columns, values, strict=True)
+        )
+    )
 
 
 def _moving(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
+    from paimon_pyds.layout.partitions import PartitionAdvice
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -562,7 +563,7 @@ class Table:
             where: a condition on partition columns; all partitions when None.
             order_by: columns to order the rows of each partition by (in tables of buckets, of each bucket), so that
                 filters on them skip files; then all its files are rewritten. More rows than ``write-buffer-size`` are
-                spilled to local disk.
+                spilled to local disk. Without it files are ordered by ``clustering.columns`` as they are rewritten.
             order: ``order`` compares column by column; ``zorder`` and ``hilbert`` bring rows together that are near
                 each other in any of the columns.
             full: drop every deleted row, and merge small files however few there are; all sorted runs of a table with
@@ -596,6 +597,26 @@ class Table:
         from paimon_pyds.layout.overlap import layout_of
 
         return layout_of(self._store, columns, where, snapshot)
+
+    def advise_partition(
+        self,
+        filters: Sequence[RecordedFilter | str] = (),
+        *,
+        files: int = 3,
+        where: str | Predicate | None = None,
+    ) -> PartitionAdvice:
+        """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
+
+        The rules are in `paimon_pyds.layout.partitions`.
+
+        Args:
+            filters: recorded ones, with how often they were used.
+            files: how many files to sample.
+            where: a condition on partition columns that files are taken from.
+        """
+        from paimon_pyds.layout.partitions import advise_partition
+
+        return advise_partition(self._store, filters, files=files, where=where)
 
     def rescale(
         self,

@@ -6,7 +6,7 @@ How the rows of a bucket are written is not decided here: see `paimon_pyds.write
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from paimon_pyds.bucket.functions import bucket_of
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 
@@ -124,8 +125,58 @@ class PlacedRows:
         return -1
 
 
-def bucket_assigner(schema: TableSchema, options: TableOptions) -> BucketAssigner:
+class PostponedBuckets:
+    """Buckets that are decided on later (``bucket=-2``): each partition has as many as its first files were given.
+
+    Rows of partitions that have none wait in bucket -2, unless ``postpone.default-bucket-num`` says how many there are;
+    so do all rows without ``postpone.batch-write-fixed-bucket``. (Java: classes PostponeFixedBucketSink and
+    PostponeBucketRowKeyExtractor.)
+
+    Args:
+        schema: the table's.
+        options: the table's options.
+        known: how many buckets a partition has; None for none yet.
+    """
+
+    one_bucket = False
+
+    def __init__(self, schema: TableSchema, options: TableOptions, known: Callable[[bytes], int | None]) -> None:
+        self._keys = schema.bucket_keys
+        self._types = [schema.field(name).type for name in self._keys]
+        self._function = str(options.get("bucket-function.type"))
+        self._known = known
+        self._wait = not options.get("postpone.batch-write-fixed-bucket")
+        self._first = int(options.get("postpone.default-bucket-num") or POSTPONE_BUCKET)
+        self._totals: dict[bytes, int] = {}
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`."""
+        totals = np.array([self.total_buckets(partition) for partition in batch.partitions])[batch.codes]
+        buckets = np.full(batch.rows.num_rows, POSTPONE_BUCKET, np.int32)
+        for total in np.unique(totals[totals > 0]).tolist():
+            here = np.flatnonzero(totals == total)
+            columns = [batch.rows.column(name).take(pa.array(here)) for name in self._keys]
+            buckets[here] = bucket_of(columns, self._types, total, self._function)
+        return buckets
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        if self._wait:
+            return POSTPONE_BUCKET
+        if partition not in self._totals:
+            self._totals[partition] = self._known(partition) or self._first
+        return self._totals[partition]
+
+
+def bucket_assigner(
+    schema: TableSchema, options: TableOptions, known: Callable[[bytes], int | None] = lambda partition: None
+) -> BucketAssigner:
     """The assigner that the option ``bucket`` asks for.
+
+    Args:
+        schema: the table's.
+        options: the table's, the write's own on top.
+        known: how many buckets a partition has; None for none yet.
 
     Raises:
         UnsupportedError: a kind of buckets that can't be written to.
@@ -137,4 +188,6 @@ def bucket_assigner(schema: TableSchema, options: TableOptions) -> BucketAssigne
         return UnawareBucket()
     if count > 0:
         return FixedBuckets(schema, options)
+    if count == POSTPONE_BUCKET:
+        return PostponedBuckets(schema, options, known)
     raise UnsupportedError(f"writing to bucket={count} is not supported")

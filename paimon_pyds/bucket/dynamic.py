@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ import pyarrow as pa
 from paimon_pyds.bucket.assigner import PartitionedRows
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.bucket.key_buckets import KeyBuckets
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import OptionError
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -160,6 +162,63 @@ class DynamicBuckets:
         if found is None:
             found = self._partitions[partition] = _Partition(partition, self._index, self._rules)
         return found
+
+
+class AssignedBuckets:
+    """Dynamic buckets that rows bring along, as `DynamicBuckets` in other tasks found them; a `BucketAssigner`.
+
+    Args:
+        schema: the table's.
+        index: the hash index that these went by.
+        column: has the bucket of each row.
+    """
+
+    one_bucket = False
+
+    def __init__(self, schema: TableSchema, index: HashIndex, column: str) -> None:
+        self._keys = schema.trimmed_primary_keys
+        self._types = [schema.field(name).type for name in self._keys]
+        self._index = index
+        self._column = column
+        self._known: dict[PartitionBucket, KeyBuckets] = {}
+        self._added: dict[PartitionBucket, KeyBuckets] = {}
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`. Raises CorruptFileError or StorageError where a hash index file can't be read."""
+        buckets = to_numpy(batch.rows.column(self._column))
+        hashes = hash_rows([batch.rows.column(name) for name in self._keys], self._types)
+        order = np.lexsort((hashes, buckets, batch.codes))
+        sorted_codes, sorted_buckets = batch.codes[order], buckets[order]
+        edges = np.flatnonzero(np.diff(sorted_codes) | np.diff(sorted_buckets)) + 1
+        for start, stop in pairwise([0, *edges.tolist(), len(order)]):
+            bucket = PartitionBucket(batch.partitions[sorted_codes[start]], int(sorted_buckets[start]))
+            self._add(bucket, np.unique(hashes[order[start:stop]]))
+        return np.asarray(buckets, np.int32)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+    def found_in(self, partition: bytes) -> frozenset[str]:
+        """See `DynamicBuckets`."""
+        return frozenset(entry.file_name for entry in self._index.files(partition))
+
+    def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
+        """See `DynamicBuckets`."""
+        for key, added in self._added.items():
+            for _, hashes in added.by_bucket():
+                yield key, hashes
+
+    def _add(self, key: PartitionBucket, hashes: Hashes) -> None:
+        known = self._known.get(key)
+        if known is None:
+            files = [entry for entry in self._index.files(key.partition) if entry.bucket == key.bucket]
+            readers = [(0, partial(self._index.read, entry)) for entry in files]
+            known = KeyBuckets.of(readers, sum(entry.row_count for entry in files))
+            self._known[key], self._added[key] = known, KeyBuckets()
+        added = self._added[key]
+        new = hashes[(known.find(hashes) < 0) & (added.find(hashes) < 0)]
+        added.add(new, np.zeros(len(new), np.int32))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The commands ``index dump``, ``eval``, ``verify``, ``cost``, ``advise`` and ``rewrite``."""
+"""The commands ``index dump``, ``eval``, ``verify``, ``cost``, ``advise`` and ``rewrite``; and ``advise partition``."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from paimon_pyds.redaction import visible
 if TYPE_CHECKING:
     from paimon_pyds.index_tools.advise import AdviceReport
     from paimon_pyds.index_tools.cost import CostReport
+    from paimon_pyds.index_tools.needs import RecordedFilter
 
 
 def add_index_commands(commands: Commands) -> None:
@@ -56,11 +57,7 @@ def add_index_commands(commands: Commands) -> None:
     parser.set_defaults(run=_cost)
 
     parser = add_table_command(verbs, "advise", "Which indexes recorded filters call for, and which ones waste space.")
-    parser.add_argument(
-        "--filters", required=True, metavar="FILE", help='one filter a line, as text or {"filter": …, "count": …}'
-    )
-    parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    _add_advice_arguments(parser, required=True)
     parser.set_defaults(run=_advise)
 
     parser = add_table_command(
@@ -69,6 +66,22 @@ def add_index_commands(commands: Commands) -> None:
     parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--rebuild", action="store_true", help="build every index anew")
     parser.set_defaults(run=_rewrite)
+
+
+def add_advise_commands(commands: Commands) -> None:
+    """Add the command ``advise`` and its verbs to a parser."""
+    parser = commands.add_parser("advise", help="Say how a table would better be laid out.")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    parser = add_table_command(verbs, "partition", "Which column suits as a partition, and what partitions would hold.")
+    _add_advice_arguments(parser, required=False)
+    parser.set_defaults(run=_advise_partition)
+
+
+def _add_advice_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    filters = 'recorded filters: one a line, as text or {"filter": …, "count": …}'
+    parser.add_argument("--filters", required=required, metavar="FILE", help=filters)
+    parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
 
 
 def _dump(arguments: argparse.Namespace) -> None:
@@ -193,17 +206,30 @@ def _share(part: int, whole: int) -> str:
     return f"{part:,} ({part / max(1, whole):.2%})"
 
 
-def _advise(arguments: argparse.Namespace) -> None:
+def _recorded(path: str) -> list[RecordedFilter]:
+    """The filters of a file."""
     from paimon_pyds.index_tools.needs import read_recorded
 
-    table = open_table(arguments)
     try:
-        with open(arguments.filters, encoding="utf-8") as file:
-            recorded = read_recorded(file)
+        with open(path, encoding="utf-8") as file:
+            return read_recorded(file)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise StorageError(f"can't read the recorded filters: {reason}", path=arguments.filters) from error
-    report = table.index_advise(recorded, files=arguments.files, where=arguments.where)
+        raise StorageError(f"can't read the recorded filters: {reason}", path=path) from error
+
+
+def _advise_partition(arguments: argparse.Namespace) -> None:
+    recorded = [] if arguments.filters is None else _recorded(arguments.filters)
+    advice = open_table(arguments).advise_partition(recorded, files=arguments.files, where=arguments.where)
+    if arguments.output == "json":
+        show.json_value(advice.as_dict())
+    else:
+        print(show.drawn(advice.text))
+
+
+def _advise(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    report = table.index_advise(_recorded(arguments.filters), files=arguments.files, where=arguments.where)
     if arguments.output == "json":
         show.json_value(report.to_dict())
     else:

@@ -35,6 +35,7 @@ from paimon_pyds.metadata.manifest import (
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -245,7 +246,7 @@ class _Commit:
         free: dict[PartitionBucket, int] = {}
         for bucket in sorted(self.increment.added, key=lambda b: b.sequence_numbers[0]):
             key, (first, last) = PartitionBucket(bucket.partition, bucket.bucket), bucket.sequence_numbers
-            if last >= first:
+            if last >= first and bucket.bucket != POSTPONE_BUCKET:
                 by = max(0, free.get(key, _next_sequence(live, bucket)) - first)
                 origin = bucket.origin
                 if by or origin is None or (origin.snapshot_id, origin.delta_manifest_list) != now:

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.commit_message import BucketFiles, IndexIncrement
-from paimon_pyds.errors import CommitConflictError
+from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError
 from paimon_pyds.metadata.manifest import HASH, IndexEntry
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
@@ -60,7 +62,8 @@ def with_hash_index(
 
     Raises:
         CommitConflictError: writers went by different states of the table, or by one that is no longer the latest.
-        CorruptFileError, StorageError: a hash index file can't be read or written.
+        CorruptFileError: a bucket has rows and no hash index, or one that is damaged.
+        StorageError: a hash index file can't be read or written.
     """
     found_in: dict[bytes, frozenset[str]] = {}
     touched: dict[PartitionBucket, list[int]] = {}
@@ -73,6 +76,10 @@ def with_hash_index(
     name = None if latest is None else latest.index_manifest
     entries = () if name is None else store.read_index_manifest(name)
     check_hash_files(entries, {key: names for key, names in found_in.items() if names or not overwrite}, store.root)
+    if not overwrite and latest is not None:
+        wanted = EntryFilter(schema, partitions=frozenset(found_in))
+        live = ManifestReader(store, wanted).live_files(latest, ("partition", "bucket"))
+        _check_indexed(live, entries, store.root)
     index, made = HashIndex(store, schema, entries), list(buckets)
     for key, numbers in touched.items():
         files = [file for number in numbers if (file := buckets[number].hashes) is not None and file.added is not None]
@@ -87,6 +94,43 @@ def with_hash_index(
             continue
         made[numbers[0]] = replace(buckets[numbers[0]], indexes=indexes)
     return tuple(made)
+
+
+def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: str) -> None:
+    """Keys of a bucket without a hash index would be taken for new ones."""
+    indexed = {(entry.partition, entry.bucket) for entry in entries if entry.index_type == HASH}
+    for key in dict.fromkeys(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True)):
+        if key not in indexed:
+            raise CorruptFileError(
+                f"bucket {key[1]} has rows, and no hash index that tells their keys",
+                path=root,
+                hint="another writer left it out; overwrite the partition with its own rows",
+            )
+
+
+def check_new_keys(store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles]) -> None:
+    """Look whether new keys of a commit are in one bucket each, which Spark's tasks can't tell one another.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        buckets: what writers wrote, each to buckets of its own.
+
+    Raises:
+        CommitError: a key has two.
+        CorruptFileError, StorageError: a hash index file can't be read.
+    """
+    index, added = HashIndex(store, schema, ()), dict[bytes, list[IndexEntry]]()
+    for bucket in buckets:
+        if bucket.hashes is not None and bucket.hashes.added is not None:
+            added.setdefault(bucket.partition, []).append(bucket.hashes.added)
+    for files in added.values():
+        if sum(map(len, _united(index, (), files))) < sum(file.row_count for file in files):
+            raise CommitError(
+                "a key was put into two buckets: the DataFrame had other rows when Spark computed a part of it again",
+                path=store.root,
+                hint="write the DataFrame after checkpoint() or localCheckpoint(), which keep its rows",
+            )
 
 
 def hash_parts(buckets: Iterable[BucketFiles]) -> list[str]:

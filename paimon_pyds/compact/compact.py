@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
 
 from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.compact.key_plan import due_buckets, plan_key_compaction
@@ -29,10 +32,14 @@ from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.scan.planned_files import has_stray_vectors
+
+if TYPE_CHECKING:
+    from paimon_pyds.compact.postpone import TakenIn
 
 Progress = Callable[[int], None]
 
@@ -95,9 +102,34 @@ def compact(
     started = time.perf_counter()
     if not options.dry_run:
         apply_stray_vectors(store, store.latest_snapshot(), executor)
+    schema, waiting = store.latest_schema(), None
+    if schema.primary_keys and TableOptions(schema.options).get("bucket") == POSTPONE_BUCKET:
+        from paimon_pyds.compact.postpone import take_in  # other tables do without
+
+        waiting = take_in(store, options, executor, progress)
     run = _Run(store, executor or LocalExecutor(), progress)
     run.repeat(options)
-    return replace(run.summary(), seconds=time.perf_counter() - started, dry_run=options.dry_run)
+    summary = run.summary() if waiting is None else _with_taken_in(run.summary(), waiting)
+    return replace(summary, seconds=time.perf_counter() - started, dry_run=options.dry_run)
+
+
+def _with_taken_in(done: CompactSummary, waiting: TakenIn) -> CompactSummary:
+    """A summary with the files that waited for their buckets; those of a partition are a group."""
+    entries = waiting.entries
+    rows, size = (pc.sum(entries[name]).as_py() or 0 for name in ("row_count", "file_size"))
+    files = [file for bucket in waiting.buckets for file in bucket.files]
+    return replace(
+        done,
+        snapshot_id=waiting.snapshot.id if done.snapshot_id is None and waiting.snapshot else done.snapshot_id,
+        files=done.files + entries.num_rows,
+        groups=done.groups + len(entries["partition"].unique()),
+        files_before=done.files_before + entries.num_rows,
+        files_after=done.files_after + len(files),
+        rows=done.rows + (sum(file.row_count for file in files) if files else rows),
+        bytes_before=done.bytes_before + size,
+        bytes_after=done.bytes_after + sum(file.file_size for file in files),
+        attempts=max(done.attempts, waiting.attempts),
+    )
 
 
 def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: Executor | None = None) -> None:
@@ -149,8 +181,9 @@ def compact_written(
         options: of the write, over the table's own.
         executor: where the work runs; the cores of this machine by default.
     """
-    with _errors_as_warnings(store):
+    with errors_as_warnings(store):
         typed = TableOptions({**store.schema(snapshot.schema_id).options, **(options or {})})
+        written = {bucket for bucket in written if bucket.bucket >= 0}
         if not written or typed.get("write-only"):
             return
         full = (typed.get("full-compaction.delta-commits") or 0) > 0
@@ -174,7 +207,7 @@ def compact_since(
         options: of the write, over the table's own.
         executor: where the work runs; the cores of this machine by default.
     """
-    with _errors_as_warnings(store):
+    with errors_as_warnings(store):
         latest, reader = store.latest_snapshot(), ManifestReader(store)
         if latest is None:
             return
@@ -182,12 +215,13 @@ def compact_since(
         for snapshot in store.snapshots_between(before + 1, latest.id):
             if snapshot.commit_kind is not CommitKind.COMPACT:
                 found = reader.added(reader.delta(snapshot), ("partition", "bucket"))
+                found = found.filter(pc.greater_equal(found["bucket"], 0))
                 written.update(map(PartitionBucket, *(found[name].to_pylist() for name in ("partition", "bucket"))))
         compact_written(store, latest, written, options, executor)
 
 
 @contextmanager
-def _errors_as_warnings(store: TableStore) -> Iterator[None]:
+def errors_as_warnings(store: TableStore) -> Iterator[None]:
     """Around what follows a write that is committed: raised, an error would have the rows written again."""
     try:
         yield

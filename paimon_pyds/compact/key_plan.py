@@ -30,7 +30,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_compactable
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
-_POSTPONED = -2
 _IN_JAVA = "compact this table with Java Paimon"
 
 
@@ -54,6 +53,7 @@ def plan_key_compaction(
     rules = UniversalRules.of(context.options, context.target_file_size, datetime.now().hour)
     if buckets is None:
         entries = live_in(store, schema, snapshot, request.where, "compact")
+        entries = entries.filter(pc.greater_equal(entries["bucket"], 0))  # others wait for their bucket
     else:
         entries = _live_in_buckets(store, schema, snapshot, buckets)
     vectors = vectors_of(store, schema, snapshot)
@@ -118,8 +118,6 @@ def _check_compactable(schema: TableSchema, options: TableOptions, request: Comp
             "rows of a table with a primary key can't be ordered by other columns",
             hint="files lie in the order of their keys; file indexes serve filters on other columns",
         )
-    if options.get("bucket") == _POSTPONED:
-        raise UnsupportedError("rows of bucket=-2 wait for their buckets, which are not given here", hint=_IN_JAVA)
     check_compactable(options)
 
 

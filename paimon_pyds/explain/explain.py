@@ -81,6 +81,7 @@ def explain(
         skips=plan.skips,
         order=order,
         limit=limit,
+        skew=plan.skew,
         on_rows=tuple(dict.fromkeys(to_sql(part, shorten=True) for part in computed_parts(predicate))),
     )
 

@@ -23,6 +23,7 @@ from paimon_pyds.explain.scan import (
     outcome_counts,
     rows_text,
     short_path,
+    skew_text,
 )
 from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.result import PruneStep
@@ -158,7 +159,7 @@ _FAINT = "opacity:.7;"
 
 def to_html(e: ExplainedScan) -> str:
     """The explanation as a piece of HTML."""
-    parts = [_title(e), _funnel(e), _bar(e), _strips(e), _details(e)]
+    parts = [_title(e), _funnel(e), _buckets(e), _bar(e), _strips(e), _details(e)]
     return f'<div style="max-width:960px;font-size:13px;line-height:1.4">{"".join(parts)}</div>'
 
 
@@ -226,6 +227,22 @@ def _step(s: PruneStep, whole: int) -> str:
 def _row(tag: str, cells: Iterable[tuple[str, str]]) -> str:
     inner = "".join(f'<{tag} style="{style}">{text}</{tag}>' for text, style in cells)
     return f'<tr style="background:none">{inner}</tr>'
+
+
+def _buckets(e: ExplainedScan) -> str:
+    """A column for each bucket, the one with most rows left."""
+    if e.skew is None:
+        return ""
+    height, rows = 60, e.skew.profile
+    width, scale = _WIDTH / len(rows), height / max(*rows, 1)
+    columns = "".join(
+        f'<rect x="{i * width:.1f}" y="{height - n * scale:.1f}" width="{max(width - 1, 1):.1f}" '
+        f'height="{n * scale:.1f}" fill="{colour_of("buckets")}"><title>{n:,} rows</title></rect>'
+        for i, n in enumerate(rows)
+    )
+    text = skew_text(e.skew)
+    picture = _svg(height, f"Rows of the buckets, the largest first: {text}", columns)
+    return f'<div style="{_HEAD}">How rows lie in buckets</div>{picture}<div style="{_FAINT}">{escape(text)}</div>'
 
 
 def _bar(e: ExplainedScan) -> str:

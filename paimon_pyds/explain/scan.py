@@ -23,7 +23,7 @@ from paimon_pyds.explain.file import (
 )
 from paimon_pyds.index.evaluate import IndexAnswer
 from paimon_pyds.redaction import redact, visible
-from paimon_pyds.scan.result import PruneStep, SkippedFile
+from paimon_pyds.scan.result import BucketSkew, PruneStep, SkippedFile
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
@@ -50,6 +50,7 @@ class ExplainedScan:
             turn, and no longer than needed, which the steps before ``result`` do not foresee.
         on_rows: the parts of the filter that no statistics and no index answer: they are evaluated on rows.
         limit: the rows that are wanted at most; None without a limit. Where reading ends is not foreseen either.
+        skew: how evenly rows lie in the buckets of the partitions that are read; None where there is one bucket.
     """
 
     table: str
@@ -62,6 +63,7 @@ class ExplainedScan:
     order: str = ""
     limit: int | None = None
     on_rows: tuple[str, ...] = ()
+    skew: BucketSkew | None = None
 
     def to_arrow(self) -> pa.Table:
         """A row per step: ``files``, ``rows`` and ``bytes`` after it, the same ``_before``, ``millis``, ``detail``."""
@@ -95,6 +97,7 @@ class ExplainedScan:
             "order": self.order,
             "limit": self.limit,
             "analyzed": self.analyzed,
+            "buckets": None if self.skew is None else asdict(self.skew),
             "steps": self.to_arrow().to_pylist(),
             "files": [_file_row(f) | {"path": _without_user(f.path)} for f in self.files],
             "skipped": [
@@ -134,12 +137,26 @@ def _lines(e: ExplainedScan) -> Iterator[str]:
     for s in e.steps:
         numbers = f"{s.files:>9,}{s.rows:>15,}{human_bytes(s.bytes):>12}{s.millis:>9,.1f}"
         yield f"{s.name:<18}{numbers}   {s.detail[:_WIDEST]}".rstrip()
+    if e.skew is not None:
+        yield ""
+        yield f"Buckets: {skew_text(e.skew)}"
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
         yield ""
         by_outcome = [f"{n:,} {name}" if name in NOT_SKIPPED else f"{n:,} by {name}" for name, n in outcomes.items()]
         yield f"Files: {', '.join(by_outcome)}"
     yield from _files(e)
+
+
+def skew_text(skew: BucketSkew) -> str:
+    """How evenly rows lie in buckets."""
+    where = f" in {counted(skew.partitions, 'partition')}" if skew.partitions > 1 else ""
+    rows, size = skew.rows, skew.bytes
+    return (
+        f"{skew.buckets:,}{where}; rows {rows.least:,} to {rows.greatest:,}, median {rows.median:,}, "
+        f"the most are {rows.ratio:,.1f} × the mean; bytes {human_bytes(size.least)} to {human_bytes(size.greatest)}, "
+        f"median {human_bytes(size.median)}, {size.ratio:,.1f} ×"
+    )
 
 
 def _files(e: ExplainedScan) -> Iterator[str]:

@@ -21,19 +21,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.live_files import file_specs, live_in, planned_live_files
 from paimon_pyds.explain.file import human_bytes
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.build import IndexSpec, bloom_size, parse_index_specs
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
 from paimon_pyds.index_tools.cost import build_one, read_sample, sample_files
-from paimon_pyds.index_tools.needs import NULLS, POINT, RANGE, Need, RecordedFilter, needs_of, useful_parts
+from paimon_pyds.index_tools.needs import (
+    NULLS,
+    POINT,
+    RANGE,
+    Need,
+    RecordedFilter,
+    bound_filters,
+    counted_filters,
+    needs_of,
+    useful_parts,
+)
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.option import text
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.types import DataField
 
@@ -105,12 +111,7 @@ def index_advise(
     Raises:
         OptionError: a ``where`` on other columns, or the table's options of indexes are wrong.
     """
-    if isinstance(recorded, str):
-        recorded = [recorded]
-    counted = [
-        item if isinstance(item, RecordedFilter) else RecordedFilter(text("recorded", item)) for item in recorded
-    ]
-    return _Advisor(store, files, where).run(counted)
+    return _Advisor(store, files, where).run(counted_filters(recorded))
 
 
 class _Advisor:
@@ -125,7 +126,11 @@ class _Advisor:
         self.notes: list[str] = []
 
     def run(self, recorded: Sequence[RecordedFilter]) -> AdviceReport:
-        needs = needs_of(self.bound(recorded))
+        bound, notes = bound_filters(recorded, self.schema.fields)
+        self.notes += notes
+        useless = (text for text, (predicate, _) in bound.items() if not useful_parts(predicate))
+        self.notes += [f"{text}: no index can narrow it down" for text in useless]
+        needs = needs_of(bound)
         names = {need.column.name for need in needs.values()}
         ids = {f.id for f in self.schema.fields if f.name in names}
         for file in self.chosen:
@@ -150,19 +155,6 @@ class _Advisor:
             unset_options=unwanted,
             notes=tuple(self.notes),
         )
-
-    def bound(self, recorded: Sequence[RecordedFilter]) -> dict[str, tuple[Predicate, int]]:
-        found: dict[str, tuple[Predicate, int]] = {}
-        for item in recorded:
-            try:
-                predicate = bind(parse_filter(item.filter), self.schema.fields)
-            except PaimonError as error:
-                self.notes.append(f"{item.filter}: left out, {error.message}")
-                continue
-            if not useful_parts(predicate):
-                self.notes.append(f"{item.filter}: no index can narrow it down")
-            found[item.filter] = (predicate, item.count + found.get(item.filter, (predicate, 0))[1])
-        return found
 
     def of(self, need: Need) -> Iterator[Advice]:
         """Advice for one column: what to have, and what to drop."""

@@ -17,6 +17,9 @@ from paimon_pyds.index.build import map_values
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index_tools.cost import FileSample
+from paimon_pyds.options.option import text
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
 from paimon_pyds.types import DataField, DataType
@@ -37,6 +40,28 @@ class RecordedFilter:
     count: int = 1
 
 
+def counted_filters(recorded: Sequence[RecordedFilter | str] | str) -> list[RecordedFilter]:
+    """Filters as callers may give them. Raises OptionError for what is no text."""
+    items = [recorded] if isinstance(recorded, str) else recorded
+    return [item if isinstance(item, RecordedFilter) else RecordedFilter(text("recorded", item)) for item in items]
+
+
+def bound_filters(
+    recorded: Iterable[RecordedFilter], fields: Sequence[DataField]
+) -> tuple[dict[str, tuple[Predicate, int]], list[str]]:
+    """The filters by their texts, bound to a table's columns and counted; and a note for each that can't be."""
+    found: dict[str, tuple[Predicate, int]] = {}
+    notes = []
+    for item in recorded:
+        try:
+            predicate = bind(parse_filter(item.filter), fields)
+        except PaimonError as error:
+            notes.append(f"{item.filter}: left out, {error.message}")
+            continue
+        found[item.filter] = (predicate, item.count + found.get(item.filter, (predicate, 0))[1])
+    return found, notes
+
+
 def read_recorded(lines: Iterable[str]) -> list[RecordedFilter]:
     """Filters of a file: one Spark SQL text, or one JSON object ``{"filter": …, "count": …}``, a line.
 
@@ -47,19 +72,19 @@ def read_recorded(lines: Iterable[str]) -> list[RecordedFilter]:
     """
     counts: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text or text.startswith(("#", "--")):
+        found = line.strip()
+        if not found or found.startswith(("#", "--")):
             continue
         count = 1
-        if text.startswith("{"):
-            text, count = _json_filter(text, number)
-        counts[text] = counts.get(text, 0) + count
-    return [RecordedFilter(text, count) for text, count in counts.items()]
+        if found.startswith("{"):
+            found, count = _json_filter(found, number)
+        counts[found] = counts.get(found, 0) + count
+    return [RecordedFilter(found, count) for found, count in counts.items()]
 
 
-def _json_filter(text: str, number: int) -> tuple[str, int]:
+def _json_filter(line: str, number: int) -> tuple[str, int]:
     try:
-        value = json.loads(text)
+        value = json.loads(line)
     except ValueError as error:
         raise OptionError(f"line {number} of the recorded filters is not JSON: {error}") from error
     found, count = value.get("filter"), value.get("count", 1)

@@ -46,7 +46,7 @@ _NARROW = 1e-9
 _WIDER = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 _TEXT_BYTES = 8
 _LONGEST_BOUND = 40
-_UNKNOWN, _NULLS, _KNOWN = range(3)
+UNKNOWN, NULLS, KNOWN = range(3)
 
 
 def layout_of(
@@ -110,14 +110,14 @@ def _column(
     store: TableStore, schema: TableSchema, field: DataField, entries: pa.RecordBatch, rows: Numbers
 ) -> ColumnLayout:
     """The layout of one column."""
-    low, high, state = _bounds(store, schema, field, entries)
-    known = state == _KNOWN
+    low, high, state = column_bounds(store, schema, field, entries)
+    known = state == KNOWN
     layout = ColumnLayout(
         column=field.name,
         type=str(field.type),
         files=entries.num_rows,
-        files_with_statistics=int((state != _UNKNOWN).sum()),
-        files_of_nulls=int((state == _NULLS).sum()),
+        files_with_statistics=int((state != UNKNOWN).sum()),
+        files_of_nulls=int((state == NULLS).sum()),
     )
     without = float(layout.files - layout.files_with_statistics)
     if not known.any():
@@ -126,17 +126,17 @@ def _column(
     return _measured(layout, low.filter(mask), high.filter(mask), np.maximum(rows[known], 1.0), without)
 
 
-def _bounds(
+def column_bounds(
     store: TableStore, schema: TableSchema, field: DataField, entries: pa.RecordBatch
 ) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
     """The least and the greatest value of each file, of the column's type, and what is known of them."""
     if field.name in schema.partition_keys:
         coded = entries["partition"].dictionary_encode()
         values = partition_values(schema.partition_fields, coded.dictionary).column(field.name).take(coded.indices)
-        return values, values, np.where(is_true(values.is_valid()), _KNOWN, _NULLS).astype(np.int8)
+        return values, values, np.where(is_true(values.is_valid()), KNOWN, NULLS).astype(np.int8)
     field = replace(field, type=field.type.with_nullable(True))
     none = pa.nulls(entries.num_rows, arrow_type(field.type))
-    state = np.full(entries.num_rows, _UNKNOWN, np.int8)
+    state = np.full(entries.num_rows, UNKNOWN, np.int8)
     places, lows, highs = [np.empty(0, np.int64)], [none.slice(0, 0)], [none.slice(0, 0)]
     for group in statistics_groups([field], entries, lambda id_: store.schema(id_).fields):
         for low, high, found in _of_group(field, group):
@@ -156,7 +156,7 @@ def _of_group(field: DataField, group: StatisticsGroup) -> Iterator[tuple[pa.Arr
     source = group.evolution.sources[0]
     type_, count = arrow_type(field.type), len(group.rows)
     if source is None:  # the column came later: all of it is NULL
-        yield pa.nulls(count, type_), pa.nulls(count, type_), np.full(count, _NULLS, np.int8)
+        yield pa.nulls(count, type_), pa.nulls(count, type_), np.full(count, NULLS, np.int8)
         return
     file, stats = group.evolution.file_fields[source], group.read()
     of_column = None if stats is None else stats.of(ColumnRef(file.name, (), file.type, file.id))
@@ -166,7 +166,7 @@ def _of_group(field: DataField, group: StatisticsGroup) -> Iterator[tuple[pa.Arr
     certain = np.True_ if of_column.unknown is None else ~of_column.unknown
     usable = is_true(low.is_valid()) & is_true(high.is_valid()) & certain
     nulls = is_true(pc.fill_null(pc.equal(of_column.null_count, of_column.row_count), scalar(False, pa.bool_())))
-    yield low, high, np.where(nulls, _NULLS, np.where(usable, _KNOWN, _UNKNOWN)).astype(np.int8)
+    yield low, high, np.where(nulls, NULLS, np.where(usable, KNOWN, UNKNOWN)).astype(np.int8)
 
 
 def _array(bound: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -6,7 +6,7 @@ are of a middle brightness, so that both can be read on light and on dark ground
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_pyds.explain.file import counted, human_bytes
@@ -50,7 +50,7 @@ def layout_lines(layout: Layout) -> list[str]:
         "at most",
     ]
     if layout.columns:
-        lines += ["", "Files that are read, by statistics alone:", *_table([_HEAD, *map(_row, layout.columns)])]
+        lines += ["", "Files that are read, by statistics alone:", *table_lines([_HEAD, *map(_row, layout.columns)])]
     return lines + [f"note: {note}" for note in layout.notes]
 
 
@@ -93,18 +93,21 @@ def comparison_lines(comparison: LayoutComparison) -> list[str]:
         "Files that are read, by statistics alone, before / after:",
     ]
     rows = [(new.column, *map(_both, _row(old)[1:], _row(new)[1:])) for new, old in pairs]
-    return [*lines, *_table([_HEAD, *rows])]
+    return [*lines, *table_lines([_HEAD, *rows])]
 
 
 def _both(before: str, after: str) -> str:
     return f"{before or '-'} / {after or '-'}" if before or after else ""
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Names to the left, numbers to the right."""
+def table_lines(rows: Sequence[Sequence[str]], words: Container[int] = (0,)) -> Iterator[str]:
+    """Aligned columns: those of words to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *numbers in rows:
-        cells = [name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))]
+    for row in rows:
+        cells = (
+            text.ljust(width) if i in words else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
         yield "  ".join(cells).rstrip()
 
 

@@ -113,13 +113,13 @@ _OVERWRITES = _group("overwritten files are lifted by compactions only", primary
     ("overwrite-upgrade", _B, "true", "level of overwritten files"),
 ])  # fmt: skip
 
-_OTHER_BUCKETS = _group("tables with a primary key are written to fixed buckets only", primary_key_only=True, rows=[
+_POSTPONED = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("postpone.batch-write-fixed-bucket", _B, "true", "batch writes choose buckets at once"),
-    ("postpone.batch-write-fixed-bucket.max-parallelism", _N, "2048", "tasks of such a write"),
-    ("postpone.batch-write-fixed-bucket.rescale-load-factor", _N, "32", "load before more buckets"),
+    ("postpone.batch-write-fixed-bucket.max-parallelism", _N, "2048", "buckets that such a write makes, at most"),
+    ("postpone.batch-write-fixed-bucket.rescale-load-factor", _N, "32", "how many times too few: then more"),
     ("postpone.default-bucket-num", _N, None, "buckets of a new partition"),
-    ("postpone.target-row-num-per-bucket", _L, None, "rows of a bucket"),
-    ("postpone.target-size-per-bucket", _M, "1 gb", "size of a bucket"),
+    ("postpone.target-row-num-per-bucket", _L, None, "rows of a bucket, to tell how many there are to be"),
+    ("postpone.target-size-per-bucket", _M, "1 gb", "the same by size, where rows are not set"),
 ])  # fmt: skip
 
 _KEYS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
@@ -299,7 +299,7 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 ])  # fmt: skip
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
-    *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_OTHER_BUCKETS, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
+    *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
     *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CLUSTERED_WRITES, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
     *_GLOBAL_INDEX,
 )  # fmt: skip

@@ -228,12 +228,12 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
             )
         return
     moving = not set(schema.partition_keys) <= set(schema.primary_keys)
-    if moving and bucket > 0:
+    if moving and bucket != -1:
         raise UnsupportedError(
             f"a primary key that does not hold all partition columns, and bucket={bucket}, can't be written",
             hint="create the table with bucket=-1, or with all partition columns in the key",
         )
-    if bucket < 1 and bucket != -1:
+    if bucket < 1 and bucket not in (-1, -2):
         raise UnsupportedError(
             f"a table with a primary key and bucket={bucket} can't be written yet",
             hint="create the table with a fixed number of buckets, such as bucket=4; or write it with Java Paimon",

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds import formats
+from paimon_pyds.buffers import is_true
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.formats import FormatReader, ReadCounters
@@ -220,7 +221,7 @@ class FileReading:
             mask = matches(self.spec.predicate, filtering.apply(_pick(batch, filtering.file_fields)))
             kept = batch.filter(mask)
             if kept.num_rows:
-                yield self._result(output.apply(_pick(kept, output.file_fields)), here[_mask_array(mask)])
+                yield self._result(output.apply(_pick(kept, output.file_fields)), here[is_true(mask)])
 
     def _in_two_passes(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Filter columns first; the others for the survivors of a whole row group, a window of bounded size."""
@@ -233,7 +234,7 @@ class FileReading:
         for batch in self._read_or_count(self.filtering.file_fields, selection, batch_rows):
             here = positions.take(batch.num_rows)
             mask = matches(self.spec.predicate, self.filtering.apply(batch))
-            kept_rows.append(here[_mask_array(mask)])
+            kept_rows.append(here[is_true(mask)])
             if keep:
                 kept_batches.append(_pick(batch, keep).filter(mask))
         rows = np.concatenate(kept_rows) if kept_rows else np.empty(0, np.int64)
@@ -303,10 +304,6 @@ def _pick(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _mask_array(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    return np.asarray(pc.cast(mask, pa.uint8())).view(np.bool_)
 
 
 class _Positions:

@@ -40,6 +40,7 @@ from paimon_pyds.merge.partial_update import PartialUpdate
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.options import TableOptions
@@ -382,7 +383,8 @@ class _Guard:
     def _changes(self, snapshot: Snapshot) -> bool:
         """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
         and then those in new files."""
-        if snapshot.commit_kind.keeps_rows:
+        postponed = self.base.options.get("bucket") == POSTPONE_BUCKET  # compactions bring rows into their buckets
+        if snapshot.commit_kind.keeps_rows and not postponed:
             return False
         keys = merge_filter(self.reads, merge_keys(self.base.schema)).before
         planner = _planner(self.base, keys, _KINDS)

@@ -45,7 +45,7 @@ from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
 from paimon_pyds.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask
-from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
+from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
 from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, first_files
 from paimon_pyds.types import DataField
@@ -118,7 +118,9 @@ class Planner:
 
     def plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
-        entries = self.pruned(self.entries(), ("partitions", self.by_partition), ("buckets", self.by_bucket))
+        entries = self.pruned(self.entries(), ("partitions", self.by_partition))
+        skew = bucket_skew(entries) if request.explain else None
+        entries = self.pruned(entries, ("buckets", self.by_bucket))
         if self.schema.primary_keys:
             entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
         entries = self.pruned(entries, ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index))
@@ -132,6 +134,7 @@ class Planner:
             skips=tuple(self.skips),
             index_answers=self.embedded.index_answers,
             limit=request.limit,
+            skew=skew,
             rows_in_doubt=self.rows_in_doubt,
             target_split_size=options.get("source.split.target-size"),
             open_file_cost=options.get("source.split.open-file-cost"),
@@ -288,7 +291,7 @@ class Planner:
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.buckets_of(self.request.predicate, entries)
-        return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), "bucket key")
+        return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), buckets_text(entries, mask))
 
     def buckets_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
         """Which entries lie in buckets that a predicate keeps; None when it keeps all."""

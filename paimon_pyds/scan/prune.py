@@ -260,7 +260,7 @@ def bucket_key_fields(schema: TableSchema, schemas: Callable[[], Iterable[TableS
         schemas: gives all schemas of the table. Java lets the type of a bucket key change, and rows stay in the buckets
             of what they were hashed as, even where their files are rewritten.
     """
-    if TableOptions(schema.options).get("bucket") <= 0 or not schema.bucket_keys:
+    if TableOptions(schema.options).get("bucket") in (-1, 0) or not schema.bucket_keys:
         return None
     fields = [schema.field(name) for name in schema.bucket_keys]
     if any(f.type.kind in FLOAT_KINDS for f in fields):

@@ -6,12 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.formats import traits_of
+from paimon_pyds.selection import STRIP_BINS
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
 
 if TYPE_CHECKING:
     from paimon_pyds.index.evaluate import IndexAnswer
 
+_SHOWN_BUCKETS = 4
 _GROUP_ROWS = 1_000_000
 """Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
 
@@ -44,6 +51,78 @@ class SkippedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """The least, the median and the greatest of some sizes, and how many times their mean the greatest is."""
+
+    least: int
+    median: int
+    greatest: int
+    ratio: float
+
+    @classmethod
+    def of(cls, sizes: npt.NDArray[np.int64]) -> Spread:
+        """That of sizes, of which there is one at least."""
+        mean, greatest = float(sizes.mean()), int(sizes.max())
+        return cls(int(sizes.min()), int(np.median(sizes)), greatest, greatest / mean if mean else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSkew:
+    """How evenly rows lie in buckets: each is read, written and compacted by one task.
+
+    Attributes:
+        buckets: how many, those without a file included where their number is fixed.
+        partitions: how many have them.
+        rows, bytes: of the data files of a bucket.
+        profile: rows of the buckets, the largest first; of many as many as a picture has room for.
+    """
+
+    buckets: int
+    partitions: int
+    rows: Spread
+    bytes: Spread
+    profile: tuple[int, ...]
+
+
+def bucket_skew(entries: pa.RecordBatch) -> BucketSkew | None:
+    """How evenly the files of manifest entries lie in buckets; None where there is one bucket, or no such thing."""
+    numbers = to_numpy(entries.column("bucket")).astype(np.int64)
+    inside = numbers >= 0
+    if not inside.any():
+        return None
+    totals = to_numpy(entries.column("total_buckets"))[inside]
+    if max(totals.max(), numbers.max()) < 1:  # no buckets, or one in each partition
+        return None
+    coded = entries.column("partition").dictionary_encode()
+    partitions = to_numpy(coded.indices)[inside].astype(np.int64)
+    _, bucket_at = np.unique((partitions << 32) + numbers[inside], return_inverse=True)
+    known = np.zeros(len(coded.dictionary), np.int64)
+    np.maximum.at(known, partitions, totals)
+    found = int(bucket_at.max()) + 1
+    count = max(found, int(known.sum()))
+    if count < 2:
+        return None
+    rows, size = (
+        np.bincount(bucket_at, to_numpy(entries.column(name))[inside], count).astype(np.int64)
+        for name in ("row_count", "file_size")
+    )
+    ranked = np.sort(rows)[::-1]
+    shown = ranked[np.linspace(0, count - 1, min(count, STRIP_BINS)).astype(np.int64)]
+    return BucketSkew(count, len(np.unique(partitions)), Spread.of(rows), Spread.of(size), tuple(shown.tolist()))
+
+
+def buckets_text(entries: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> str:
+    """``bucket 3 of 16``: the buckets of the entries that a filter keeps."""
+    numbers, totals = to_numpy(entries.column("bucket"))[mask], np.unique(to_numpy(entries.column("total_buckets")))
+    kept = np.unique(numbers).tolist()
+    if len(totals) > 1:
+        return f"{len(kept)} bucket{'' if len(kept) == 1 else 's'} of partitions of {totals[0]} to {totals[-1]}"
+    if not 0 < len(kept) <= _SHOWN_BUCKETS:
+        return f"{len(kept)} of {totals[0]} buckets"
+    return f"bucket{'' if len(kept) == 1 else 's'} {', '.join(map(str, kept))} of {totals[0]}"
+
+
+@dataclass(frozen=True, slots=True)
 class ScanPlan:
     """A plan: what to read of one snapshot. ``snapshot_id`` is None for a table that was never written."""
 
@@ -56,6 +135,8 @@ class ScanPlan:
     limit: int | None = None
     index_answers: Mapping[str, tuple[IndexAnswer, ...]] = field(default_factory=dict)
     """What embedded indexes said, by the name of the file; noted only for an explanation."""
+    skew: BucketSkew | None = None
+    """How evenly rows lie in the buckets of the partitions that are read; noted only for an explanation."""
     rows_in_doubt: bool = False
     """Whether the snapshot counts other rows than its manifests: only data files can tell then."""
     target_split_size: int = 128 << 20

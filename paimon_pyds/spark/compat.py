@@ -6,6 +6,7 @@ Importing this module costs nothing over pyspark's own data source API: no pyarr
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,11 @@ import pyspark
 from pyspark.sql.datasource import DataSourceReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import pyarrow as pa
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
+
+    ArrowFunction = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
 
 SUPPORTS_PUSHDOWN: bool = hasattr(DataSourceReader, "pushFilters")
 """Whether readers can be handed filters (from 4.1)."""
@@ -83,7 +84,7 @@ def time_type(precision: int) -> Any | None:
 
 
 def arrow_column(
-    function: Callable[..., pa.Array], arguments: Sequence[tuple[Column, DataType]], returns: str
+    function: ArrowFunction, arguments: Sequence[tuple[Column, DataType]], returns: str, *, deterministic: bool = True
 ) -> Column:
     """A function of Arrow arrays over columns of Spark.
 
@@ -91,25 +92,29 @@ def arrow_column(
     argument that is a number travels as 64 bits and whether it is NULL.
 
     Args:
-        function: of Arrow arrays of the arguments' types, as Spark makes them; it must pickle.
+        function: gets the rows of a task, batch by batch, as arrays of the arguments' types; gives one for each batch.
         arguments: columns and their types.
         returns: the type of the result, as Spark writes it.
+        deterministic: whether a row's result depends on that row only.
     """
     from pyspark.sql import functions as F
 
     if hasattr(F, "arrow_udf"):
         import pyarrow as pa
 
-        def arrow_function(*arrays: pa.Array) -> pa.Array:
-            return function(*arrays)
+        def of_arrow(batches: Iterator[Any]) -> Iterator[Any]:
+            return function(batch if isinstance(batch, tuple) else (batch,) for batch in batches)
 
-        arrow_function.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-        return F.arrow_udf(arrow_function, returns)(*(column for column, _ in arguments))
+        several = Iterator[tuple[pa.Array, ...]] if len(arguments) > 1 else Iterator[pa.Array]
+        of_arrow.__annotations__ = {"batches": several, "return": Iterator[pa.Array]}
+        made = F.arrow_udf(of_arrow, returns)
+        return (made if deterministic else made.asNondeterministic())(*(column for column, _ in arguments))
     from pyspark.sql.types import StructField, StructType
 
     fields = [StructField(str(i), type_) for i, (_, type_) in enumerate(arguments)]
     sent = [part for column, type_ in arguments for part in (_without_nulls(column, type_), F.isnull(column))]
-    return _pandas_function(function, target_schema(StructType(fields)).types, returns)(*sent)
+    made = _pandas_function(function, target_schema(StructType(fields)).types, returns)
+    return (made if deterministic else made.asNondeterministic())(*sent)
 
 
 def _without_nulls(column: Column, type_: DataType) -> Column:
@@ -133,20 +138,29 @@ def _without_nulls(column: Column, type_: DataType) -> Column:
     return F.coalesce(column, F.lit(0))
 
 
-def _pandas_function(function: Callable[..., pa.Array], wanted: Sequence[pa.DataType], returns: str) -> Any:
+def _pandas_function(function: ArrowFunction, wanted: Sequence[pa.DataType], returns: str) -> Any:
     import pyarrow as pa
     from pandas import Series  # noqa: TID251 - Spark 4.0 has no other functions of columns
     from pyspark.sql import functions as F
 
     stored = [pa.int64() if pa.types.is_timestamp(t) else pa.int32() if pa.types.is_date(t) else t for t in wanted]
 
-    def pandas_function(*series: Series) -> Series:
+    def arrays(series: tuple[Any, ...]) -> tuple[pa.Array, ...]:
         parts = zip(series[::2], series[1::2], stored, wanted, strict=True)
-        arrays = [
+        return tuple(
             pa.array(values.to_numpy(), storage, mask=nulls.to_numpy(), from_pandas=False).view(type_)
             for values, nulls, storage, type_ in parts
-        ]
-        return type(series[0])(function(*arrays).to_numpy(zero_copy_only=False))
+        )
 
-    pandas_function.__annotations__ = {"series": Series, "return": Series}
-    return F.pandas_udf(pandas_function, returns)
+    def of_pandas(batches: Iterator[Any]) -> Iterator[Any]:
+        return (Series(found.to_numpy(zero_copy_only=False)) for found in function(map(arrays, batches)))
+
+    of_pandas.__annotations__ = {"batches": Iterator[tuple[Series, ...]], "return": Iterator[Series]}
+    return F.pandas_udf(of_pandas, returns)
+
+
+def repartition_by_number(df: DataFrame, partitions: int, number: Column) -> DataFrame:
+    """The rows shuffled so that those of each number, 0 … partitions-1, are in one partition; from 4.1 just these."""
+    if hasattr(df, "repartitionById"):
+        return df.repartitionById(partitions, number)
+    return df.repartition(partitions, number)

@@ -6,6 +6,8 @@ rows of any bucket, and writes a file of its own for each.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,18 +15,21 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types
 
-from paimon_pyds.bucket import BucketAssigner, PartitionedRows, bucket_assigner
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.bucket import PartitionedRows, bucket_assigner
+from paimon_pyds.bucket.dynamic import DynamicBuckets, KeyShare, assigner_channels, assigner_of
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.row import EMPTY_ROW
+from paimon_pyds.row import EMPTY_ROW, hash_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
-from paimon_pyds.spark.clear_errors import clear_errors
+from paimon_pyds.spark.clear_errors import clear_iterator
+from paimon_pyds.spark.options import BUCKET_COLUMN
 from paimon_pyds.table import Table
 from paimon_pyds.types import arrow_schema
 from paimon_pyds.write.conform import default_value
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.nested import find_name
+from paimon_pyds.write.writer import Router, hash_index
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,53 +65,137 @@ def bucket(df: DataFrame, table: Table | str) -> Column:
     return _bucket_column(df, opened.write_context())
 
 
-def by_bucket(df: DataFrame, context: WriteContext) -> DataFrame:
-    """The rows shuffled so that those of a bucket come to one task; as they are, where the table has no fixed buckets.
+def distributed(df: DataFrame, context: WriteContext) -> tuple[DataFrame, dict[str, str]]:
+    """The rows shuffled so that those of a bucket come to one task, and options of the write that follow from that.
 
-    Rows that lie in one partition of the DataFrame keep their order.
+    As they are, where the table has no buckets. Of rows with one key, those that lie in one partition of the DataFrame
+    keep their order.
     """
-    if int(context.options.get("bucket")) < 1:
-        return df
+    if int(context.options.get("bucket")) > 0:
+        return df.repartition(*_partition_columns(df, context), _bucket_column(df, context)), {}
+    if context.schema.has_dynamic_buckets and not {_PLACE, _ORDER, BUCKET_COLUMN} & set(df.columns):
+        rows = _with_dynamic_buckets(df, context)
+        options = {"assigned-buckets": context.index_manifest or ""}
+        return rows.repartition(*_partition_columns(rows, context), BUCKET_COLUMN), options
+    return df, {}
+
+
+_PLACE, _ORDER = "__paimon_place", "__paimon_order"
+
+
+def _with_dynamic_buckets(df: DataFrame, context: WriteContext) -> DataFrame:
+    """The rows with the dynamic bucket of each.
+
+    Each assigner has all rows of its keys, and puts new keys into buckets in the order of their hashes: so Spark, which
+    may compute a part of the rows again, finds each of them the same bucket then.
+    """
+    schema, options = context.schema, context.options
+    keys = _KeyColumns(df, context, schema.primary_keys)
+    channels = assigner_channels(options, _parallelism(df))
+    types_ = [schema.field(name).type for name in schema.trimmed_primary_keys]
+
+    def places(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        for arrays in batches:
+            rows = keys.rows(arrays)
+            hashes = hash_rows([rows.column(name) for name in schema.trimmed_primary_keys], types_)
+            channel = assigner_of(schema, options, rows, channels).astype(np.int64)
+            yield from_numpy(channel << 32 | hashes.view(np.uint32))
+
+    def buckets(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        current, router = -1, None
+        for place, *arrays in batches:
+            rows = keys.rows(arrays)
+            found = np.empty(rows.num_rows, np.int32)
+            numbers = to_numpy(place) >> 32
+            edges = (np.flatnonzero(np.diff(numbers)) + 1).tolist()
+            for start, stop in pairwise([0, *edges, rows.num_rows] if rows.num_rows else ()):
+                if numbers[start] != current or router is None:
+                    current = int(numbers[start])
+                    share = KeyShare(current, channels)
+                    router = Router(schema, DynamicBuckets(schema, options, hash_index(context), share))
+                found[start:stop] = router.assigned(rows.slice(start, stop - start))[2]
+            yield from_numpy(found)
+
+    place = compat.arrow_column(_clear(places), keys.arguments, "bigint")
+    placed = df.withColumn(_PLACE, place).withColumn(_ORDER, F.monotonically_increasing_id())
+    spread = compat.repartition_by_number(placed, channels, F.shiftright(_PLACE, 32).cast("int"))
+    in_order = spread.sortWithinPartitions(_PLACE, _ORDER)
+    arguments = [(F.col(_PLACE), types.LongType()), *keys.arguments]
+    bucket = compat.arrow_column(_clear(buckets), arguments, "int", deterministic=False)
+    return in_order.withColumn(BUCKET_COLUMN, bucket).drop(_PLACE, _ORDER)
+
+
+def _clear(function: compat.ArrowFunction) -> compat.ArrowFunction:
+    return lambda batches: clear_iterator(function(batches))
+
+
+def _parallelism(df: DataFrame) -> int:
+    """How many tasks run at once, as Spark cuts a range."""
+    ranges = df.sparkSession.range(1 << 16).select(F.spark_partition_id().alias("part"))
+    return int(ranges.agg(F.max("part")).collect()[0][0]) + 1
+
+
+class _KeyColumns:
+    """Columns of a DataFrame that belong to columns of a table, as functions of Arrow get and need them.
+
+    Args:
+        df: the rows.
+        context: the table.
+        names: the table's columns.
+
+    Raises:
+        SchemaError: a column that does not fit the table's.
+    """
+
+    def __init__(self, df: DataFrame, context: WriteContext, names: Sequence[str]) -> None:
+        given = df.columns
+        at = {name: find_name(given, name) for name in names}
+        self.given = {name: df.schema.fields[i] for name, i in at.items() if i is not None}
+        self._wanted = arrow_schema([context.schema.field(name) for name in self.given])
+        source = compat.target_schema(types.StructType(list(self.given.values())))
+        for arrived, wanted in zip(source, self._wanted, strict=True):
+            check_castable(arrived.type, wanted.type, wanted.name)
+        self._conformer = context.conformer(names)
+
+    @property
+    def arguments(self) -> list[tuple[Column, types.DataType]]:
+        """The columns and their types."""
+        return [(_column(field.name), field.dataType) for field in self.given.values()]
+
+    def rows(self, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Rows of all the table's columns that were named, from arrays of the given ones."""
+        given = pa.RecordBatch.from_arrays(list(arrays), names=self._wanted.names)
+        return self._conformer.conform(conform_batch(given, self._wanted))
+
+
+def _partition_columns(df: DataFrame, context: WriteContext) -> list[Column]:
     names = df.columns
     found = [find_name(names, name) for name in context.schema.partition_keys]
-    partition = [df[_quoted(names[at])] for at in found if at is not None]
-    return df.repartition(*partition, _bucket_column(df, context))
+    return [_column(names[at]) for at in found if at is not None]
 
 
 def _bucket_column(df: DataFrame, context: WriteContext) -> Column:
     fields = [context.schema.field(name) for name in context.schema.bucket_keys]
-    names = df.columns
-    found = {field.name: find_name(names, field.name) for field in fields}
-    present = {field.name: df.schema.fields[at] for field in fields if (at := found[field.name]) is not None}
-    columns = {name: df[_quoted(field.name)] for name, field in present.items()}
-    count = int(context.options.get("bucket"))
+    keys = _KeyColumns(df, context, context.schema.bucket_keys)
     if str(context.options.get("bucket-function.type")).lower() == "mod":
-        for name, column in columns.items():
-            if isinstance(present[name].dataType, _WHOLE_NUMBERS):
-                return F.pmod(F.coalesce(column.cast("bigint"), F.lit(0)), F.lit(count)).cast("int")
+        for column, type_ in keys.arguments:
+            if isinstance(type_, _WHOLE_NUMBERS):
+                count = F.lit(int(context.options.get("bucket")))
+                return F.pmod(F.coalesce(column.cast("bigint"), F.lit(0)), count).cast("int")
     assigner = bucket_assigner(context.schema, context.options)
-    if not columns:
+
+    def numbers(rows: pa.RecordBatch) -> pa.Array:
+        return from_numpy(assigner.assign(PartitionedRows(rows, [EMPTY_ROW], np.zeros(rows.num_rows, np.int64))))
+
+    def buckets(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return (numbers(keys.rows(arrays)) for arrays in batches)
+
+    if not keys.given:
         defaults = [pa.repeat(default_value(field), 1) for field in fields]
-        rows = pa.RecordBatch.from_arrays(defaults, schema=arrow_schema(fields))
-        return F.lit(_buckets(assigner, rows)[0].as_py())
-    incoming = pa.schema([field for field in arrow_schema(fields) if field.name in present])
-    source = compat.target_schema(types.StructType(list(present.values())))
-    for arrived, wanted in zip(source, incoming, strict=True):
-        check_castable(arrived.type, wanted.type, wanted.name)
-    conformer = context.conformer(context.schema.bucket_keys)
-
-    @clear_errors
-    def function(*arrays: pa.Array) -> pa.Array:
-        given = pa.RecordBatch.from_arrays(list(arrays), names=incoming.names)
-        return _buckets(assigner, conformer.conform(conform_batch(given, incoming)))
-
-    arguments = [(column, present[name].dataType) for name, column in columns.items()]
-    return compat.arrow_column(function, arguments, "int")
+        return F.lit(numbers(pa.RecordBatch.from_arrays(defaults, schema=arrow_schema(fields)))[0].as_py())
+    return compat.arrow_column(_clear(buckets), keys.arguments, "int")
 
 
-def _buckets(assigner: BucketAssigner, rows: pa.RecordBatch) -> pa.Array:
-    return from_numpy(assigner.assign(PartitionedRows(rows, [EMPTY_ROW], np.zeros(rows.num_rows, np.int64))))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _column(name: str) -> Column:
+    """By name only: Connect asks its server about a column of a DataFrame."""
+    return F.col("`" + name.replace("`", "``") + "`")

@@ -7,7 +7,8 @@ reads, appends and overwrites only.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.options import TableOptions
@@ -55,47 +56,58 @@ def write(
     twice = sorted(named.keys() & given.keys())
     if twice:
         raise OptionError(f"{twice[0]} is given twice")
-    df, target = _prepared(df, {**given, **named, "path": path}, mode)
-    writer = df.write.format("paimon_pyds").mode(mode)
-    if target is not None:
-        given["write-only"] = "true"
-    for name, value in {**named, **given}.items():
+    prepared = _prepared(df, {**given, **named, "path": path}, mode)
+    writer = prepared.rows.write.format("paimon_pyds").mode(mode)
+    for name, value in {**named, **given, **prepared.options}.items():
         writer = writer.option(name, value)
     writer.save(path)
-    if target is not None:
+    if prepared.table is not None:
         from paimon_pyds.compact.compact import compact_since
 
-        table, before, own = target
-        compact_since(table.store, before, own, SparkExecutor(df.sparkSession))
+        compact_since(prepared.table.store, prepared.before, prepared.own, SparkExecutor(df.sparkSession))
 
 
-_Compacted: TypeAlias = tuple[Table, int, Mapping[str, str]]
-"""A table whose buckets are to be compacted after a write, its latest snapshot's number, and options of the write."""
+@dataclass(slots=True)
+class _Prepared:
+    """A DataFrame that is ready to be written.
 
-
-def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> tuple[DataFrame, _Compacted | None]:
-    """The rows shuffled for a write, and what is to be compacted after it.
-
-    What is wrong with the options or the rows is left to the write to tell.
+    Attributes:
+        rows: shuffled, where that helps.
+        options: of the write, besides those that were given.
+        table: one whose buckets are to be compacted afterwards.
+        before: the number of its latest snapshot.
+        own: the table options of the write.
     """
-    from paimon_pyds.spark.distribution import by_bucket
+
+    rows: DataFrame
+    options: dict[str, str]
+    table: Table | None = None
+    before: int = 0
+    own: Mapping[str, str] = field(default_factory=dict)
+
+
+def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared:
+    """What is wrong with the options or the rows is left to the write to tell."""
+    from paimon_pyds.spark.distribution import distributed
     from paimon_pyds.spark.writer import dynamic_options, new_context
 
+    overwrite = mode != "append"
     try:
-        parsed = parse_write_options({name.lower(): text for name, text in options.items()}, overwrite=mode != "append")
+        parsed = parse_write_options({name.lower(): text for name, text in options.items()}, overwrite=overwrite)
         if parsed.operation:
-            return df, None
+            return _Prepared(df, {})
         try:
             table = Table.open(parsed.path, parsed.branch, parsed.storage)
         except TableNotFoundError:  # what the write makes has no runs to merge yet
-            return by_bucket(df, new_context(df.schema, parsed)), None
+            return _Prepared(*distributed(df, new_context(df.schema, parsed)))
         own = dynamic_options(table, parsed)
-        shuffled = by_bucket(df, table.write_context(own))
-        if not table.primary_key or TableOptions({**table.options, **own}).get("write-only"):
-            return shuffled, None
-        return shuffled, (table, table.store.latest_snapshot_id() or 0, own)
+        prepared = _Prepared(*distributed(df, table.write_context(own, overwrite=overwrite)))
+        if table.primary_key and not TableOptions({**table.options, **own}).get("write-only"):
+            prepared.options["write-only"] = "true"
+            prepared.table, prepared.before, prepared.own = table, table.store.latest_snapshot_id() or 0, own
+        return prepared
     except PaimonError:
-        return df, None
+        return _Prepared(df, {})
 
 
 def _option_text(name: str, value: Any) -> str:

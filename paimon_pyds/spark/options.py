@@ -18,12 +18,13 @@ OF_SCANS = ("timezone", "read-optimized")
 READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", *OF_SCANS)
 WRITE = (
     "create-if-missing", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
-    "dynamic-partition-overwrite", "rowkind-column", "operation", "operation-keys",
+    "dynamic-partition-overwrite", "rowkind-column", "operation", "operation-keys", "assigned-buckets",
 )  # fmt: skip
 TRAVEL = (
     "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis", "scan.version", "scan.watermark",
     "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
 )  # fmt: skip
+BUCKET_COLUMN = "__paimon_bucket"
 _READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", *TRAVEL)
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
@@ -82,6 +83,8 @@ class WriteOptions:
         dynamic: an overwrite replaces the partitions that the data has rows in.
         operation: ``delete`` or ``upsert``; None to write the rows as they are.
         keys: the columns that find the rows of an operation; None when the option was not given.
+        assigned: the index manifest by which `paimon_pyds.spark.write` gave rows their dynamic buckets, "" for none.
+            They bring them along in `BUCKET_COLUMN`. None where writers find the buckets.
         table: options of Paimon.
         storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
     """
@@ -97,12 +100,19 @@ class WriteOptions:
     dynamic: bool = False
     operation: str | None = None
     keys: tuple[str, ...] | None = None
+    assigned: str | None = None
     table: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "table", RedactedDict(self.table))
         object.__setattr__(self, "storage", RedactedDict(self.storage))
+
+    @property
+    def not_stored(self) -> tuple[str, ...]:
+        """Columns of the data that tell something of rows, and are none of the table's."""
+        bucket = None if self.assigned is None else BUCKET_COLUMN
+        return tuple(name for name in (self.row_kinds, bucket) if name is not None)
 
 
 def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) -> ReadOptions:
@@ -171,6 +181,7 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         dynamic=dynamic,
         operation=operation,
         keys=_names(given, "operation-keys"),
+        assigned=given.get("assigned-buckets"),
         table=_of_paimon(given),
         storage=_of_storage(given),
     )

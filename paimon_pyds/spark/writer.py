@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_pyds.commit.earlier import check_same_table
+from paimon_pyds.commit.key_hashes import check_new_keys
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, PaimonError, TableNotFoundError
@@ -31,7 +32,7 @@ from paimon_pyds.options import check_writable, restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear_errors import clear_errors
-from paimon_pyds.spark.options import WriteOptions
+from paimon_pyds.spark.options import BUCKET_COLUMN, WriteOptions
 from paimon_pyds.spark.types import fields_from_spark
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.table import Table
@@ -118,28 +119,38 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         incoming: what batches are converted to: the DataFrame's columns under the table's names and types.
         external: files outside of the table that a commit may read.
         how: arguments of `Table.commit`. Not all options of the write: tasks need no credentials of the driver's.
+        assigned: whether rows bring their dynamic buckets along, all of a bucket to one task.
     """
 
     def __init__(
-        self, context: WriteContext, incoming: pa.Schema, external: ExternalPaths, how: Mapping[str, Any]
+        self,
+        context: WriteContext,
+        incoming: pa.Schema,
+        external: ExternalPaths,
+        how: Mapping[str, Any],
+        *,
+        assigned: bool = False,
     ) -> None:
         super().__init__(context, PaimonCommitMessage, external)
         self._incoming = incoming
         self._how = how
+        self._assigned = assigned
 
     @clear_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
         """Write a task's rows into new files. Nothing is visible until `commit`; on an error they are removed."""
-        with TableWriter(self._context, compat.task_index()) as writer:
+        bucket = BUCKET_COLUMN if self._assigned else None
+        with TableWriter(self._context, compat.task_index(), bucket=bucket) as writer:
             for batch in iterator:
                 renamed = batch.rename_columns(self._incoming.names)
                 writer.write(conform_batch(renamed, self._incoming))
             return PaimonCommitMessage(writer.prepare_commit())
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
-        Table(self._store()).commit(
-            [m.message for m in messages if m.message is not None], options=self._context.dynamic_options, **self._how
-        )
+        written = [m.message for m in messages if m.message is not None]
+        if self._assigned:
+            check_new_keys(self._store(), self._context.schema, [b for message in written for b in message.buckets])
+        Table(self._store()).commit(written, options=self._context.dynamic_options, **self._how)
 
 
 def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter:
@@ -158,16 +169,19 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     fields = context.schema.fields
     if options.partition is not None:
         _check_partition(options.partition, context.schema.partition_keys)
-    names = _renamed(schema.fieldNames(), fields, table.path, options.row_kinds)
+    names = _renamed(schema.fieldNames(), fields, table.path, options.not_stored)
     source = compat.target_schema(schema)
     targets = {f.name: f for f in arrow_schema(fields)}
     if options.row_kinds is not None:
         targets.setdefault(options.row_kinds, pa.field(options.row_kinds, pa.string()))
+    if options.assigned is not None:
+        context = replace(context, index_manifest=options.assigned)
+        targets[BUCKET_COLUMN] = pa.field(BUCKET_COLUMN, pa.int32())
     for name, column in zip(names, source, strict=True):
         check_castable(column.type, targets[name].type, name)
     incoming = pa.schema([targets[name] for name in names])
     how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}
-    return PaimonWriter(context, incoming, table.store.external, how)
+    return PaimonWriter(context, incoming, table.store.external, how, assigned=options.assigned is not None)
 
 
 def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[str, str]]:
@@ -201,7 +215,7 @@ def _created(schema: StructType, options: WriteOptions) -> Table:
 
 def _new_schema(schema: StructType, options: WriteOptions) -> TableSchema:
     """The schema of the table that a write of these columns makes."""
-    fields = tuple(f for f in fields_from_spark(schema) if f.name != options.row_kinds)
+    fields = tuple(f for f in fields_from_spark(schema) if f.name not in options.not_stored)
     names = [f.name for f in fields]
     partition_by = tuple(_exact(name, names, "partition-by") for name in options.partition_by or ())
     primary_key = tuple(_exact(name, names, "primary-key") for name in options.primary_key or ())
@@ -211,7 +225,7 @@ def _new_schema(schema: StructType, options: WriteOptions) -> TableSchema:
 def new_context(schema: StructType, options: WriteOptions) -> WriteContext:
     """The table that a write of these columns makes, as it is written to."""
     io, root = open_file_io(options.path, options.storage)
-    return WriteContext(io, root, "main", _new_schema(schema, options))
+    return WriteContext(io, root, "main", _new_schema(schema, options), index_manifest="")
 
 
 def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
@@ -261,16 +275,16 @@ def _check_partition(partition: Mapping[str, str | None], keys: Sequence[str]) -
         )
 
 
-def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str, row_kinds: str | None = None) -> list[str]:
+def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str, others: Sequence[str]) -> list[str]:
     """The table's spelling of the DataFrame's columns, in the DataFrame's order. Raises SchemaError.
 
     Args:
         names: the DataFrame's columns.
         fields: the table's.
         table: where it is, for errors.
-        row_kinds: a column of the DataFrame that is none of the table's.
+        others: columns of the DataFrame that are none of the table's.
     """
-    stored = [name for name in names if name != row_kinds]
+    stored = [name for name in names if name not in others]
     found = match_columns(stored, fields, table)
     spelled = {stored[at]: field.name for field, at in zip(fields, found, strict=True) if at is not None}
     return [spelled.get(name, name) for name in names]

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
@@ -59,8 +60,10 @@ def open_bucket_writer(
     """
     if numbers is None:
         return AppendBucketWriter(context, bucket, threads)
-    from paimon_pyds.write.key_writer import KeyBucketWriter  # other tables do without merging
+    from paimon_pyds.write.key_writer import KeyBucketWriter, PostponedRowsWriter  # other tables do without merging
 
+    if bucket.bucket == POSTPONE_BUCKET:
+        return PostponedRowsWriter(context, bucket, threads)
     return KeyBucketWriter(context, bucket, threads, numbers)
 
 

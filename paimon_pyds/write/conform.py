@@ -167,13 +167,15 @@ class IncomingRows:
 
     Args:
         context: the table as it is written to.
+        carried: a column that is passed on as it is, after all others; only for tables with a primary key.
 
     Raises:
         OptionError: row kinds are in two places, or the table's rows have none.
     """
 
-    def __init__(self, context: WriteContext) -> None:
+    def __init__(self, context: WriteContext, carried: str | None = None) -> None:
         self._context = context
+        self._carried = carried
         self._conformer = context.conformer()
         self._column = context.raw_options.get(ROW_KIND_COLUMN)
         self._field = context.options.get("rowkind.field")
@@ -206,7 +208,10 @@ class IncomingRows:
             return self._conformer.conform(batch)
         from paimon_pyds.merge.row_kinds import check_deletes, kept_rows, parse_row_kinds  # other tables do without
 
-        kinds = from_numpy(np.full(batch.num_rows, INSERT, np.int8))
+        kinds, carried = from_numpy(np.full(batch.num_rows, INSERT, np.int8)), None
+        if self._carried is not None:
+            carried = batch.column(self._carried)
+            batch = batch.select([name for name in batch.schema.names if name != self._carried])
         if self._context.existing_rows:
             *columns, kinds = batch.columns
             batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names[:-1])
@@ -218,6 +223,8 @@ class IncomingRows:
         if self._field is not None:
             kinds = parse_row_kinds(rows.column(self._field), self._field)
         rows = rows.append_column(VALUE_KIND, kinds)
+        if self._carried is not None:
+            rows = rows.append_column(self._carried, carried)
         kept = kept_rows(kinds, self._context.options)
         if kept is not None and not kept.all():
             rows = rows.filter(from_numpy(kept))

@@ -78,6 +78,12 @@ _OF_CHANGELOG = {
 }  # fmt: skip
 
 
+def target_file_size(schema: TableSchema, options: TableOptions) -> int:
+    """Bytes of a full file of a table."""
+    default = _KEYS_TARGET_SIZE if schema.primary_keys else _APPEND_TARGET_SIZE
+    return int(options.get("target-file-size") or default)
+
+
 @dataclass(frozen=True)
 class WriteContext:
     """A table as it is written to: where, with which schema, and with which options.
@@ -166,8 +172,7 @@ class WriteContext:
     @cached_property
     def target_file_size(self) -> int:
         """Bytes at which a file is rolled."""
-        default = _KEYS_TARGET_SIZE if self.schema.primary_keys else _APPEND_TARGET_SIZE
-        return int(self.options.get("target-file-size") or default)
+        return target_file_size(self.schema, self.options)
 
     @cached_property
     def target_file_rows(self) -> int:

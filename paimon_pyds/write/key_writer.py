@@ -1,22 +1,27 @@
-"""How the rows of one bucket of a table with a primary key become data files: sorted, and merged by key."""
+"""How the rows of a bucket of a table with a primary key become data files: sorted and merged by key; or as they come,
+in the bucket where they wait for another."""
 
 from __future__ import annotations
 
+import random
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_columns
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, is_retract, with_key_columns
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.windows import SortedBatches, windows
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.sort.external import RowSorter, SortSpec
 from paimon_pyds.sort.keys import SortKeys
 from paimon_pyds.sort.spill import spill_codec
-from paimon_pyds.write.context import WriteContext
+from paimon_pyds.write.context import WriteContext, check_files
 from paimon_pyds.write.key_files import SortedRunWriter
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
@@ -142,3 +147,71 @@ class KeyBucketWriter:
         merged = self._merger.merge(rows, names)
         for start in range(0, merged.num_rows, _BATCH_ROWS):
             self._files.write(merged.slice(start, _BATCH_ROWS))
+
+
+class PostponedRowsWriter:
+    """Writes rows that wait for their bucket, in the order they come, with neither sequence numbers nor statistics.
+
+    Compactions take the files of one writer, which its names tell from those of others, in the order they were made.
+    (Java: class PostponeBucketFileStoreWrite.)
+
+    Args:
+        context: the table as it is written to.
+        bucket: the one where they wait, without files yet.
+        threads: where files are encoded and measured.
+    """
+
+    def __init__(self, context: WriteContext, bucket: BucketFiles, threads: WriterThreads) -> None:
+        self._bucket = bucket
+        writer = f"{context.options.get('data-file.prefix')}-u-{uuid.uuid4()}-s-{random.randrange(2**31)}-w-"
+        named = {**context.dynamic_options, "data-file.prefix": writer}
+        plain = replace(context, dynamic_options={**named, "file.format": "avro", "metadata.stats-mode": "none"})
+        try:
+            check_files(plain.layout.physical, plain.raw_options)
+        except UnsupportedError:  # a type that Avro does not have
+            plain = replace(context, dynamic_options=named)
+        self._files = SortedRunWriter(plain, bucket.directory, threads)
+        self._unchecked: RowMerger | None = RowMerger(
+            replace(context.schema, options=context.raw_options), keeps_single=False
+        )
+        self._keys = context.schema.trimmed_primary_keys
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `BucketWriter`.
+
+        Raises:
+            UnsupportedError: a row deletes others, and the merge engine can't: no compaction could take it in.
+        """
+        none = from_numpy(np.full(batch.num_rows, -1, np.int64))
+        rows = batch.append_column(KEY_VALUE_FIELDS[0].name, none)
+        deletes = np.flatnonzero(is_retract(rows.column(KEY_VALUE_FIELDS[1].name)))
+        if self._unchecked is not None and len(deletes):
+            self._unchecked.merge(with_key_columns(rows.slice(int(deletes[0]), 1), self._keys), rows.schema.names)
+            self._unchecked = None
+        self._files.write(rows)
+
+    @property
+    def held_bytes(self) -> int:
+        """See `BucketWriter`."""
+        return self._files.held_bytes
+
+    def spill(self) -> bool:
+        """See `BucketWriter`."""
+        return False
+
+    @property
+    def spilled_bytes(self) -> int:
+        """See `BucketWriter`."""
+        return 0
+
+    def flush(self) -> None:
+        """See `BucketWriter`."""
+        self._files.roll()
+
+    def close(self) -> BucketFiles:
+        """See `BucketWriter`."""
+        return replace(self._bucket, files=self._files.close())
+
+    def abort(self) -> None:
+        """See `BucketWriter`."""
+        self._files.abort()

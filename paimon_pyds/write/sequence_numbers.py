@@ -63,15 +63,20 @@ class SequenceNumbers:
         self._context = context
         self._task = task
         self._greatest: dict[PartitionBucket, int] = {}
+        self._totals: dict[bytes, int] = {}
         self._seen: set[bytes] = set()
         self._has_all = False
 
     def first(self, bucket: PartitionBucket) -> int:
         """The number of the first row that is written to a bucket."""
-        if not self._has_all and bucket.partition not in self._seen:
-            self._read(bucket.partition)
+        self._read(bucket.partition)
         free = self._greatest.get(bucket, -1) + 1
         return free if self._task is None else free + (self._task << _TASK_BITS)
+
+    def total_buckets(self, partition: bytes) -> int | None:
+        """How many buckets a partition has; None for none, not counting the one where rows wait for theirs."""
+        self._read(partition)
+        return self._totals.get(partition)
 
     def of_rows(self, first: int, row: int, count: int) -> npt.NDArray[np.int64]:
         """The numbers of ``count`` rows of a bucket: ``row`` were written before, the first one as ``first``."""
@@ -81,6 +86,8 @@ class SequenceNumbers:
         return rows + first
 
     def _read(self, partition: bytes) -> None:
+        if self._has_all or partition in self._seen:
+            return
         context = self._context
         store = TableStore(context.io, context.root, context.branch)
         self._seen.add(partition)
@@ -88,8 +95,10 @@ class SequenceNumbers:
         wanted = None if self._has_all else EntryFilter(context.schema, partitions=frozenset({partition}))
         live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), RUN_COLUMNS)
         found = pa.Table.from_batches([live]).group_by(["partition", "bucket"])
-        for row in found.aggregate([("max_sequence_number", "max")]).to_pylist():
+        for row in found.aggregate([("max_sequence_number", "max"), ("total_buckets", "max")]).to_pylist():
             self._greatest[PartitionBucket(row["partition"], row["bucket"])] = row["max_sequence_number_max"]
+            if row["total_buckets_max"] > 0:
+                self._totals[row["partition"]] = row["total_buckets_max"]
 
 
 def move_numbers(context: WriteContext, bucket: BucketFiles, by: int) -> BucketFiles:

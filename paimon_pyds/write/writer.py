@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.bucket import BucketAssigner, PartitionedRows, bucket_assigner
 from paimon_pyds.bucket.assigner import OneBucket
-from paimon_pyds.bucket.dynamic import DynamicBuckets, KeyShare
+from paimon_pyds.bucket.dynamic import AssignedBuckets, DynamicBuckets, KeyShare
 from paimon_pyds.bucket.hash_index import HashIndex
 from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, KeyHashes, WriteOrigin
@@ -95,14 +95,19 @@ class TableWriter:
             buckets: their rows get numbers of their own in a table with a primary key.
         keys: which ones the writer gets all rows of, where keys are put into dynamic buckets; by default all when it is
             the only writer, else any task may get rows of any key.
-        bucket: the one that all rows belong to; None where the table says which.
+        bucket: the one that all rows belong to, or the column that has the dynamic bucket of each; None where the table
+            says which.
 
     Raises:
         OptionError: options that don't fit the table, or an index that is out of range.
     """
 
     def __init__(
-        self, context: WriteContext, task: int | None = None, keys: KeyShare | None = None, bucket: int | None = None
+        self,
+        context: WriteContext,
+        task: int | None = None,
+        keys: KeyShare | None = None,
+        bucket: int | str | None = None,
     ) -> None:
         self._context = context
         self._numbers: SequenceNumbers | None = None
@@ -110,19 +115,24 @@ class TableWriter:
         if context.schema.primary_keys:
             self._numbers = SequenceNumbers(context, task)
             self._most_held = min(int(context.options.get("write-buffer-size")), _OPEN_BYTES)
-        self._incoming = IncomingRows(context)
+        self._incoming = IncomingRows(context, bucket if isinstance(bucket, str) else None)
         self._hash_index: HashIndex | None = None
-        self._dynamic: DynamicBuckets | None = None
-        if bucket is not None:
-            self._assigner: BucketAssigner = OneBucket(bucket, int(context.options.get("bucket")))
+        self._dynamic: DynamicBuckets | AssignedBuckets | None = None
+        if isinstance(bucket, str):
+            self._hash_index = hash_index(context)
+            self._assigner: BucketAssigner = AssignedBuckets(context.schema, self._hash_index, bucket)
+            self._dynamic = self._assigner
+        elif bucket is not None:
+            self._assigner = OneBucket(bucket, int(context.options.get("bucket")))
         elif context.schema.has_dynamic_buckets:
-            self._hash_index = _hash_index(context)
+            self._hash_index = hash_index(context)
             share = KeyShare() if keys is None and task is None else keys
             self._assigner = self._dynamic = DynamicBuckets(context.schema, context.options, self._hash_index, share)
         else:
-            self._assigner = bucket_assigner(context.schema, context.options)
+            known = () if self._numbers is None else (self._numbers.total_buckets,)
+            self._assigner = bucket_assigner(context.schema, context.options, *known)
         self._hash_files: list[str] = []
-        self._router = Router(context.schema, self._assigner)
+        self._router = Router(context.schema, self._assigner, bucket if isinstance(bucket, str) else None)
         self._unrouted = _Gathered()
         self._gathered: dict[PartitionBucket, _Gathered] = {}
         self._held = 0
@@ -317,7 +327,8 @@ class TableWriter:
         return writer
 
 
-def _hash_index(context: WriteContext) -> HashIndex:
+def hash_index(context: WriteContext) -> HashIndex:
+    """Where the keys of a table with dynamic buckets are, as a write has to take it."""
     name = context.index_manifest
     if name is None:
         raise ValueError("rows of a table with dynamic buckets need an index manifest, or their bucket")
@@ -331,9 +342,11 @@ class Router:
     Args:
         schema: the table's; batches have the partition columns by their names.
         assigner: says which bucket of its partition a row goes to.
+        column: one that only the assigner needs.
     """
 
-    def __init__(self, schema: TableSchema, assigner: BucketAssigner) -> None:
+    def __init__(self, schema: TableSchema, assigner: BucketAssigner, column: str | None = None) -> None:
+        self._column = column
         self._keys = schema.partition_keys
         self._types = [field.type for field in schema.partition_fields]
         self._assigner = assigner
@@ -345,8 +358,10 @@ class Router:
         if self.one_target:
             yield PartitionBucket(EMPTY_ROW, 0), batch
             return
-        partitions, codes = self._partitions(batch)
-        buckets = self._assigner.assign(PartitionedRows(batch, partitions, codes)).astype(np.int64)
+        partitions, codes, assigned = self.assigned(batch)
+        buckets = assigned.astype(np.int64)
+        if self._column is not None:
+            batch = batch.select([name for name in batch.schema.names if name != self._column])
         least = int(buckets.min())
         span = int(buckets.max()) - least + 1
         targets = codes * span + (buckets - least)
@@ -357,6 +372,11 @@ class Router:
         for start, stop in pairwise(starts):
             partition, bucket = divmod(int(targets[start]), span)
             yield PartitionBucket(partitions[partition], bucket + least), batch.slice(start, stop - start)
+
+    def assigned(self, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """The partitions of a batch, and of each row which of them, and which bucket, it is in."""
+        partitions, codes = self._partitions(batch)
+        return partitions, codes, self._assigner.assign(PartitionedRows(batch, partitions, codes))
 
     def _partitions(self, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64]]:
         """The partitions of a batch, and which of them each row is in."""

@@ -4,6 +4,7 @@ target."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -305,6 +306,19 @@ def test_messages_of_a_write_that_went_by_the_index_may_overwrite(tmp_path: Path
     table.append(_rows(range(30), 1))
     assert _values(table) == dict.fromkeys(range(30), 1)
     bucket_keys(table)
+
+
+def test_rows_without_a_hash_index_are_no_place_for_new_keys(tmp_path: Path) -> None:
+    """As of a writer that knows no hash index: a key that is not in it might still be there."""
+    table = _table(tmp_path / "t", 10)
+    (message,) = _written(table, [_rows(range(5))], [None])
+    table.commit([CommitMessage(tuple(replace(bucket, hashes=None) for bucket in message.buckets))])
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CorruptFileError, match="bucket 0 has rows, and no hash index"):
+        table.append(_rows(range(5)))
+    assert sorted(tmp_path.rglob("*")) == before
+    table.overwrite(_rows(range(7)))
+    assert _sizes(table) == [7]
 
 
 @pytest.mark.parametrize("damage", [b"", b"123", bytes(44)])

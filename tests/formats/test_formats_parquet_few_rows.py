@@ -16,9 +16,14 @@ from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import ReadCounters, by_name
+from paimon_pyds.formats.parquet import gather_values as gather
 from paimon_pyds.formats.parquet import page_picks, reader
 from paimon_pyds.formats.parquet.gather_values import gather_values
-from paimon_pyds.formats.parquet.pages import heads_one_by_one, page_heads, read_head, read_heads
+from paimon_pyds.formats.parquet.page_index import PageTable
+from paimon_pyds.formats.parquet.page_picks import PagePick
+from paimon_pyds.formats.parquet.pages import decode_picks, heads_one_by_one, page_heads, read_head, read_heads
+from paimon_pyds.formats.parquet.small_pages import has_small_pages, small_pages
+from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
 from paimon_pyds.formats.threads import all_of
 from paimon_pyds.selection import RowSelection
@@ -111,6 +116,86 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     open_reader = by_name("parquet").open_reader(io, str(path), len(data), ReadCounters())
     with pytest.raises(CorruptFileError, match="checksum"):
         list(open_reader.read(FIELDS[:1], RowSelection.of([5, 6]), 1000))
+
+
+@pytest.mark.parametrize("codec", ["snappy", "gzip", "lz4_raw", "zstd"])
+@pytest.mark.parametrize("few_pages", [0, 1_000])
+def test_a_page_that_ends_early_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, few_pages: int
+) -> None:
+    """pyarrow's codecs fill up with zeros what snappy, gzip and LZ4 don't give."""
+    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._FEW_PAGES", few_pages)
+    values = np.arange(100, dtype=np.int64).tobytes()
+    plain = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": np.arange(100)}), plain, write_page_index=True, use_dictionary=False)
+    io, name = open_file_io(str(plain))
+    source = ParquetSource(io, name, plain.stat().st_size, ReadCounters())
+    leaf, chunk = source.footer.leaves[0], source.footer.chunk(0, 0)
+    levels = bytes.fromhex("03000000c80101")
+
+    def pages(body: bytes) -> tuple[list[PagePick], bytes]:
+        packed = pa.Codec(codec).compress(body, asbytes=True)
+        head = {
+            1: (I32, 0),
+            2: (I32, 807),
+            3: (I32, len(packed)),
+            5: (STRUCT, {1: (I32, 100), 2: (I32, 0), 3: (I32, 3)}),
+        }
+        page = encode_struct(head) + packed
+        of_codec = replace(chunk, codec=next(n for n, c in page_picks.CODECS.items() if c == codec))
+        table = PageTable(np.array([of_codec.start]), np.array([len(page)]), np.array([0, 100]))
+        return list(page_picks.pick_pages({0: (leaf, of_codec, table)}, np.array([0, 7])).values()), page
+
+    picks, data = pages(levels + values)
+    picks[0] = replace(picks[0], local=np.array([7]))
+    found = gather_values([picks], [data], "f", 1, threading.Semaphore(0))
+    assert decode_picks(*found, "f")[0].to_pylist() == [7]
+    for lost in (1, 8, 500, 806):
+        picks, data = pages((levels + values)[:-lost])
+        picks[0] = replace(picks[0], local=np.array([99]))
+        with pytest.raises(CorruptFileError):
+            gather_values([picks], [data], "f", 1, threading.Semaphore(0))
+
+
+@given(st.lists(st.integers(1, (1 << 20) - 1), min_size=1, max_size=9))
+def test_levels_of_pages_without_null(counts: list[int]) -> None:
+    lengths, words = gather._usual_levels(np.array(counts))
+    for count, length, word in zip(counts, lengths.tolist(), words.tolist(), strict=True):
+        assert int(word).to_bytes(8, "little")[:length] == gather._no_nulls(count)
+        assert int(word) >> 8 * length == 0
+
+
+@pytest.mark.parametrize("page_rows", [64, 512])
+@pytest.mark.parametrize("few_pages", [0, 1_000])
+def test_texts_of_one_length_are_gathered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page_rows: int, few_pages: int
+) -> None:
+    """Whether all have it is known from all lengths before, even where the bytes would add up."""
+    table = TABLE.select(["code", "id"])
+    path, found = str(tmp_path / "a.parquet"), list[bool]()
+
+    def watched(picks: Any, data: Any, *rest: Any) -> Any:
+        result = gather_values(picks, data, *rest)
+        found.append(result[0][0][0].boundaries.startswith(b"gathered"))
+        return result
+
+    monkeypatch.setattr(reader, "gather_values", watched)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._FEW_PAGES", few_pages)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._BLOCK_BYTES", 5_000)
+    monkeypatch.setattr(page_picks, "_SINGLE_PAGE_MICROS", -1e6)
+    rows = np.arange(50, N, 900)
+    for one, gathered in (("", True), ("xx", False)):
+        codes = table["code"].to_pylist()
+        codes[20_020], codes[20_021] = codes[20_020] + one, codes[20_021][len(one) :]
+        changed = table.set_column(0, "code", pa.array(codes))
+        pq.write_table(
+            changed, path, compression="zstd", use_dictionary=False, data_page_size=page_rows * 16,
+            row_group_size=N // 2, write_batch_size=page_rows, write_page_index=True,
+        )  # fmt: skip
+        found.clear()
+        wanted = np.sort(np.append(rows, 20_020))
+        assert _read(path, wanted, (FIELDS[3],)).column(0).to_pylist() == [codes[i] for i in wanted]
+        assert found == [gathered]
 
 
 @pytest.mark.parametrize("read", [page_heads, heads_one_by_one])
@@ -206,6 +291,56 @@ def test_work_at_the_same_time() -> None:
         all_of([lambda: 1, lambda: 1 // 0, lambda: 2], 2, permits)
     assert all(permits.acquire(blocking=False) for _ in range(2))
     assert all_of([lambda: 1, lambda: 2], 2, permits) == [1, 2]
+
+
+@pytest.mark.parametrize(("codec", "version"), [("zstd", "1.0"), ("snappy", "2.0")])
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize(("every", "left_out"), [(1, []), (3, []), (1, [0, 7_000, N - 1])])
+def test_small_pages_decoded_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, version: str, dictionary: bool, every: int,
+    left_out: list[int],
+) -> None:  # fmt: skip
+    """Columns whose pages end at other rows, several windows of rows, all rows and many of them."""
+    path, windows = str(tmp_path / "a.parquet"), list[int]()
+    pq.write_table(
+        TABLE, path, compression=codec, data_page_version=version, use_dictionary=dictionary, data_page_size=900,
+        write_batch_size=64, dictionary_pagesize_limit=30_000, write_page_index=True, row_group_size=15_000,
+        use_deprecated_int96_timestamps=version == "1.0",
+    )  # fmt: skip
+
+    def watched(*arguments: Any) -> Any:
+        for arrays in small_pages(*arguments):
+            windows.append(len(arrays[0]))
+            yield arrays
+
+    monkeypatch.setattr(reader, "small_pages", watched)
+    monkeypatch.setattr(reader, "_SMALL_PAGES_BYTES", 500_000)
+    monkeypatch.setattr("paimon_pyds.formats.parquet.small_pages._COPY_MICROS", -1.0)
+    rows = np.setdiff1d(np.arange(0, N, every), left_out)
+    assert _read(path, rows).combine_chunks().equals(TABLE.take(pa.array(rows)).combine_chunks())
+    assert sum(windows) == N
+    assert len(windows) > 6
+
+
+def test_which_row_groups_have_small_pages(tmp_path: Path) -> None:
+    """Those in which contexts of zstd take longer than to copy all bytes; of flat columns with a page index."""
+    path, rows = tmp_path / "a.parquet", 60_000
+    table = pa.table({"id": np.arange(rows), "list": pa.array([[1]] * rows)})
+    for columns, page_rows, options, small in (
+        (["id"], 512, {}, True),
+        (["id"], 6_144, {}, False),
+        (["id"], 512, {"compression": "snappy"}, False),
+        (["id"], 512, {"write_page_index": False}, False),
+        (["id", "list"], 512, {}, False),
+    ):
+        settings = {"compression": "zstd", "write_page_index": True, "use_dictionary": False, **options}
+        pq.write_table(
+            table.select(columns), path, data_page_size=page_rows * 8, write_batch_size=page_rows, **settings
+        )
+        io, name = open_file_io(str(path))
+        footer = ParquetSource(io, name, path.stat().st_size, ReadCounters()).footer
+        chunks = [footer.chunk(0, leaf.index) for leaf in footer.leaves]
+        assert has_small_pages(footer.leaves, chunks) == small
 
 
 @pytest.mark.parametrize(

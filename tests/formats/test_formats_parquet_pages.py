@@ -160,10 +160,11 @@ def test_some_columns_by_pages_and_others_whole(
     assert counters.bytes_read < 3 * path.stat().st_size
 
 
-def _picks(physical: int, pages: int, wanted: int, page_rows: int = 6_144) -> tuple[PagePick, int]:
-    """One row each of some pages of a compressed chunk of plain values of eight bytes."""
+def _picks(physical: int, pages: int, wanted: int, value_bytes: float = 8) -> tuple[PagePick, int]:
+    """One row each of some pages of a compressed chunk of plain values."""
+    page_rows = 6_144
     rows = pages * page_rows
-    chunk = Chunk(physical, 6, (0, 3), (b"c",), rows, 4, 4 * rows, 8 * rows, None, None, None)
+    chunk = Chunk(physical, 6, (0, 3), (b"c",), rows, 4, 4 * rows, int(value_bytes * rows), None, None, None)
     leaf = Leaf(0, ("c",), physical, 0, 0, {}, b"")
     lengths = np.full(wanted, page_rows, np.int64)
     starts = np.arange(wanted, dtype=np.int64) * 4 * page_rows
@@ -171,15 +172,17 @@ def _picks(physical: int, pages: int, wanted: int, page_rows: int = 6_144) -> tu
 
 
 def test_what_is_read_by_pages() -> None:
-    """Few pages by themselves, all pages of texts with the row group; numbers are cut out of all pages."""
+    """Few pages by themselves, all pages of texts with the row group; numbers are cut out of all pages, and so are
+    texts that may have one length."""
     number, text = 2, 6
-    few = {0: _picks(number, 100, 5), 1: _picks(text, 100, 5)}
-    every = {0: _picks(number, 100, 100), 1: _picks(text, 100, 100)}
+    few = {0: _picks(number, 100, 5), 1: _picks(text, 100, 5, 8.5)}
+    every = {0: _picks(number, 100, 100), 1: _picks(text, 100, 100, 8.5)}
     assert choose(few, 614_400)[0] == {0, 1}
     leaves, cost = choose(every, 614_400)
     assert leaves == {0}
     assert cost.pages_micros < cost.group_micros
     assert choose({1: every[1]}, 614_400)[0] == frozenset()
+    assert choose({1: _picks(text, 100, 100, 8.01)}, 614_400)[0] == {1}
 
 
 # --------------------------------------------------------------------------------------------------------- page index

@@ -120,11 +120,8 @@ def test_tables_of_java_are_readable_or_refused_by_name(name: str) -> None:
     assert DEV is not None
     path = max((DEV / name / "table/db.db/t/schema").iterdir(), key=lambda p: int(p.name.split("-")[1]))
     schema = parse_schema(path.read_bytes(), str(path))
-    for check, refused, verb in ((check_readable, NOT_READABLE, "read"), (check_writable, NOT_WRITABLE, "written")):
-        if schema.primary_keys and verb == "written" and TableOptions(schema.options).get("bucket") == -2:
-            with pytest.raises(UnsupportedError, match=r"primary key and bucket=.* can't be written"):
-                check(schema)
-        elif name in refused:
+    for check, refused in ((check_readable, NOT_READABLE), (check_writable, NOT_WRITABLE)):
+        if name in refused:
             with pytest.raises(UnsupportedError, match=refused[name]):
                 check(schema)
         else:

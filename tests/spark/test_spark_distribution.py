@@ -41,16 +41,12 @@ def test_keys_of_all_types(frames, path):
     frame = frames.spark.sql(query(COLUMNS)).select("id", *KEYS)
     rows = frame.toArrow().combine_chunks()
     columns, expected = [], []
-    for i, key in enumerate([*KEYS, ",".join(KEYS)]):
-        for function in ("default", "hive"):
-            if function == "hive" and ("at" in key or "utc" in key):
-                continue
-            options = {"bucket": "1000", "bucket-key": key, "bucket-function.type": function}
-            table = pp.Table.create(f"{path}-{i}-{function}", rows.schema, options=options)
-            columns.append(bucket(frame, table).alias(f"{key} {function}"))
-            arrow = [rows[name].combine_chunks() for name in key.split(",")]
-            kinds = [table.schema.field(name).type for name in key.split(",")]
-            expected.append(bucket_of(arrow, kinds, 1000, function).tolist())
+    for function, keys in (("default", KEYS), ("default", KEYS[:1]), ("hive", KEYS[:-2])):
+        options = {"bucket": "1000", "bucket-key": ",".join(keys), "bucket-function.type": function}
+        table = pp.Table.create(f"{path}{len(columns)}", rows.schema, options=options)
+        columns.append(bucket(frame, table).alias(f"{len(columns)}"))
+        arrow = [rows[name].combine_chunks() for name in keys]
+        expected.append(bucket_of(arrow, [table.schema.field(name).type for name in keys], 1000, function).tolist())
     found = frame.select(*columns).toArrow().to_pydict()
     assert dict(zip(found, expected, strict=True)) == found
 

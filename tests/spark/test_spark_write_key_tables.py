@@ -12,6 +12,7 @@ import paimon_pyds as pp
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.spark import write
 from paimon_pyds.spark.executor import SparkExecutor
+from support.dynamic_buckets import bucket_keys
 
 pytestmark = pytest.mark.spark
 
@@ -61,3 +62,15 @@ def test_writes_compact_the_buckets_that_they_touched(frames, path, monkeypatch,
     assert {row.k for row in frames.load(path).collect()} == set(range(40))
     write(rows, path, options={"write-only": "true"})
     assert ManifestReader(table.store).live_files(table.snapshot()).num_rows == 4
+
+
+def test_tasks_that_see_the_same_keys_put_them_into_one_bucket(frames, path):
+    options = {"primary-key": "k", "dynamic-bucket.target-row-num": "100"}
+    found = {}
+    for last, mode in ((150, "append"), (400, "append"), (40, "overwrite")):
+        rows = f"SELECT /*+ REPARTITION(3) */ INT(id % {last}) AS k, {last} AS v FROM range({3 * last})"
+        frames.save(rows, path, mode, **options)
+        found = dict.fromkeys(range(last), last) if mode == "overwrite" else found | dict.fromkeys(range(last), last)
+        table = pp.Table.open(path)
+        assert {row.k: row.v for row in frames.load(path).collect()} == found
+        assert table.count() == sum(map(len, bucket_keys(table).values())) == len(found)

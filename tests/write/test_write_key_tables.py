@@ -380,15 +380,6 @@ def test_a_column_of_the_table_holds_no_row_kinds_of_a_write(tmp_path: Path) -> 
         plain.append(rows, options=_OP)
 
 
-@pytest.mark.parametrize("options", [{"bucket": "-2"}])
-def test_what_is_not_written_yet_is_refused_by_name(tmp_path: Path, options: dict[str, str]) -> None:
-    table = _table(tmp_path / "t", **options)
-    (name,) = options
-    with pytest.raises(UnsupportedError, match=f"{name}={options[name]}"):
-        table.append(pa.table({"p": pa.array([1], pa.int32()), "k": ["x"]}))
-    assert not table.snapshots()
-
-
 @pytest.mark.parametrize("kinds", [["+I", "-D"], ["-D"], ["-U"]])
 @pytest.mark.parametrize("engine", ["partial-update", "first-row"])
 def test_an_engine_that_takes_no_deletes_refuses_them(tmp_path: Path, engine: str, kinds: list[str]) -> None:

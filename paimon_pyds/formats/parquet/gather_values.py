@@ -1,18 +1,16 @@
-"""What is done with the pages of a column before pyarrow decodes them: values are gathered, and zstd is undone at once.
+"""What is done with the pages of a column before pyarrow decodes them: values are gathered, zstd is undone at once.
 
-Where few rows are wanted of numbers that are stored plain, and none is NULL, each value lies where its row number says:
-the wanted ones are copied into one small page, and nothing else is decoded.
-Other pages stay what they are. But pyarrow makes a new context of zstd for each page, which takes as long as to
-decompress 12 KiB. The pages of a column are frames that make a stream together, which needs one context. So they are
-decompressed here, and handed on as pages that are not compressed.
+Where few rows are wanted of numbers, or of texts of one length, that are stored plain, and none is NULL, each value
+lies where its row number says: the wanted ones are copied into one small page, and nothing else is decoded.
+Other pages are decompressed together where that is faster (`page_bodies`). Plain pages without NULL become one page
+then, others keep their bytes and get a new header: the more pages there are, the more that spares pyarrow.
 Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader), Encodings.md (PLAIN, RLE / bit-packing
-hybrid); RFC 8878, section 3.1.1 (frames of zstd).
+hybrid).
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
@@ -21,23 +19,23 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from paimon_pyds.buffers import unaligned_words
-from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED
 from paimon_pyds.formats.parquet.footer import get
-from paimon_pyds.formats.parquet.page_picks import CODECS, PLAIN, RLE, UNCOMPRESSED, WIDTHS, PagePick, few_wanted
-from paimon_pyds.formats.parquet.pages import (
-    DATA_PAGE,
-    DICTIONARY_PAGE,
-    NO_CHECKSUM,
-    PageHead,
-    Pages,
-    heads_one_by_one,
-    page_heads,
+from paimon_pyds.formats.parquet.page_bodies import ZSTD, page_bodies, page_body
+from paimon_pyds.formats.parquet.page_picks import (
+    BYTE_ARRAY,
+    CODECS,
+    PLAIN,
+    RLE,
+    UNCOMPRESSED,
+    WIDTHS,
+    PagePick,
+    few_wanted,
 )
+from paimon_pyds.formats.parquet.pages import DATA_PAGE, DICTIONARY_PAGE, PageHead, Pages, heads_one_by_one, page_heads
 from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, write_varint
 from paimon_pyds.formats.threads import all_of
@@ -48,18 +46,18 @@ _THREADS_FROM = 64
 """Pages that are worth a thread."""
 _MOST_BYTES = 256 << 20
 """Of the pages of a column, decompressed; more are left to pyarrow."""
-_MOST_COUNTS = 16
-"""Different numbers of rows that pages have; with more it takes longer to look for NULLs."""
+_BLOCK_BYTES = 1 << 20
+"""Of pages that are decompressed at a time where single values are taken: they stay in the processor's cache."""
+_MOST_ROWS = 1 << 20
+"""Of a page."""
 _NUMBERS = {4: "<u4", 8: "<u8"}
-_ZSTD = "zstd"
-_MAGIC = 0xFD2FB528
+_LENGTH, _WORD = 4, 8
+"""Bytes of a text's length, and of a word."""
 _CONTEXT_BYTES = 12 << 10
 """So many bytes are decompressed while a context is made."""
 _FEW_PAGES = 16
 """So many contexts take about as long as what is done here with a column. For no more, a loop over pages is faster than
 arrays of headers."""
-_LEAST_FRAME = 16
-"""Bytes of a frame that surely has a header of any length."""
 
 
 def gather_values(
@@ -117,45 +115,34 @@ def all_numbers(picks: Sequence[PagePick], data: bytes, path: str) -> _Int64s | 
 
 def _gathered_one_by_one(picks: Sequence[PagePick], data: bytes) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
     """What `_ColumnPages.gathered` finds, page by page: faster for few."""
-    heads, chunk, width = heads_one_by_one(picks, data), picks[0].chunk, _width(picks[0])
+    heads, chunk = heads_one_by_one(picks, data), picks[0].chunk
     each = [head for found in heads for _, head in found]
     if (
-        not (width and few_wanted(picks))
+        not (_has_places(picks[0]) and few_wanted(picks))
         or any(pick.chunk.codec != chunk.codec for pick in picks)
         or (chunk.codec not in CODECS and chunk.codec != UNCOMPRESSED)
         or any((head.kind, head.fields.get(2), head.fields.get(3)) != (DATA_PAGE, PLAIN, RLE) for head in each)
         or sum(head.uncompressed for head in each) > _MOST_BYTES
     ):
         return None
-    values, codec = list[bytes](), CODECS.get(chunk.codec)
+    values, codec, width = list[bytes](), CODECS.get(chunk.codec), _width(picks[0])
     for pick, found in zip(picks, heads, strict=True):
         low = first = 0
         ends = np.searchsorted(pick.local, np.cumsum(pick.rows)).tolist()
         for (position, head), rows, high in zip(found, pick.rows.tolist(), ends, strict=True):
-            body = _body(data, position, head, codec)
+            body = page_body(data, position, head, codec)
             levels = _no_nulls(rows) if pick.leaf.max_definition else b""
             if body[: len(levels)] != levels:
                 return None
-            if len(body) - len(levels) < rows * width:
+            octets, begin = np.frombuffer(body, np.uint8), np.array([len(levels)])
+            stride = width or _length_of_all(octets, begin, np.array([len(body)]) - begin, np.array([rows]))
+            if not stride:
+                return None
+            if len(body) - len(levels) < rows * stride:
                 raise _too_short()
-            numbers = np.frombuffer(body, _NUMBERS.get(width, f"V{width}"), rows, len(levels))
-            values.append(numbers[pick.local[low:high] - first].tobytes())
+            values.append(_cut(octets, len(levels) + stride * (pick.local[low:high] - first), stride))
             low, first = high, first + rows
     return _page_of(picks, b"".join(values))
-
-
-def _body(data: bytes, position: int, head: PageHead, codec: str | None) -> memoryview:
-    """A page without its header, decompressed."""
-    packed = memoryview(data)[position + head.length : position + head.length + head.compressed]
-    if head.crc != NO_CHECKSUM and zlib.crc32(packed) != head.crc & 0xFFFFFFFF:
-        raise _changed()
-    if codec is None:
-        if head.uncompressed != head.compressed:
-            raise _two_sizes()
-        return packed
-    if not head.uncompressed:
-        return memoryview(b"")
-    return memoryview(pa.Codec(codec).decompress(packed, head.uncompressed)).cast("B")
 
 
 def _width(pick: PagePick) -> int:
@@ -163,6 +150,39 @@ def _width(pick: PagePick) -> int:
     if pick.chunk.physical == FIXED:
         return int(get(pick.leaf.element, 2, I32, "type_length") or 0)
     return WIDTHS.get(pick.chunk.physical, 0)
+
+
+def _has_places(pick: PagePick) -> bool:
+    """Whether plain values lie where their number says, if texts have one length."""
+    return _width(pick) > 0 or pick.chunk.physical == BYTE_ARRAY
+
+
+def _length_of_all(bodies: _Bytes, starts: _Int64s, sizes: _Int64s, rows: _Int64s) -> int:
+    """Bytes of each text, with those of its length, in pages of plain texts when all have as many; else 0.
+
+    Args:
+        bodies: the pages.
+        starts: where the first text of each page begins.
+        sizes: bytes of all texts of each page.
+        rows: how many texts each page has.
+    """
+    if int(sizes.min()) < _LENGTH:
+        return 0
+    stride = _LENGTH + int.from_bytes(bodies[starts[0] : starts[0] + _LENGTH].tobytes(), "little")
+    if bool((sizes != stride * rows).any()):
+        return 0
+    for start, count in zip(starts.tolist(), rows.tolist(), strict=True):
+        if bool((np.ndarray((count,), "<u4", bodies, start, (stride,)) != stride - _LENGTH).any()):
+            return 0
+    return stride
+
+
+def _cut(bodies: _Bytes, at: _Int64s, width: int) -> bytes:
+    """The ``width`` bytes that begin at each of these places."""
+    if width in _NUMBERS:
+        words = np.ndarray((max(0, bodies.size - width + 1),), _NUMBERS[width], bodies, 0, (1,))
+        return bytes(words[at])
+    return bytes(bodies[at[:, None] + np.arange(width)])
 
 
 def _page_of(picks: Sequence[PagePick], values: bytes) -> tuple[Sequence[PagePick], Sequence[Pages]]:
@@ -182,7 +202,7 @@ class _ColumnPages:
     """The picked pages of one column, in all of its row groups.
 
     Raises:
-        CorruptFileError: they are not what the index says. Properties and methods raise it for damaged pages, too.
+        CorruptFileError: they are not what the index says. Methods raise it for damaged pages, too.
     """
 
     def __init__(self, picks: Sequence[PagePick], data: bytes) -> None:
@@ -207,151 +227,128 @@ class _ColumnPages:
     def cheaper_decompressed(self) -> bool:
         """Whether contexts of zstd that pages do without take longer than this, and to copy the dictionaries."""
         copied = sum(head.uncompressed for _, head in self._dictionaries if head is not None)
-        return self.codec == _ZSTD and copied <= _CONTEXT_BYTES * (len(self._positions) - _FEW_PAGES)
-
-    @cached_property
-    def _bodies(self) -> tuple[_Bytes, _Int64s]:
-        """The pages without their headers, decompressed, one after the other; and where each begins."""
-        heads, view = self._heads, memoryview(self._data)
-        starts = self._positions + heads.length
-        packed = [view[a:b] for a, b in zip(starts.tolist(), (starts + heads.compressed).tolist(), strict=True)]
-        checked = heads.crc != NO_CHECKSUM
-        if checked.any():
-            sums = np.array([zlib.crc32(body) for body in packed], np.int64)
-            if bool((checked & (sums != heads.crc & 0xFFFFFFFF)).any()):
-                raise _changed()
-        sizes = heads.uncompressed
-        if self.codec is None:
-            if bool((sizes != heads.compressed).any()):
-                raise _two_sizes()
-            return np.frombuffer(self._data, np.uint8), starts
-        if self.codec == _ZSTD and _are_frames_of(np.frombuffer(self._data, np.uint8), starts, heads.compressed, sizes):
-            stream = pa.CompressedInputStream(pa.BufferReader(b"".join(packed)), _ZSTD)
-            whole = stream.read_buffer(int(sizes.sum()))
-            if whole.size != sizes.sum() or stream.read(1):
-                raise CorruptFileError("pages that decompress to another size", field="uncompressed_page_size")
-        else:
-            codec = pa.Codec(self.codec)
-            whole = b"".join([codec.decompress(*one) for one in zip(packed, sizes.tolist(), strict=True) if one[1]])
-        return np.frombuffer(whole, np.uint8), np.cumsum(sizes) - sizes
+        return self.codec == ZSTD and copied <= _CONTEXT_BYTES * (len(self._positions) - _FEW_PAGES)
 
     @property
-    def _width(self) -> int:
-        return _width(self._picks[0])
+    def _plain(self) -> bool:
+        return _has_places(self._picks[0]) and bool((self._heads.encoding == PLAIN).all())
 
-    @cached_property
-    def _plain(self) -> tuple[_Bytes, _Int64s] | None:
-        """The pages, and where the first value of each lies; None where places of values can't be reckoned."""
-        heads = self._heads
-        if not self._width or bool((heads.encoding != PLAIN).any()):
+    def _bodies(self, block: int) -> Iterator[tuple[slice, _Bytes, _Int64s]]:
+        return page_bodies(self._data, self._positions, self._heads, self.codec, block)
+
+    def _values(self, part: slice, bodies: _Bytes, starts: _Int64s) -> _Int64s | None:
+        """Where the first value of each of these pages lies; None when some row may have no value."""
+        if not self._picks[0].leaf.max_definition:
+            return starts
+        rows = self._heads.values[part]
+        if int(rows.max()) >= _MOST_ROWS or int(self._heads.uncompressed[part].min()) < _WORD:
             return None
-        bodies, starts = self._bodies
-        nullable = self._picks[0].leaf.max_definition > 0
-        levels = self._bytes_of_levels(bodies, starts) if nullable else np.zeros(len(starts), np.int64)
-        if levels is None:
-            return None
-        if bool((heads.uncompressed - levels < heads.values * self._width).any()):
-            raise _too_short()
-        return bodies, starts + levels
+        lengths, usual = _usual_levels(rows)
+        mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(8) * (np.uint64(_WORD) - lengths.astype(np.uint64)))
+        return starts + lengths if bool((unaligned_words(bodies)[starts] & mask == usual).all()) else None
 
     def numbers(self) -> _Int64s | None:
-        """All values of a column of integers; None where places of values can't be reckoned."""
-        if self._plain is None:
+        """All values of a column of integers; None where they are not stored plain, or some are NULL."""
+        width, rows = _width(self._picks[0]), self._heads.values
+        if not (self._plain and width):
             return None
-        (bodies, starts), width = self._plain, self._width
-        ends = (starts + self._heads.values * width).tolist()
-        parts = [bodies[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
-        return np.concatenate(parts).view(f"<i{width}").astype(np.int64, copy=False)
+        found, done = np.empty(int(rows.sum()) * width, np.uint8), 0
+        for part, bodies, starts in self._bodies(_BLOCK_BYTES):
+            values = self._values(part, bodies, starts)
+            if values is None:
+                return None
+            sizes = rows[part] * width
+            self._check_lengths(part, values - starts + sizes)
+            for value, size in zip(values.tolist(), sizes.tolist(), strict=True):
+                found[done : done + size] = bodies[value : value + size]
+                done += size
+        return found.view(f"<i{width}").astype(np.int64, copy=False)
+
+    def _check_lengths(self, part: slice, needed: _Int64s) -> None:
+        if bool((self._heads.uncompressed[part] < needed).any()):
+            raise _too_short()
 
     def gathered(self) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
         """One page of the wanted values; None where places of values can't be reckoned."""
-        if self._plain is None:
+        if not self._plain:
             return None
-        (bodies, starts), width, rows = self._plain, self._width, self._heads.values
+        width, rows, found = _width(self._picks[0]), self._heads.values, list[bytes]()
         stops = np.cumsum(rows)
         before = accumulate((pick.covered for pick in self._picks), initial=0)
         wanted = np.concatenate([pick.local + count for pick, count in zip(self._picks, before, strict=False)])
-        page = np.searchsorted(stops, wanted, "right")
-        at = starts[page] + width * (wanted - (stops - rows)[page])
-        values = (
-            np.ndarray((max(0, bodies.size - width + 1),), _NUMBERS[width], bodies, 0, (1,))[at]
-            if width in _NUMBERS
-            else bodies[at[:, None] + np.arange(width)]
-        )
-        return _page_of(self._picks, values.tobytes())
-
-    def _bytes_of_levels(self, bodies: _Bytes, starts: _Int64s) -> _Int64s | None:
-        """The bytes of definition levels before the values of each page; None when some row may have no value."""
-        heads = self._heads
-        counts = np.unique(heads.values)
-        if len(counts) > _MOST_COUNTS:
-            return None
-        found = np.zeros(len(starts), np.int64)
-        for count in counts.tolist():
-            usual, here = np.frombuffer(_no_nulls(count), np.uint8), np.flatnonzero(heads.values == count)
-            if int(heads.uncompressed[here].min()) < len(usual):
+        for part, bodies, starts in self._bodies(_BLOCK_BYTES):
+            values = self._values(part, bodies, starts)
+            if values is None:
                 return None
-            if bool((bodies[starts[here][:, None] + np.arange(len(usual))] != usual).any()):
+            sizes = self._heads.uncompressed[part] - (values - starts)
+            stride = width or _length_of_all(bodies, values, sizes, rows[part])
+            if not stride:
                 return None
-            found[here] = len(usual)
-        return found
+            self._check_lengths(part, values - starts + rows[part] * stride)
+            first = stops[part] - rows[part]
+            low, high = np.searchsorted(wanted, (first[0], stops[part][-1]))
+            here = wanted[low:high]
+            page = np.searchsorted(first, here, "right") - 1
+            found.append(_cut(bodies, values[page] + stride * (here - first[page]), stride))
+        return _page_of(self._picks, b"".join(found))
 
     def decompressed(self) -> tuple[Sequence[PagePick], Sequence[Pages]]:
-        """The same pages, not compressed."""
-        heads, (bodies, starts) = self._heads, self._bodies
-        view, sizes = bodies.data, heads.uncompressed.tolist()
-        columns = (heads.values.tolist(), heads.encoding.tolist(), sizes, starts.tolist())
-        pages = [
-            (_head(rows, encoding, size), view[start : start + size])
-            for rows, encoding, size, start in zip(*columns, strict=True)
-        ]
-        lengths = np.array([len(head) for head, _ in pages]) + heads.uncompressed
-        picks, parts, first = list[PagePick](), list[Pages](), 0
+        """The same pages, not compressed; plain values of a row group, none of which is NULL, as one page."""
+        ((every, bodies, starts),) = self._bodies(_MOST_BYTES + 1)
+        values = self._values(every, bodies, starts) if self._plain else None
+        if values is not None and self._longer_than_values(starts, values):
+            values = None
+        picks, found, view, first = list[PagePick](), list[Pages](), bodies.data, 0
         for pick, (begin, dictionary) in zip(self._picks, self._dictionaries, strict=True):
-            last = first + len(pick.starts)
+            part = slice(first, first + len(pick.starts))
+            sizes, rows = self._heads.uncompressed[part], pick.rows
             prefix = b"" if dictionary is None else self._dictionary(begin, dictionary)
-            parts.append([prefix, *(part for page in pages[first:last] for part in page)])
-            own = lengths[first:last]
-            chunk = replace(pick.chunk, codec=UNCOMPRESSED, uncompressed_size=len(prefix) + int(own.sum()))
-            picks.append(replace(pick, chunk=chunk, starts=np.cumsum(own) - own, sizes=own, prefix=(0, len(prefix))))
-            first = last
-        return picks, parts
+            if values is None:
+                encodings = self._heads.encoding[part].tolist()
+                headers = [_head(*one) for one in zip(rows.tolist(), encodings, sizes.tolist(), strict=True)]
+                stored = [view[a:b] for a, b in _ranges(starts[part], sizes)]
+                pages = [each for page in zip(headers, stored, strict=True) for each in page]
+                lengths = np.array([len(head) for head in headers]) + sizes
+            else:
+                sizes, rows = sizes - (values - starts)[part], rows.sum(keepdims=True)
+                levels = _no_nulls(int(rows[0])) if pick.leaf.max_definition else b""
+                header = _head(int(rows[0]), PLAIN, len(levels) + int(sizes.sum()))
+                pages = [header, levels, *(view[a:b] for a, b in _ranges(values[part], sizes))]
+                lengths = np.array([len(header) + len(levels) + int(sizes.sum())])
+            found.append([prefix, *pages])
+            chunk = replace(pick.chunk, codec=UNCOMPRESSED, uncompressed_size=len(prefix) + int(lengths.sum()))
+            starts_ = np.cumsum(lengths) - lengths
+            picks.append(replace(pick, chunk=chunk, starts=starts_, sizes=lengths, rows=rows, prefix=(0, len(prefix))))
+            first = part.stop
+        return picks, found
+
+    def _longer_than_values(self, starts: _Int64s, values: _Int64s) -> bool:
+        width, heads = _width(self._picks[0]), self._heads
+        return width > 0 and bool((heads.uncompressed != values - starts + heads.values * width).any())
 
     def _dictionary(self, begin: int, head: PageHead) -> bytes:
         """A dictionary page, not compressed."""
-        body = bytes(_body(self._data, begin, head, _ZSTD))
+        body = bytes(page_body(self._data, begin, head, self.codec))
         fields: Struct = {i: (I32, v) for i, v in head.fields.items() if i <= 2}
         size = (I32, len(body))
         return encode_struct({1: (I32, DICTIONARY_PAGE), 2: size, 3: size, 7: (STRUCT, fields)}) + body
 
 
-def _changed() -> CorruptFileError:
-    return CorruptFileError("a page whose checksum is another one", field="PageHeader.crc")
-
-
-def _two_sizes() -> CorruptFileError:
-    return CorruptFileError("a page of two sizes that is not compressed", field="PageHeader")
+def _ranges(starts: _Int64s, sizes: _Int64s) -> Iterator[tuple[int, int]]:
+    return zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
 
 
 def _too_short() -> CorruptFileError:
     return CorruptFileError("pages that are shorter than their values", field="values")
 
 
-def _are_frames_of(data: _Bytes, starts: _Int64s, lengths: _Int64s, sizes: _Int64s) -> bool:
-    """Whether frames of zstd begin in these places, which say that they decompress to these sizes: then it checks that
-    each does."""
-    if int(lengths.min()) < _LEAST_FRAME:
-        return False
-    words = unaligned_words(data)
-    begin = words[starts]
-    flags = (begin >> np.uint64(32)).astype(np.int64) & 0xFF
-    single = flags >> 5 & 1
-    if bool((begin & np.uint64(0xFFFFFFFF) != _MAGIC).any() or (flags & 3).any() or (flags >> 6 | single == 0).any()):
-        return False
-    said = words[starts + 6 - single]  # behind the magic number, the flags, and the size of the window
-    bits = np.array([8, 16, 32, 64])[flags >> 6].astype(np.uint64)
-    said &= np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - bits)
-    return bool((said.astype(np.int64) + 256 * (bits == 16) == sizes).all())
+def _usual_levels(counts: _Int64s) -> tuple[_Int64s, npt.NDArray[np.uint64]]:
+    """`_no_nulls` of many counts below 2^20: the lengths, and the bytes as numbers, the first one lowest."""
+    twice = counts << 1
+    more = (twice >= 1 << 7).astype(np.int64) + (twice >= 1 << 14)
+    run = (twice & 0x7F) | (twice & 0x3F80) << 1 | (twice >> 14) << 16 | np.array([0, 0x80, 0x8080])[more]
+    words = (more + 2) | run << 32 | 1 << (8 * more + 40)
+    return more + 6, words.astype(np.uint64)
 
 
 @lru_cache(maxsize=1024)

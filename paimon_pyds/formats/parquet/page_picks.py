@@ -32,6 +32,8 @@ UNCOMPRESSED, ZSTD, CODECS = 0, 6, {1: "snappy", 2: "gzip", 6: "zstd", 7: "lz4_r
 BYTE_ARRAY, WIDTHS = 6, {1: 4, 2: 8, INT96: 12, 4: 4, 5: 8}
 """Parquet's numbers of encodings, codecs, and physical types with the bytes of their values."""
 _LEAST_ROWS_PER_WANTED = 16
+_MOST_HEADERS = 0.15
+"""Bytes of page headers and levels, per value: 56 for pages of 512 rows or more."""
 
 _BYTE_MICROS = 0.0008
 """A byte of a compressed page, when it is decompressed."""
@@ -132,12 +134,16 @@ def few_wanted(picks: Sequence[PagePick]) -> bool:
 
 
 def can_gather(pick: PagePick) -> bool:
-    """Whether values of these pages are gathered rather than decoded: of numbers without a dictionary."""
+    """Whether values of these pages are gathered rather than decoded, likely: of numbers, and of texts of one length,
+    without a dictionary. The bytes of such texts are a little more than a multiple of their count."""
     chunk = pick.chunk
+    of_one_length = chunk.physical == BYTE_ARRAY and (
+        chunk.uncompressed_size % max(1, chunk.values) <= chunk.values * _MOST_HEADERS
+    )
     return (
         few_wanted([pick])
         and (chunk.codec in CODECS or chunk.codec == UNCOMPRESSED)
-        and (chunk.physical in WIDTHS or chunk.physical == FIXED)
+        and (chunk.physical in WIDTHS or chunk.physical == FIXED or of_one_length)
         and _DICTIONARIES.isdisjoint(chunk.encodings)
     )
 

@@ -20,11 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import from_numpy, unaligned_words, unsigned_varints, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96, as_fixed
 from paimon_pyds.formats.parquet.footer import MAGIC
 from paimon_pyds.formats.parquet.page_picks import PagePick
-from paimon_pyds.formats.parquet.source import decoding, open_file
+from paimon_pyds.formats.parquet.source import decoding, joined_buffer, open_file
 from paimon_pyds.formats.parquet.thrift import (
     BINARY,
     BOOL_FALSE,
@@ -44,12 +45,15 @@ Pages: TypeAlias = Sequence[bytes | memoryview]
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 NO_CHECKSUM = 1 << 32
 """In the place of a checksum, which has 32 bits, where there is none."""
-_THREADS_FROM = 16
-"""Pages that are worth pyarrow's threads."""
+_THREADS_FROM = 100_000
+"""Values that are worth pyarrow's threads."""
 _DATA_HEAD, _DICTIONARY_HEAD, _DATA_HEAD_V2 = 5, 7, 8
 """Fields of a PageHeader."""
 _COUNTED = frozenset({I32, BOOL_TRUE, BOOL_FALSE})
-_WINDOW = 48
+_LONGEST_NUMBER = 5
+"""Bytes of 32 bits in LEB128."""
+_LONGEST_HEAD = 64
+"""Bytes of a header spelled as below, and a word."""
 _FEW = 16
 """Headers up to which reading one after the other is faster."""
 _USUAL = (0x15, None, 0x15, None, 0x15, None, 0x15, None, 0x1C, 0x15, None, 0x15, None, 0x15, None, 0x15, None, 0, 0)
@@ -100,33 +104,29 @@ def read_heads(data: bytes, positions: _Int64s) -> PageHeads:
 
 def _at_once(data: bytes, positions: _Int64s, pattern: tuple[int | None, ...]) -> PageHeads | None:
     """All headers when each is spelled like this, in tokens of LEB128; None when one is not."""
-    octets = np.frombuffer(data, np.uint8)
-    window = octets[np.minimum(positions[:, None] + np.arange(_WINDOW), len(octets) - 1)]
-    ends = window < 0x80
-    token = np.cumsum(ends, axis=1) - ends  # the number of the token that a byte belongs to
-    last = np.argmax(token == len(pattern), axis=1)  # where the header's end is behind
-    if not last.all() or bool((positions + last > len(octets)).any()):
-        return None
-    used = np.arange(_WINDOW) < last[:, None]
-    begins = np.ones_like(ends)
-    begins[:, 1:] = ends[:, :-1]
-    place = np.arange(_WINDOW) - np.maximum.accumulate(np.where(begins, np.arange(_WINDOW), 0), axis=1)
-    if int(place[used].max()) > 4:  # more than 32 bits
-        return None
-    parts = (window & 0x7F).astype(np.int64) << (7 * place)
-    numbers = np.add.reduceat(parts[used], np.flatnonzero(begins[used])).reshape(len(positions), len(pattern))
-    rows = []
-    for at, token_ in enumerate(pattern):
-        if token_ is None:
-            rows.append((numbers[:, at] >> 1) ^ -(numbers[:, at] & 1))
-        elif bool((numbers[:, at] != token_).any()):
+    octets, at, rows = np.frombuffer(data, np.uint8), positions, []
+    if int(positions.max()) + _LONGEST_HEAD > len(octets):
+        octets = np.concatenate([octets, np.zeros(_LONGEST_HEAD, np.uint8)])
+    words = unaligned_words(octets)
+    for token in pattern:
+        if token is None:
+            numbers, sizes = unsigned_varints(words[at])
+            if int(sizes.max()) > _LONGEST_NUMBER:
+                return None
+            rows.append(zigzag_decoded(numbers))
+            at = at + sizes
+        elif bool((octets[at] != token).any()):
             return None
+        else:
+            at = at + 1
+    if int(at.max()) > len(data):
+        return None
     if len(rows) == 7:
         rows.insert(3, np.full(len(positions), NO_CHECKSUM))
     kind, uncompressed, compressed, crc, values, encoding, levels, _ = rows
     if bool((kind != DATA_PAGE).any()):
         return None
-    return PageHeads(kind, last, compressed, uncompressed, crc, values, encoding, levels)
+    return PageHeads(kind, at - positions, compressed, uncompressed, crc, values, encoding, levels)
 
 
 def read_head(data: bytes, position: int) -> PageHead:
@@ -253,7 +253,7 @@ def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pa
         local = np.concatenate([pick.local + rows for pick, rows in zip(same, before, strict=False)])
         every = len(local) == sum(pick.covered for pick in same)
         for column, values in zip(columns, decoded, strict=True):
-            taken = values if every else pc.take(values, pa.array(local))
+            taken = values if every else pc.take(values, from_numpy(local))
             result[column] = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
     return [array for array in result if array is not None]
 
@@ -263,14 +263,14 @@ def _decode(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]]
     rows = [p.covered for p in picks[0]]
     with decoding(path):
         file = _file_of(picks, data, rows)
-        threads = sum(len(p.starts) for p in picks[0]) >= _THREADS_FROM
-        table = open_file(pa.BufferReader(file), ahead=threads).read(use_threads=threads)
+        threads = sum(rows) * len(picks) >= _THREADS_FROM
+        table = open_file(pa.BufferReader(file), ahead=False).read(use_threads=threads)
     if table.num_rows != sum(rows) or table.num_columns != len(picks):
         raise CorruptFileError(f"pages of {sum(rows)} rows decode to {table.num_rows}", path=path, field="num_values")
     return list(table.columns)
 
 
-def _file_of(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]], rows: Sequence[int]) -> bytes:
+def _file_of(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]], rows: Sequence[int]) -> pa.Buffer:
     body: list[bytes | memoryview] = [MAGIC]
     position = len(MAGIC)
     groups: list[Struct] = []
@@ -286,7 +286,7 @@ def _file_of(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]
     elements += [as_fixed(p[0].leaf.element) for p in picks]
     meta: Struct = {1: (I32, 1), 2: (LIST, (STRUCT, elements)), 3: (I64, sum(rows)), 4: (LIST, (STRUCT, groups))}
     footer = encode_struct(meta)
-    return b"".join([*body, footer, len(footer).to_bytes(4, "little"), MAGIC])
+    return joined_buffer([*body, footer, len(footer).to_bytes(4, "little"), MAGIC])
 
 
 def _chunk(pick: PagePick, position: int, size: int, rows: int) -> Struct:

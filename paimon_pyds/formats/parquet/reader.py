@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import from_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
@@ -26,10 +27,11 @@ from paimon_pyds.formats.parquet.arrays import (
     rows_at_once,
     without_rows,
 )
-from paimon_pyds.formats.parquet.footer import Leaf
+from paimon_pyds.formats.parquet.footer import Chunk, Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose, group_plan, pick_pages, too_many_rows
 from paimon_pyds.formats.parquet.pages import decode_picks
+from paimon_pyds.formats.parquet.small_pages import has_small_pages, small_pages
 from paimon_pyds.formats.parquet.sorted_column import find_values
 from paimon_pyds.formats.parquet.source import ParquetSource, decoding
 from paimon_pyds.formats.threads import all_of, in_order
@@ -46,6 +48,8 @@ _PASS_VALUES = 2_000_000
 """What one pass of page reads takes on, at most, before rows are given out: bytes of pages, values to decode."""
 _PASS_BATCH_ROWS = 262_144
 """Of columns that a pass decodes whole: their wanted rows are taken out of so many at a time."""
+_SMALL_PAGES_BYTES = 8 << 20
+"""Of small pages, about, that are decoded at a time."""
 _LEAST_KEPT = 0.75
 """Of a row group's rows: above it, masking those left out costs less than taking the others."""
 _MOST_THREADS = 4
@@ -241,65 +245,82 @@ class ParquetReader:
 
     def _read_group(self, columns: _Columns, task: _Task, batch_rows: int) -> Generator[pa.RecordBatch, None, None]:
         """The wanted rows of a row group, to be decoded whole in batches of ``batch_rows`` rows."""
-        leaves = sorted((leaf.index, leaf.physical) for of_column in columns.leaves for leaf in of_column)
-        counters, footer = self._counters, self._source.footer
+        leaves = [leaf for of_column in columns.leaves for leaf in of_column]
+        chunks = [self._source.footer.chunk(task.group, leaf.index) for leaf in leaves]
+        rows = self._rows_of(task.group)
         self._count_group(task.group)
-        self._source.count(sum(footer.chunk(task.group, leaf).compressed_size for leaf, _ in leaves), requests=1)
-        counters.rows_decoded += self._rows_of(task.group)
-        decoded = self._decode_group(columns, task, batch_rows, leaves)
-        return resized(decoded, columns.schema, batch_rows, self._batch_bytes)  # the first ones may be short
+        self._counters.rows_decoded += rows
+        if task.dropped is not None:
+            batch_rows = rows_at_once(batch_rows, rows, sum(chunk.uncompressed_size for chunk in chunks))
+        if has_small_pages(leaves, chunks) and not self._buffer(chunks):
+            sizing = BatchRows(
+                max(batch_rows, _PASS_BATCH_ROWS), rows, min(self._batch_bytes, _SMALL_PAGES_BYTES), chunks
+            )
+            decoded = self._by_small_pages(columns, task.group, sizing)
+        else:
+            sizing = BatchRows(batch_rows, rows, self._batch_bytes, chunks)
+            self._source.count(sum(chunk.compressed_size for chunk in chunks), requests=1)
+            decoded = self._by_pyarrow(columns, task.group, sizing)
+        wanted = self._wanted_of(decoded, columns.schema, task, sizing)
+        return resized(wanted, columns.schema, batch_rows, self._batch_bytes)  # the first ones may be short
 
-    def _decode_group(
-        self, columns: _Columns, task: _Task, batch_rows: int, leaves: Sequence[tuple[int, int]]
+    def _wanted_of(
+        self, decoded: Iterator[pa.RecordBatch], schema: pa.Schema, task: _Task, sizing: BatchRows
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The work of `_read_group`. It may run beside others of its kind."""
+        """The wanted rows of those of a row group. It may run beside others of its kind."""
+        done, rows = 0, self._rows_of(task.group)
+        keep = None if task.dropped is None else all_but(task.dropped, rows)
+        for batch in decoded:
+            start, done = done, done + batch.num_rows
+            if done > rows:
+                break
+            if task.rows is not None:
+                low, high = np.searchsorted(task.rows, (start, done))
+                if low == high:
+                    continue
+                batch = batch if high - low == batch.num_rows else batch.take(from_numpy(task.rows[low:high] - start))
+            elif keep is not None:
+                batch = without_rows(batch, keep.slice(start, batch.num_rows))
+                if not batch.num_rows:
+                    continue
+            batch = conform_batch(batch, schema, self._path)
+            sizing.learn(batch)
+            yield batch
+        if done != rows:
+            raise CorruptFileError(f"a row group of {rows} rows decodes to {done}", path=self._path)
+
+    def _by_small_pages(self, columns: _Columns, group: int, sizing: BatchRows) -> Iterator[pa.RecordBatch]:
+        leaves = [leaf for (leaf,) in columns.leaves]
+        for arrays in small_pages(self._source, group, leaves, sizing, _permits(pa.cpu_count())):
+            yield pa.RecordBatch.from_arrays(arrays, columns.schema.names)
+
+    def _by_pyarrow(self, columns: _Columns, group: int, sizing: BatchRows) -> Iterator[pa.RecordBatch]:
         order = sorted(range(len(columns.leaves)), key=lambda i: columns.leaves[i][0].index)
         place = [order.index(i) for i in range(len(order))]
-        done, rows = 0, self._rows_of(task.group)
-        keep = None
-        chunks = [self._source.footer.chunk(task.group, leaf) for leaf, _ in leaves]
-        if task.dropped is not None:
-            keep = all_but(task.dropped, rows)
-            batch_rows = rows_at_once(batch_rows, rows, sum(chunk.uncompressed_size for chunk in chunks))
-        sizing = BatchRows(batch_rows, rows, self._batch_bytes, chunks)
+        leaves = sorted((leaf.index, leaf.physical) for of_column in columns.leaves for leaf in of_column)
+        buffer = self._buffer([self._source.footer.chunk(group, leaf) for leaf, _ in leaves])
         int96 = any(physical == INT96 for _, physical in leaves)
-        with self._source.arrow_file(int96=int96, buffer=self._buffer(task.group, leaves)) as file:
+        with self._source.arrow_file(int96=int96, buffer=buffer) as file:
             with decoding(self._path):
                 batches = file.reader.iter_batches(
-                    sizing.next, row_groups=[task.group], column_indices=[leaf for leaf, _ in leaves], use_threads=True
+                    sizing.next, row_groups=[group], column_indices=[leaf for leaf, _ in leaves], use_threads=True
                 )
             while True:
                 with decoding(self._path):
                     batch = next(batches, None)
                 if batch is None:
                     break
-                start, done = done, done + batch.num_rows
-                if done > rows:
-                    break
                 if batch.num_columns != len(place):
                     raise CorruptFileError(f"{len(place)} columns wanted, {batch.num_columns} decoded", path=self._path)
-                if task.rows is not None:
-                    low, high = np.searchsorted(task.rows, (start, done))
-                    if low == high:
-                        continue
-                    batch = batch if high - low == batch.num_rows else batch.take(pa.array(task.rows[low:high] - start))
-                elif keep is not None:
-                    batch = without_rows(batch, keep.slice(start, batch.num_rows))
-                    if not batch.num_rows:
-                        continue
-                batch = conform_batch(batch.select(place), columns.schema, self._path)
-                sizing.learn(batch)
+                yield batch.select(place)
                 file.reader.set_batch_size(sizing.next)
-                yield batch
-        if done != rows:
-            raise CorruptFileError(f"a row group of {rows} rows decodes to {done}", path=self._path)
 
-    def _buffer(self, group: int, leaves: Sequence[tuple[int, int]]) -> int:
+    def _buffer(self, chunks: Sequence[Chunk]) -> int:
         """Bytes of each column to read at a time; 0 where the row group may be held as it is stored."""
-        stored = sum(self._source.footer.chunk(group, leaf).compressed_size for leaf, _ in leaves)
+        stored = sum(chunk.compressed_size for chunk in chunks)
         if self._read_ahead is None or stored <= self._read_ahead:
             return 0
-        return max(_LEAST_BUFFER, self._read_ahead // len(leaves))
+        return max(_LEAST_BUFFER, self._read_ahead // len(chunks))
 
     def _read_pages(
         self, columns: _Columns, tasks: Sequence[_Task], *, alone: bool
@@ -350,8 +371,8 @@ class ParquetReader:
 
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
         ranges = [[r for pick in column for r in pick.ranges()] for column in picks]
-        data = iter(self._source.read([r for column in ranges for r in column]))
-        joined = [b"".join([next(data) for _ in column]) for column in ranges]
+        data = self._source.read([r for column in ranges for r in column])[::-1]
+        joined = [b"".join([data.pop() for _ in column]) for column in ranges]  # nothing is held twice for long
         gathered_picks, gathered_data = gather_values(
             picks, joined, self._path, pa.cpu_count() if alone else 1, _permits(pa.cpu_count())
         )

@@ -123,7 +123,7 @@ class ParquetSource:
             data = footer_without_int96(self.footer.data) if int96 else self.footer.data
             footer = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
             metadata = pq.read_metadata(pa.BufferReader(footer))
-            source = self._io.open_input(self.path) if whole is None else pa.BufferReader(whole)
+            source = self._io.open_input(self.path) if whole is None else pa.BufferReader(joined_buffer([whole]))
             return open_file(source, metadata, buffer)
 
     def close(self) -> None:
@@ -132,6 +132,17 @@ class ParquetSource:
         for free in list(self._files.values()):
             while free:
                 free.pop().close(force=True)
+
+
+def joined_buffer(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
+    """The parts, strung together in memory of Arrow's. A thread of Arrow's may be the last to let go of what it reads:
+    for memory of Python's it would need the interpreter, which may have ended by then; that aborts the process."""
+    whole = pa.allocate_buffer(sum(map(len, parts)))
+    view, start = memoryview(whole).cast("B"), 0
+    for part in parts:
+        view[start : start + len(part)] = part
+        start += len(part)
+    return whole
 
 
 def _requests(ranges: Sequence[tuple[int, int]]) -> int:

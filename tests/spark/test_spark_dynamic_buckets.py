@@ -1,0 +1,140 @@
+"""Tables with dynamic buckets from Spark: shuffled by `paimon_pyds.spark.write`, and by plain ``df.write``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+import paimon_pyds as pp
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.spark import write
+from support.dynamic_buckets import bucket_keys
+from support.effort import LONG
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("p", pa.int32()), ("k", pa.string()), ("v", pa.int64())])
+
+
+def rows_of(values, turn, tasks):
+    """SQL of rows with these keys, in so many tasks."""
+    cells = ", ".join(f"({p}, '{k}', {turn})" for p, k in values)
+    return f"SELECT /*+ REPARTITION({tasks}) */ INT(p) AS p, k, BIGINT(v) AS v FROM VALUES {cells} AS t(p, k, v)"
+
+
+@pytest.mark.parametrize("by_function", [False, True])
+def test_a_key_has_one_bucket_however_rows_are_split(frames, path, by_function):
+    random = Random(17)
+    target, assigners = 20, 2
+    options = {
+        "dynamic-bucket.target-row-num": str(target),
+        "dynamic-bucket.assigner-parallelism": str(assigners),
+        "num-sorted-run.compaction-trigger": "3",
+    }
+    pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"], options=options)
+    model = {}
+    for turn in range(12 if LONG else 4):
+        keys = [(random.randrange(2), f"key {random.randrange(200)}") for _ in range(random.choice([1, 40, 150]))]
+        frame = frames.spark.sql(rows_of(keys, turn, random.choice([1, 2, 5])))
+        if by_function:
+            write(frame, path)
+        else:
+            frames.save(frame, path)
+        model.update(dict.fromkeys(keys, turn))
+        table = pp.Table.open(path)
+        assert {(row["p"], row["k"]): row["v"] for row in table.scan().to_arrow().to_pylist()} == model
+        found = bucket_keys(table)
+        assert sum(map(len, found.values())) == len(model)
+        if by_function:
+            assert max(map(len, found.values())) <= target
+            most = sum(count // target + assigners for count in Counter(p for p, _ in model).values())
+            assert len(found) <= most
+
+
+@pytest.mark.parametrize("by_function", [False, True])
+def test_what_a_job_may_bring(frames, path, by_function):
+    """Row kinds, a table that is made by the write, an overwrite, columns in another order and spelling."""
+
+    def put(query, mode="append", **options):
+        frame = frames.spark.sql(query)
+        if by_function:
+            write(frame, path, mode, options=options)
+        else:
+            frames.save(frame, path, mode, **options)
+
+    shape = {"primary-key": "k", "bucket": "-1", "dynamic-bucket.target-row-num": "30"}
+    put("SELECT id AS k, 'a' AS v FROM range(100)", **shape)
+    put("SELECT IF(id < 110, '-D', '+U') AS op, 'b' AS V, INT(id) AS K FROM range(90, 120)", **{"rowkind-column": "OP"})
+    table = pp.Table.open(path)
+    found = {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
+    assert found == {**dict.fromkeys(range(90), "a"), **dict.fromkeys(range(110, 120), "b")}
+    assert sum(map(len, bucket_keys(table).values())) == 120
+    put("SELECT id AS k, 'c' AS v FROM range(50)", "overwrite")
+    assert sorted(frames.ids(frames.load(path))) == list(range(50))
+    assert sum(map(len, bucket_keys(pp.Table.open(path)).values())) == 50
+
+
+def test_a_bucket_gets_one_file(frames, path):
+    options = {"dynamic-bucket.target-row-num": "100", "dynamic-bucket.assigner-parallelism": "3", "write-only": "true"}
+    table = pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"], options=options)
+    query = "SELECT /*+ REPARTITION(4) */ INT(id % 2) AS p, STRING(id) AS k, id AS v FROM range(2000)"
+    for jobs in (1, 2):
+        write(frames.spark.sql(query), path)
+        live = ManifestReader(table.store).live_files(table.snapshot())
+        files = Counter(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True))
+        assert set(files.values()) == {jobs}
+        assert 20 <= len(files) <= 26
+
+
+def test_the_last_row_of_a_key_in_a_task_wins(frames, path):
+    pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])
+    rows = frames.spark.sql("SELECT INT(0) AS p, STRING(id % 50) AS k, id AS v FROM range(5000)").coalesce(1)
+    write(rows, path)
+    assert sorted(frames.ids(frames.load(path).select("v"))) == list(range(4950, 5000))
+
+
+def test_two_jobs_at_once_conflict(frames, path, monkeypatch):
+    from paimon_pyds.spark import functions
+
+    table = pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])
+    real = functions._prepared
+
+    def meanwhile(*args):
+        prepared = real(*args)
+        table.append(pa.table({"p": [0], "k": ["0"], "v": [-1]}, SCHEMA))
+        return prepared
+
+    monkeypatch.setattr(functions, "_prepared", meanwhile)
+    rows = frames.spark.sql("SELECT INT(id % 2) AS p, STRING(id) AS k, id AS v FROM range(20)")
+    with pytest.raises(Exception, match="another job wrote to the same partition meanwhile"):
+        write(rows, path)
+    assert [row.v for row in frames.load(path).collect()] == [-1]
+    assert len(list(Path(path).rglob("data-*"))) == 1
+    monkeypatch.undo()
+    write(rows, path)
+    assert frames.load(path).count() == 20
+
+
+def test_a_frame_that_changes_while_it_is_written_is_refused(frames, path):
+    """Spark computes a part of the rows again when an executor is lost: these keys have another bucket then."""
+    from paimon_pyds.commit.key_hashes import check_new_keys
+    from paimon_pyds.errors import CommitError
+    from paimon_pyds.write import TableWriter
+
+    table = pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])
+    messages = []
+    for bucket in (0, 1):
+        with TableWriter(table.write_context(), bucket, bucket="b") as writer:
+            keys = {"p": [0, 0], "k": ["both", str(bucket)], "v": [1, 1], "b": [bucket, bucket]}
+            writer.write(pa.table(keys, schema=SCHEMA.append(pa.field("b", pa.int32()))))
+            messages.append(writer.prepare_commit())
+    buckets = [bucket for message in messages for bucket in message.buckets]
+    check_new_keys(table.store, table.schema, buckets[:1])
+    with pytest.raises(CommitError, match=r"two buckets.*checkpoint"):
+        check_new_keys(table.store, table.schema, buckets)
