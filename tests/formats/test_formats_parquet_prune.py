@@ -134,7 +134,6 @@ def test_zeros_and_nan(tmp_path: Path) -> None:
 
 
 @row_limits
-@row_limits
 @pytest.mark.parametrize("type_", ["DOUBLE", "FLOAT"])
 def test_pages_of_floats_are_cut_off_on_both_sides(type_: str, tmp_path: Path) -> None:
     """NaN may lie in any page, and is greater than any number; but it is no number of a range that ends."""
@@ -165,6 +164,7 @@ def test_bounds_of_integers(tmp_path: Path) -> None:
     assert _open(path).bounds(fields[0]) is None
 
 
+@row_limits
 def test_pages_of_nulls(tmp_path: Path) -> None:
     n = 4096
     fields = _fields("INT")
