@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_pyds.formats import FormatReader, ReadCounters, ReadHints, by_path
+from paimon_pyds.formats.parquet import reader as parquet_reader
+from paimon_pyds.formats.parquet.page_picks import Estimate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import from_arrow_schema
@@ -63,6 +67,31 @@ def test_long_rows_that_are_short_in_the_file_are_decoded_some_at_a_time(
     assert rows == 10_000 - dropped
     assert batches < 60
     assert most < 32 << 20
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy"])
+def test_rows_before_the_wanted_ones_are_decoded_many_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str
+) -> None:
+    """How long they are shows that few at a time are not needed, though none of them is wanted."""
+    rows, sizes = 200_000, list[int]()
+    table = pa.table({"a": pa.array([f"{i % 500:020d}" for i in range(rows)])})
+    path = tmp_path / "f.parquet"
+    pq.write_table(table, path, compression=codec, write_page_index=True)
+    monkeypatch.setattr(parquet_reader, "choose", lambda picks, _: (frozenset(), Estimate(0, 0)))
+    wanted_of = parquet_reader.ParquetReader._wanted_of
+
+    def watched(reader: Any, decoded: Iterator[pa.RecordBatch], *rest: Any) -> Iterator[pa.RecordBatch]:
+        return wanted_of(reader, (sizes.append(batch.num_rows) or batch for batch in decoded), *rest)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(parquet_reader.ParquetReader, "_wanted_of", watched)
+    reader = _reader(path, 1 << 20)
+    (batch,) = reader.read(from_arrow_schema(table.schema), RowSelection.of([rows - 1]), 65_536)
+    reader.close()
+    assert batch.column(0).to_pylist() == table["a"].to_pylist()[-1:]
+    assert sizes[0] < 100
+    assert sum(sizes) == rows
+    assert len(sizes) < 20
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])

@@ -155,7 +155,7 @@ class BatchRows:
             self.next = max(1, min(self.next, size // shortened))
 
     def learn(self, batch: pa.RecordBatch) -> None:
-        """Go by the length of these rows: those of the last batch that are wanted."""
+        """Go by the length of these rows: those of the last batch that are wanted, all where none is."""
         fitting = self._size * batch.num_rows // max(1, batch.nbytes)
         self.next = max(1, min(self._most, _GROWTH * self.next, fitting))
 

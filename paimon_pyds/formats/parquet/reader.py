@@ -279,18 +279,17 @@ class ParquetReader:
             start, done = done, done + batch.num_rows
             if done > rows:
                 break
+            wanted = batch
             if task.rows is not None:
                 low, high = np.searchsorted(task.rows, (start, done))
-                if low == high:
-                    continue
-                batch = batch if high - low == batch.num_rows else batch.take(from_numpy(task.rows[low:high] - start))
+                if high - low < batch.num_rows:
+                    wanted = batch.take(from_numpy(task.rows[low:high] - start)) if low < high else batch.slice(0, 0)
             elif keep is not None:
-                batch = without_rows(batch, keep.slice(start, batch.num_rows))
-                if not batch.num_rows:
-                    continue
-            batch = conform_batch(batch, schema, self._path)
-            sizing.learn(batch)
-            yield batch
+                wanted = without_rows(batch, keep.slice(start, batch.num_rows))
+            found = conform_batch(wanted if wanted.num_rows else batch, schema, self._path)
+            sizing.learn(found)
+            if wanted.num_rows:
+                yield found
         if done != rows:
             raise CorruptFileError(f"a row group of {rows} rows decodes to {done}", path=self._path)
 
