@@ -5,10 +5,12 @@ NEWEST := .venvs/newest/bin/python
 OLDEST := .venvs/oldest/bin/python
 BIN := .venvs/newest/bin
 
-# The tests without Spark, in three parts that take about the same time each.
-PLAIN_1 := tests/commit tests/faults tests/rowlevel tests/table
-PLAIN_2 := tests/compact tests/formats tests/index tests/interop
-PLAIN_3 := $(filter-out $(PLAIN_1) $(PLAIN_2) tests/fixtures tests/support, $(patsubst %/, %, $(wildcard tests/[a-z]*/))) $(wildcard tests/test_*.py)
+# The tests without Spark, in four parts that take about the same time each.
+PLAIN_1 := tests/commit tests/faults tests/table
+PLAIN_2 := tests/compact tests/rowlevel
+PLAIN_3 := tests/formats tests/index tests/interop tests/merge tests/write
+PLAIN_4 := $(filter-out $(PLAIN_1) $(PLAIN_2) $(PLAIN_3) tests/fixtures tests/support, \
+  $(patsubst %/, %, $(wildcard tests/[a-z]*/))) $(wildcard tests/test_*.py)
 
 # Over Spark Connect: what goes through the client's session and its conversions. How queries are planned and filters
 # pushed down is the server's part, which a classic session has too. All of them: make test-connect CONNECT=tests
@@ -36,9 +38,10 @@ demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and 
 	$(NEWEST) -m demo
 
 test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; two jobs at a time
-	@$(NEWEST) tools/jobs.py spark="$(MAKE) test-spark" plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" \
-	  oldest="$(MAKE) test-oldest" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
-	  connect="$(MAKE) test-connect" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'"
+	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" spark="$(MAKE) test-spark" \
+	  plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
+	  plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" \
+	  connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
 
 check: newest  ## style, types and layers

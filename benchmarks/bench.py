@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cases_index, cases_keys, cases_rows, files100k
+from benchmarks import cases_index, cases_keys, cases_layout, cases_rows, files100k
 from benchmarks.data import batches
 from benchmarks.worker import INDEX, INDEX_TWO
 
@@ -161,6 +161,9 @@ class Bench:
 
     def keys(self) -> None:
         cases_keys.section(self)
+
+    def layout(self) -> None:
+        cases_layout.section(self)
 
     def spark_tables(self) -> None:
         import pyarrow as pa

@@ -74,6 +74,7 @@ def section(bench: Bench) -> None:
     _dynamic_buckets(bench)
     _found_keys(bench)
     _compacted(bench)
+    _rescaled(bench)
     _modes(bench)
 
 
@@ -116,6 +117,19 @@ def _compacted(bench: Bench) -> None:
     if found and java:
         what = f"full compaction of {rows:,} rows in {1 + LATER_RUNS} runs, CPU time"
         bench.once(what, "≤ 1.0×", found, "Java", java)
+
+
+def _rescaled(bench: Bench) -> None:
+    """From 4 to 16 buckets, and a full compaction of the same rows, by CPU time."""
+    rows = bench.rows
+    for what, runs in (("1 run", 1), (f"{1 + LATER_RUNS} runs", 1 + LATER_RUNS)):
+        path = bench.path(f"keys_rescaled_{runs}")
+        bench.run("ours_found_table", path=path, rows=rows, runs=runs, options={"bucket": "4"})
+        rescaled = bench.run("ours_rescale", path=path, rows=rows)
+        rewritten = bench.run("ours_compaction", path=path, rows=rows)
+        if rescaled and rewritten:
+            case = f"rescale {rows:,} rows in {what} from 4 to 16 buckets: against full compaction, CPU time"
+            bench.once(case, "≤ 1.2×", rescaled, "compact", rewritten)
 
 
 def _found_keys(bench: Bench) -> None:
@@ -219,7 +233,19 @@ def ours_compaction(path: str, rows: int) -> dict[str, Any]:
 
     table = pp.Table.open(copy_of(path, "keys_compacted_ours"))
     before = cpu_seconds()
-    elapsed, summary = timed(lambda: table.compact(full=True))
+    elapsed, summary = timed(lambda: table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"}))
+    assert summary.rows == rows
+    return {"seconds": cpu_seconds() - before, "elapsed": elapsed}
+
+
+@case
+def ours_rescale(path: str, rows: int) -> dict[str, Any]:
+    """Seconds of CPU time; the table stays as it is."""
+    import paimon_pyds as pp
+
+    table = pp.Table.open(copy_of(path, "keys_rescaled_ours"))
+    before = cpu_seconds()
+    elapsed, summary = timed(lambda: table.rescale(16))
     assert summary.rows == rows
     return {"seconds": cpu_seconds() - before, "elapsed": elapsed}
 

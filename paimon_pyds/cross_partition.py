@@ -12,19 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds import formats
+from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_pyds.formats import ReadCounters, ReadHints
 from paimon_pyds.merge.key_set import KeySet
+from paimon_pyds.merge.key_values import VALUE_KIND
+from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.options import TableOptions
 from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.scan.travel import snapshots_after
 from paimon_pyds.selection import RowSelection
@@ -33,21 +39,26 @@ from paimon_pyds.sort.keys import SortKeys
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import IncomingRows
-from paimon_pyds.write.placement import NewBuckets, Placement
+from paimon_pyds.write.placement import NewBuckets, Placement, Places
 from paimon_pyds.write.writer import joined_batches
 
 _KEYS_AT_ONCE = 1 << 17
+_ROWS_AT_ONCE, _BYTES_AT_ONCE = 1 << 19, 32 << 20
+"""Rows whose keys are looked for together."""
 
 
-def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], places: KeyPlaces) -> CommitMessage:
+def write_rows(
+    context: WriteContext, batches: Iterable[pa.RecordBatch], places: KeyPlaces, task: int | None = None
+) -> CommitMessage:
     """Write rows to where their keys are.
 
     Args:
         context: the table as it is written to.
         batches: rows as they arrive, as they are given to a writer.
         places: where keys are before the write.
+        task: as `TableWriter` has it.
     """
-    with TableWriter(context) as writer:
+    with TableWriter(context, task) as writer:
         for place, rows in placed_rows(context, batches, places):
             writer.write_placed(place, rows)
         return writer.prepare_commit()
@@ -79,8 +90,41 @@ def placed_rows(
             fitting = incoming.conform(batch)
             if fitting.num_rows:
                 sorter.add(fitting)
-        for batch in joined_batches(sorter.sorted()):
-            yield from placement.place(batch, places.find)
+        last: tuple[pa.RecordBatch, PartitionBucket | None] | None = None
+        for rows in joined_batches(sorter.sorted(), _ROWS_AT_ONCE, _BYTES_AT_ONCE):
+            distinct, numbers = _distinct(rows.select([field.name for field in keys]))
+            found = places.find(distinct)
+            if last is not None and _equal(last[0], distinct):
+                found = found.beginning(last[1])  # more rows of the last key
+            placed = placement.place(rows, numbers, found)
+            last = distinct.slice(distinct.num_rows - 1), placed.last
+            yield from placed.pieces(rows, context.schema)
+
+
+def with_moves(versions: pa.RecordBatch, schema: TableSchema, place: PartitionBucket) -> pa.RecordBatch:
+    """New versions of rows of one bucket, with `VALUE_KIND`, and deletes there of those that go to other partitions.
+
+    Raises:
+        UnsupportedError: see `Placement.place`.
+    """
+    count = versions.num_rows
+    places = Places(pa.repeat(pa.scalar(place.partition, pa.binary()), count), np.full(count, place.bucket, np.int32))
+    placement = Placement(schema, NewBuckets(TableOptions(schema.options), lambda _: {}))
+    return placement.place(versions, np.arange(count), places).taken(versions, schema, VALUE_KIND)
+
+
+def _distinct(keys: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    """The keys of rows in the order of keys, each once; and of each row the number of its key."""
+    codes = order_codes(keys.columns)
+    begins = np.append(True, codes[1:] != codes[:-1])
+    return keys.take(from_numpy(np.flatnonzero(begins))), np.cumsum(begins) - 1
+
+
+def _equal(key: pa.RecordBatch, keys: pa.RecordBatch) -> bool:
+    """Whether a key is the first one of others."""
+    pairs = zip(key.columns, keys.columns, strict=True)
+    codes = order_codes([pa.concat_arrays([one, others.slice(0, 1)]) for one, others in pairs])
+    return bool(codes[0] == codes[1])
 
 
 @dataclass(slots=True)

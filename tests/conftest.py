@@ -25,8 +25,8 @@ settings.register_profile("short", max_examples=40, print_blob=True, **_FIXED, *
 settings.register_profile("long", max_examples=2000, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
-_JAVA = "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A session of some minutes pays more for the best machine code than it gets back, and two cores need one collector."""
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM of some minutes pays more for the best machine code than it gets back, and two cores need one collector."""
 
 REQUIRE_ORACLE = bool(os.environ.get("REQUIRE_ORACLE"))
 """Fail, and do not skip, where Java Paimon or the full set of its tables is missing."""
@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     No test cuts the power: nothing waits until the disk has what was written.
     """
     os.fsync = lambda fd: None
+    os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA)  # of every JVM that a test starts, in a notebook's session too
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
@@ -90,7 +91,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{_JAVA} -Dderby.system.home={scratch}",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {_JAVA} -Dderby.system.home={scratch}",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.sql.session.timeZone": "UTC",

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.bucket.functions import bucket_of
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
@@ -84,6 +85,33 @@ class FixedBuckets:
         return self._count
 
 
+class PlacedRows:
+    """Tables whose key may be in any partition: rows have to come with their partition and bucket.
+
+    Args:
+        column: has the bucket of each row; None where none has it.
+    """
+
+    one_bucket = False
+
+    def __init__(self, column: str | None) -> None:
+        self._column = column
+
+    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
+        """See `BucketAssigner`. Raises UnsupportedError without a column: a writer does not know where keys are."""
+        if self._column is None:
+            raise UnsupportedError(
+                "the primary key does not hold all partition columns: a row goes to where its key is, or that row has "
+                "to go, and a writer of its own does not know where",
+                hint="write by Table.append, or by paimon_pyds.spark.write(df, path)",
+            )
+        return to_numpy(batch.rows.column(self._column)).astype(np.int32)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+
 class OneBucket:
     """Rows that all belong to one bucket of their partition, such as new versions of rows that are there.
 
@@ -105,24 +133,6 @@ class OneBucket:
     def total_buckets(self, partition: bytes) -> int:
         """See `BucketAssigner`."""
         return self._total
-
-
-class PlacedRows:
-    """Tables whose key may be in any partition: rows have to be given to a writer with their partition and bucket."""
-
-    one_bucket = False
-
-    def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
-        """Raises UnsupportedError: of its own a writer sees some rows only, and not where their keys are."""
-        raise UnsupportedError(
-            "the primary key does not hold all partition columns: a row has to be written to where its key is, or "
-            "that row has to go, and a task of its own does not know where",
-            hint="write by Table.append, or by paimon_pyds.spark.write(df, path)",
-        )
-
-    def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
-        return -1
 
 
 class PostponedBuckets:
@@ -182,8 +192,6 @@ def bucket_assigner(
         UnsupportedError: a kind of buckets that can't be written to.
     """
     count = int(options.get("bucket"))
-    if count == -1 and schema.crosses_partitions:
-        return PlacedRows()
     if count == -1:
         return UnawareBucket()
     if count > 0:

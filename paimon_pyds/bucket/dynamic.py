@@ -278,11 +278,17 @@ class _Partition:
         unknown = np.flatnonzero(buckets < 0)
         buckets[unknown] = self.added.find(distinct[unknown])
         new = unknown[buckets[unknown] < 0]
+        places = places.reshape(-1)
         if len(new):
             keys = distinct[new]
-            buckets[new] = self._fill(keys) if self._room is None else self._pick(keys, *self._room)
+            if self._room is None:
+                first = np.empty(len(distinct), np.int64)
+                first[places[::-1]] = np.arange(len(places))[::-1]
+                buckets[new] = self._fill(keys, first[new])
+            else:
+                buckets[new] = self._pick(keys, *self._room)
             self.added.add(keys, buckets[new])
-        return np.asarray(buckets[places.reshape(-1)])
+        return np.asarray(buckets[places])
 
     def _read(self, index: HashIndex, entry: IndexEntry) -> Hashes:
         return self._mine(index.read(entry))
@@ -294,14 +300,16 @@ class _Partition:
         mine: Hashes = hashes[_channels_of(self._hash, hashes, share.channels, self._rules.assigners) == share.channel]
         return mine
 
-    def _fill(self, keys: Hashes) -> npt.NDArray[np.int32]:
-        """Buckets for new keys: each assigner of the partition fills its own, one after the other."""
+    def _fill(self, keys: Hashes, ages: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """Buckets for new keys: each assigner of the partition fills its own, one after the other, as keys come."""
         count = self._rules.assigners
         assigners = np.abs(keys.astype(np.int64)) % count
         out = np.empty(len(keys), np.int32)
         for number in np.unique(assigners).tolist():
             mine = np.flatnonzero(assigners == number)
             buckets, rooms = self._buckets_for(len(mine), number)
+            if len(buckets) > 1:
+                mine = mine[np.argsort(ages[mine])]
             out[mine] = np.repeat(np.array(buckets, np.int32), rooms)
         return out
 

@@ -47,7 +47,7 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
     parser.add_argument("--create", action="store_true", help="create the table when it is missing")
     parser.add_argument("--partition-by", default="", help="partition columns of a created table")
-    parser.add_argument("--primary-key", default="", help="columns of a created table's key; --option bucket=4 with it")
+    parser.add_argument("--primary-key", default="", help="columns of a created table's key")
     parser.set_defaults(run=_write)
 
     parser = add_table_command(commands, "delete", "Delete rows: by deletion vectors where the table has them enabled.")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.bucket import PartitionedRows, bucket_assigner
-from paimon_pyds.buffers import from_numpy, one_batch
+from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.key_task import MergeTask, merged_rows
 from paimon_pyds.compact.task import CompactTask, conformed_rows
@@ -22,9 +22,8 @@ from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.key_files import SortedRunWriter
 from paimon_pyds.write.rolling import WriterThreads
+from paimon_pyds.write.writer import joined_batches
 
-_GATHER_BYTES = 32 << 20
-"""Rows that are gathered over all buckets before they are written: a batch has few of each."""
 _OPEN_BYTES = 256 << 20
 """Bytes in open files, over all buckets, before the fullest file is finished early."""
 
@@ -104,13 +103,14 @@ def rescale_one(task: RescaleTask) -> RescaleResult:
 def _assigned(task: RescaleTask) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
     """The rows that the task writes, each batch with the buckets of its rows."""
     assigner, bucket = bucket_assigner(task.context.schema, task.context.options), task.source.bucket
-    for rows in _rows(task.source):
+    of_class = len(range(bucket.bucket, int(task.context.options.get("bucket")), bucket.total_buckets))
+    for rows in joined_batches(_rows(task.source)):
         codes = np.zeros(rows.num_rows, np.int64)
         buckets = assigner.assign(PartitionedRows(rows, (bucket.partition,), codes))
         if (buckets % bucket.total_buckets != bucket.bucket).any():
             raise _MisplacedRowError
-        own = np.isin(buckets, list(task.buckets))
-        if not own.all():
+        if len(task.buckets) < of_class:
+            own = np.isin(buckets, list(task.buckets))
             rows, buckets = rows.filter(from_numpy(own)), buckets[own]
         if len(buckets):
             yield rows, buckets
@@ -133,24 +133,14 @@ class _BucketWriters:
         self._task = task
         self._threads = threads
         self._writers: dict[int, AppendBucketWriter | _RunWriter] = {}
-        self._gathered: dict[int, list[pa.RecordBatch]] = {}
-        self._size = 0
 
     def write(self, rows: pa.RecordBatch, buckets: npt.NDArray[np.int32]) -> None:
         """Take rows, and the bucket of each."""
-        order = np.argsort(buckets, kind="stable")
+        narrow = buckets.astype(np.uint16) if buckets.max() < 1 << 16 else buckets  # sorted by radix
+        order = np.argsort(narrow, kind="stable")
         buckets, rows = buckets[order], rows.take(from_numpy(order))
         for start, stop in pairwise([0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]):
-            self._gathered.setdefault(int(buckets[start]), []).append(rows.slice(start, stop - start))
-        self._size += rows.nbytes
-        if self._size >= _GATHER_BYTES:
-            self._write_gathered()
-
-    def _write_gathered(self) -> None:
-        while self._gathered:
-            bucket, parts = self._gathered.popitem()
-            self._writer(bucket).write(one_batch(pa.Table.from_batches(parts)))
-        self._size = 0
+            self._writer(int(buckets[start])).write(rows.slice(start, stop - start))
         while sum(writer.held_bytes for writer in self._writers.values()) > _OPEN_BYTES:
             max(self._writers.values(), key=lambda writer: writer.held_bytes).flush()
 
@@ -169,7 +159,6 @@ class _BucketWriters:
 
     def close(self) -> tuple[BucketFiles, ...]:
         """Finish all files; what was written, by bucket."""
-        self._write_gathered()
         return tuple(self._writers[bucket].close() for bucket in sorted(self._writers))
 
     def abort(self) -> None:

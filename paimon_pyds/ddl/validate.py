@@ -172,6 +172,12 @@ def _check_modes(schema: TableSchema, options: TableOptions) -> None:
         _only_with_primary_key(options)
         if options.get("bucket") == -1 and options.is_set("full-compaction.delta-commits"):
             raise OptionError("full-compaction.delta-commits is not for append tables without buckets")
+    if options.is_set("sequence.field") and not set(schema.partition_keys) <= set(schema.primary_keys):
+        raise OptionError(
+            "You can not use sequence.field in cross partition update case (the primary key "
+            f"{', '.join(schema.primary_keys)} does not hold all partition columns {', '.join(schema.partition_keys)})",
+            hint="versions in different partitions are never compared: leave it out, or add the columns to the key",
+        )
     if options.get("row-tracking.enabled") and (not append or options.get("bucket") != -1):
         raise OptionError("row-tracking.enabled needs a table without primary key and without buckets")
     if options.get("data-evolution.enabled") and not options.get("row-tracking.enabled"):

@@ -26,11 +26,12 @@ from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import check_readable
 from paimon_pyds.options.option import texts
 from paimon_pyds.predicate.tree import ColumnRef, Predicate
 from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.sort.keys import SortKeys, can_sort, sort_positions
-from paimon_pyds.types import STRING_KINDS, DataField, Kind, arrow_type
+from paimon_pyds.types import REFUSED_KINDS, STRING_KINDS, DataField, Kind, arrow_type
 
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -67,10 +68,12 @@ def layout_of(
     Raises:
         SchemaError: an unknown column.
         OptionError: a column whose values have no order; a ``where`` on other than partition columns.
+        UnsupportedError: a table that can't be read.
         SnapshotNotFoundError: it never was, or has expired.
         CorruptFileError: a manifest is damaged.
     """
     schema = store.latest_schema()
+    check_readable(schema)
     fields = _fields(schema, columns)
     state: Snapshot | None = store.latest_snapshot() if snapshot is None else store.snapshot(snapshot)
     entries = live_in(store, schema, state, where, "layout", _ENTRY_COLUMNS)
@@ -96,14 +99,18 @@ def _fields(schema: TableSchema, columns: str | Sequence[str] | None) -> list[Da
     by_name = {f.name: f for f in schema.fields}
     if columns is None:
         wanted = schema.primary_keys or by_name
-        return [by_name[name] for name in wanted if can_sort(by_name[name])]
+        return [by_name[name] for name in wanted if _has_bounds(by_name[name])]
     names = [n.strip() for n in columns.split(",")] if isinstance(columns, str) else texts("columns", columns)
     for name in names:
         if name not in by_name:
             raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(by_name)}")
-        if not can_sort(by_name[name]):
+        if not _has_bounds(by_name[name]):
             raise OptionError(f"files have no bounds of {name!r}, a column of type {by_name[name].type}")
     return [by_name[name] for name in names]
+
+
+def _has_bounds(field: DataField) -> bool:
+    return can_sort(field) and field.type.kind not in REFUSED_KINDS
 
 
 def _column(

@@ -28,7 +28,7 @@ from paimon_pyds.index_tools.needs import RecordedFilter, bound_filters, counted
 from paimon_pyds.layout.overlap import KNOWN, NULLS, UNKNOWN, column_bounds
 from paimon_pyds.layout.show import table_lines
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import redact, visible
 from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, DataField, Kind, arrow_type
@@ -187,6 +187,7 @@ def advise_partition(
         where: a condition on partition columns that files are taken from.
 
     Raises:
+        UnsupportedError: a table that can't be read.
         OptionError: a ``where`` on other columns; fewer than one file to sample.
         CorruptFileError, StorageError: a file can't be read.
     """
@@ -206,6 +207,7 @@ class _Advisor:
     ) -> None:
         self.store = store
         self.schema = store.latest_schema()
+        check_readable(self.schema)
         self.options = TableOptions(self.schema.options)
         self.entries = live_in(store, self.schema, store.latest_snapshot(), where, "advise partition")
         self.read, self.live = planned_live_files(store, self.schema, self.entries)

@@ -80,14 +80,18 @@ class TableSchema:
 
     @property
     def crosses_partitions(self) -> bool:
-        """Whether the primary key does not hold all partition columns: a key is in one partition, and may move."""
-        return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
+        """Whether a key may be in any partition, and moves between them: ``bucket=-1``, and the primary key does not
+        hold all partition columns."""
+        return self._keeps_buckets and not set(self.partition_keys) <= set(self.primary_keys)
 
     @property
     def has_dynamic_buckets(self) -> bool:
         """Whether hash index files say which bucket a key is in (``bucket=-1``, all partition columns in the key)."""
-        unbucketed = self.options.get("bucket", "-1").strip() == "-1"
-        return bool(self.primary_keys) and unbucketed and not self.crosses_partitions
+        return self._keeps_buckets and not self.crosses_partitions
+
+    @property
+    def _keeps_buckets(self) -> bool:
+        return bool(self.primary_keys) and self.options.get("bucket", "-1").strip() == "-1"
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:

@@ -228,7 +228,7 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
             )
         return
     moving = not set(schema.partition_keys) <= set(schema.primary_keys)
-    if moving and bucket != -1:
+    if moving and bucket == -2:
         raise UnsupportedError(
             f"a primary key that does not hold all partition columns, and bucket={bucket}, can't be written",
             hint="create the table with bucket=-1, or with all partition columns in the key",

@@ -1,14 +1,21 @@
 """Where keys are, of tables whose primary key does not hold all partition columns: in which partition and bucket.
 
-Keys are looked for in their order, some ten thousand at a time, so that hardly a page of a key column is read twice,
-however many there are; and statistics, bloom filters and pages leave out what has none of them, however few.
+Keys come in their order, part by part. Few of them are looked up, in the pages that may have them. For more, the key
+columns of files are read from the least key of the part to the greatest, and joined: as files are sorted by key, all
+parts together read them once. Java Paimon loads all keys of the table into RocksDB first, whatever is written.
+
+Measured with 1 million keys, a third of them new, and a table of 3 million in 20 partitions, in seconds of processor
+time: 0.6 joined, 6.5 with look-ups alone, and 4.4 with an embedded store (sqlite3, of the standard library) that is
+filled with all keys and asked for these. With 1,000 keys it is 0.1 looked up, 0.4 joined.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +25,9 @@ from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import PaimonError, UnsupportedError
 from paimon_pyds.merge.grouped_rows import Positions
+from paimon_pyds.merge.key_set import between
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
+from paimon_pyds.merge.order_codes import comparable
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -26,15 +35,21 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.query.lookup import SortedKeys, matching, rows_with_keys
+from paimon_pyds.read import read_splits
 from paimon_pyds.row import encode_rows
 from paimon_pyds.scan.plan import ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import PlannedFile, sections
+from paimon_pyds.types import Kind
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.placement import Places
 
 _BUCKET = "__paimon_bucket"
+_FEW = 1024
+"""Keys up to which each is looked up. More of them lie in most pages of a file of millions of rows."""
+_BATCH_ROWS = 131_072
+_JOINED_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -47,12 +62,14 @@ class KeyPlaces:
         snapshot: the state; None for a table without rows.
         replaced: which of some partitions go with the operation: what is in them counts for nothing, and in the others
             there may be no key of its rows. None where none go.
+        only_new: whether keys that are somewhere are refused.
     """
 
     store: TableStore
     schema: TableSchema
     snapshot: Snapshot | None
     replaced: Callable[[Sequence[bytes]], set[bytes]] | None = None
+    only_new: bool = False
 
     @classmethod
     def of(cls, store: TableStore, context: WriteContext, snapshot: Snapshot | None) -> KeyPlaces:
@@ -77,22 +94,28 @@ class KeyPlaces:
 
         Raises:
             PaimonError: one of them is in two places.
-            UnsupportedError: one is in a partition that is not replaced, where some are.
+            UnsupportedError: one is where `replaced` or `only_new` say that there may be none.
             CorruptFileError, SnapshotNotFoundError, StorageError: a file can't be read.
         """
         found = None if self.snapshot is None or not keys.num_rows else self._rows(keys)
         if found is None or not found.num_rows:
             return _nowhere(keys)
         rows = one_batch(found)
-        fields = tuple(self.schema.field(name) for name in self.schema.primary_keys)
-        kept, numbers = matching(fields, keys, rows.select([field.name for field in fields]))
+        kept, numbers = self._matching(keys, rows)
         rows = rows.take(from_numpy(kept))
         at = np.full(keys.num_rows, -1, np.int64)
         at[numbers] = np.arange(len(numbers))
-        if int((at >= 0).sum()) < len(numbers) and self._ttl is None:
-            raise self._twice(keys.slice(int(numbers[np.argmax(np.bincount(numbers)[numbers] > 1)]), 1))
+        if int((at >= 0).sum()) < len(numbers) and not self.keeps_twins:
+            raise self.twice(_named(keys.slice(int(numbers[np.argmax(np.bincount(numbers)[numbers] > 1)]), 1)))
         parts = self.schema.partition_fields
         partitions = encode_rows([rows.column(f.name) for f in parts], [f.type for f in parts], arity=True)
+        if self.only_new and len(numbers):
+            raise UnsupportedError(
+                f"the key {_named(keys.slice(int(numbers[0]), 1))} of a row to insert is in the table, and the merge "
+                "moves rows between partitions, perhaps that one too",
+                path=self.store.root,
+                hint="let the rows match by all columns of the primary key, and no other condition",
+            )
         if self.replaced is not None:
             return self._none_elsewhere(keys, partitions, numbers)
         where = from_numpy(at)
@@ -113,18 +136,53 @@ class KeyPlaces:
             )
         return _nowhere(keys)
 
-    def _twice(self, key: pa.RecordBatch) -> PaimonError:
+    @property
+    def keeps_twins(self) -> bool:
+        """Whether a key may be in several partitions, as old files are not looked through."""
+        return self._ttl is not None
+
+    def twice(self, key: str = "of a row") -> PaimonError:
+        """The error for a key that is in two places."""
         return PaimonError(
-            f"the key {_named(key)} is in two partitions or buckets: jobs have written it side by side",
+            f"the key {key} is in two partitions or buckets: jobs have written it side by side",
             path=self.store.root,
             hint="delete its rows, and write it anew",
         )
 
     def _rows(self, keys: pa.RecordBatch) -> pa.Table:
-        wanted = SortedKeys(self.schema, keys, self.store.schemas)
-        plan = self.plan(wanted.predicate)
-        threads = int(self.options.get("cross-partition-upsert.bootstrap-parallelism"))
-        return rows_with_keys(plan.spec, plan.files, wanted, max(1, threads))
+        most = int(self.options.get("cross-partition-upsert.bootstrap-parallelism"))
+        threads = max(1, min(most, os.cpu_count() or 1))
+        if keys.num_rows <= _FEW:
+            wanted = SortedKeys(self.schema, keys, self.store.schemas)
+            plan = self.plan(wanted.predicate)
+            return rows_with_keys(plan.spec, plan.files, wanted, threads)
+        first = self.schema.field(self.schema.primary_keys[0])
+        plan = self.plan(between(first, keys.column(0)))
+        return self._joined(keys, read_splits(plan.spec, plan.files, _BATCH_ROWS, threads=threads))
+
+    def _joined(self, keys: pa.RecordBatch, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
+        """The rows that have one of the keys."""
+        found, waiting = [], 0
+        parts: list[pa.RecordBatch] = []
+        for batch in chain(batches, [None]):
+            if batch is not None:
+                parts.append(batch)
+                waiting += batch.num_rows
+            if parts and (batch is None or waiting > _JOINED_ROWS):
+                rows = one_batch(pa.Table.from_batches(parts))
+                found.append(rows.take(from_numpy(self._matching(keys, rows)[0])))
+                parts, waiting = [], 0
+        return pa.Table.from_batches(found) if found else None
+
+    def _matching(self, keys: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[Positions, Positions]:
+        """As `matching`; keys of one column are put into a hash table."""
+        fields = [self.schema.field(name) for name in self.schema.primary_keys]
+        if len(fields) > 1 or fields[0].type.kind is Kind.CHAR:
+            return matching(fields, keys, rows.select([field.name for field in fields]))
+        (wanted,), (own,) = comparable(keys.columns), comparable([rows.column(fields[0].name)])
+        numbers = pc.index_in(own, value_set=wanted)
+        kept = np.flatnonzero(to_numpy(numbers.is_valid()))
+        return kept, to_numpy(numbers.take(from_numpy(kept))).astype(np.int64)
 
     def plan(self, predicate: Predicate = Const.TRUE) -> ScanPlan:
         """What reads the keys, partition columns and buckets of rows that a predicate on keys keeps."""

@@ -123,9 +123,16 @@ def check_keys(schema: TableSchema, values: Mapping[str, BoundExpression], same:
         values: a column may be set to itself, its name with a prefix or without.
         same: columns that a condition says are set to what they are: rows are compared with it later.
     """
-    for name in schema.primary_keys:
-        if name in values and name not in same and values[name].column not in (name, f"target.{name}"):
+    for name in (*schema.primary_keys, *schema.partition_keys):
+        if name not in values or name in same or values[name].column in (name, f"target.{name}"):
+            continue
+        if name in schema.primary_keys:
             raise _key_set(name)
+        if not schema.crosses_partitions or TableOptions(schema.options).get("merge-engine") != "deduplicate":
+            raise UnsupportedError(
+                f"column {name} can't be updated: rows of this table stay in their partition",
+                hint="delete the row, and append it anew",
+            )
 
 
 def _key_set(name: str) -> UnsupportedError:
@@ -294,7 +301,8 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
 def _write(task: _Task) -> Versions:
     """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
     found = Versions(rows_read=task.split.row_count)
-    with TableWriter(task.context, 0, bucket=task.split.files[0].bucket_id.bucket) as writer:
+    schema, place = task.context.schema, task.split.files[0].bucket_id
+    with TableWriter(task.context, 0, bucket=place.bucket) as writer:
         for batch in read_split(task.split):
             versions, matched = task.change.versions(batch)
             found.matched = np.union1d(found.matched, matched)
@@ -302,6 +310,10 @@ def _write(task: _Task) -> Versions:
                 deletes = int(np.count_nonzero(is_retract(part.column(VALUE_KIND))))
                 found.deleted += deletes
                 found.updated += part.num_rows - deletes
+                if schema.crosses_partitions:
+                    from paimon_pyds.cross_partition import with_moves  # other tables do without
+
+                    part = with_moves(part, schema, place)
                 writer.write(part)
         found.messages.append(writer.prepare_commit())
     return found
@@ -349,7 +361,12 @@ def publish_versions(target: RowTarget, edits: RowEdits) -> tuple[Snapshot | Non
     assert edits.operation is not None
     guard = _Guard(target, edits.reads)
     if edits.emptied is None:
-        changes = RowChanges(edits.operation, guard.check)
+
+        def check(latest: Snapshot | None, schema: TableSchema) -> None:
+            for one in (guard.check, *edits.checks):
+                one(latest, schema)
+
+        changes = RowChanges(edits.operation, check)
         return commit_messages(target.store, edits.messages, options=target.given, changes=changes, fresh=True), 0
     partitions = target.entries["partition"]
     gone = edits.emptied.replaced(partitions.unique().to_pylist())

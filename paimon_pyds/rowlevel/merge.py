@@ -29,7 +29,8 @@ from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.condition import bind_rows_condition
 from paimon_pyds.expression.join import JoinCondition, SourceKeys, split_join
-from paimon_pyds.metadata.snapshot import Operation
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
 from paimon_pyds.read.file import ROW_INDEX, read_file
@@ -133,6 +134,7 @@ class _Merge:
         ]
         self._predicate = make_or(key_predicate(condition, keys, zone), *others)
         self._messages: list[CommitMessage] = []
+        self._checks: list[Callable[[Snapshot | None, TableSchema], None]] = []
         self._removed: list[RemovedRows] = []
         self._kept: dict[int, BitMap] = {}
         self._unmatched = np.ones(source.num_rows, np.bool_)
@@ -155,6 +157,7 @@ class _Merge:
             reads=self._predicate,
             # A row that matches and stays as it is has kept a row of the source from being inserted.
             kept=self._kept if self._inserts else {},
+            checks=self._checks,
         )
 
     def _change(self, executor: Executor, progress: Progress | None) -> None:
@@ -221,9 +224,26 @@ class _Merge:
         """Write the rows that the insert clauses make of rows of the source without a match; how many these are."""
         rows = np.flatnonzero(self._unmatched)
         batches = inserted_rows(self._rules.source, rows, self._inserts, self._target.schema.fields)
-        if batches:
+        if batches and self._target.schema.crosses_partitions:
+            self._insert_by_key(batches)
+        elif batches:
             self._messages.append(write_rows(self._target.write_context(), batches, 1, KeyShare()))
         return sum(batch.num_rows for batch in batches)
+
+    def _insert_by_key(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Write new rows to where their keys are. What moves a key can't be known of by what inserts it."""
+        from paimon_pyds.cross_partition import Unmoved
+        from paimon_pyds.cross_partition import write_rows as write_by_key
+        from paimon_pyds.query.key_places import KeyPlaces
+
+        target, rules = self._target, self._rules
+        context = target.write_context()
+        changed = {n for clause in (*rules.matched, *rules.by_source) for n in clause.values or ()}
+        moving = not changed.isdisjoint(target.schema.partition_keys)
+        places = KeyPlaces.of(target.store, context, target.snapshot)
+        message = write_by_key(context, batches, replace(places, only_new=moving), 1)
+        self._messages.append(message)
+        self._checks.append(Unmoved(places, [message]).check)
 
 
 def _joined_on(on: str | Sequence[str] | Operand) -> Operand:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -90,6 +90,7 @@ class RowEdits:
         reads: true for every row that could have made a difference, wherever it lies.
         kept: rows that made a difference and stay as they are, by file as in `RowTarget.entries`.
         emptied: partitions of a table with a primary key that go as a whole.
+        checks: as `Increment.guard`, of what was looked for besides what ``reads`` keeps.
     """
 
     removed: Sequence[RemovedRows] = ()
@@ -102,6 +103,7 @@ class RowEdits:
     reads: Predicate = Const.TRUE
     kept: Mapping[int, BitMap] = field(default_factory=dict)
     emptied: Overwrite | None = None
+    checks: Sequence[Callable[[Snapshot | None, TableSchema], None]] = ()
 
     @property
     def added(self) -> Sequence[CommitMessage]:

@@ -66,12 +66,20 @@ class SortKeys:
             return plain
         codes = []
         for column, bounds in zip(plain, self.bounds, strict=True):
-            positions, ranges = rows_by_range([column], [bounds])
-            code = np.empty(len(column), np.uint64)
-            code[positions] = ranges // 2  # a bound belongs to the range before it
+            code = _range_numbers(column, bounds)
             codes.append(code << np.uint64(_BITS - len(bounds).bit_length()))  # few ranges count as much as many
         words = _interleaved(codes if self.strategy == "zorder" else _hilbert(codes))
         return [pa.array(word) for word in words]
+
+
+def _range_numbers(column: pa.Array, bounds: pa.Array) -> _Words:
+    """The range that each value lies in; a bound belongs to the range before it."""
+    if pa.types.is_integer(column.type) and not column.null_count and not bounds.null_count:
+        return np.asarray(np.searchsorted(bounds.to_numpy(), column.to_numpy()), np.uint64)
+    positions, ranges = rows_by_range([column], [bounds])
+    numbers = np.empty(len(column), np.uint64)
+    numbers[positions] = ranges // 2
+    return numbers
 
 
 def range_bounds(keys: Sequence[pa.Array], ranges: int) -> list[pa.Array]:
@@ -132,12 +140,18 @@ def _float_key(column: pa.Array) -> pa.Array:
 
 def _interleaved(codes: Sequence[_Words]) -> list[_Words]:
     """The bits of all codes, highest first, column after column, in words of 64."""
-    total = _BITS * len(codes)
-    words = [np.zeros(len(codes[0]), np.uint64) for _ in range(-(-total // 64))]
-    for at in range(total):
-        level, column = divmod(at, len(codes))
-        bit = (codes[column] >> np.uint64(_BITS - 1 - level)) & np.uint64(1)
-        words[at // 64] |= bit << np.uint64(63 - at % 64)
+    words = [np.zeros(len(codes[0]), np.uint64) for _ in range(-(-_BITS * len(codes) // 64))]
+    byte = np.arange(256, dtype=np.uint64)
+    for column, code in enumerate(codes):
+        for first in range(0, _BITS, 8):
+            spread = np.zeros((len(words), 256), np.uint64)  # where the bits of a byte of the code go
+            for bit in range(8):
+                at = (first + bit) * len(codes) + column
+                spread[at // 64] |= ((byte >> np.uint64(7 - bit)) & np.uint64(1)) << np.uint64(63 - at % 64)
+            part = (code >> np.uint64(_BITS - 8 - first)).astype(np.uint8)
+            for word, table in zip(words, spread, strict=True):
+                if table.any():
+                    word |= table[part]
     return words
 
 

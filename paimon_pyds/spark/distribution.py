@@ -72,11 +72,11 @@ def distributed(df: DataFrame, context: WriteContext) -> tuple[DataFrame, dict[s
     keep their order.
     """
     if int(context.options.get("bucket")) > 0:
-        return df.repartition(*_partition_columns(df, context), _bucket_column(df, context)), {}
+        return df.repartition(*partition_columns(df, context), _bucket_column(df, context)), {}
     if context.schema.has_dynamic_buckets and not {_PLACE, _ORDER, BUCKET_COLUMN} & set(df.columns):
         rows = _with_dynamic_buckets(df, context)
         options = {"assigned-buckets": context.index_manifest or ""}
-        return rows.repartition(*_partition_columns(rows, context), BUCKET_COLUMN), options
+        return rows.repartition(*partition_columns(rows, context), BUCKET_COLUMN), options
     return df, {}
 
 
@@ -90,8 +90,8 @@ def _with_dynamic_buckets(df: DataFrame, context: WriteContext) -> DataFrame:
     may compute a part of the rows again, finds each of them the same bucket then.
     """
     schema, options = context.schema, context.options
-    keys = _KeyColumns(df, context, schema.primary_keys)
-    channels = assigner_channels(options, _parallelism(df))
+    keys = KeyColumns(df, context, schema.primary_keys)
+    channels = assigner_channels(options, parallelism(df))
     types_ = [schema.field(name).type for name in schema.trimmed_primary_keys]
 
     def places(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
@@ -129,13 +129,13 @@ def _clear(function: compat.ArrowFunction) -> compat.ArrowFunction:
     return lambda batches: clear_iterator(function(batches))
 
 
-def _parallelism(df: DataFrame) -> int:
+def parallelism(df: DataFrame) -> int:
     """How many tasks run at once, as Spark cuts a range."""
     ranges = df.sparkSession.range(1 << 16).select(F.spark_partition_id().alias("part"))
     return int(ranges.agg(F.max("part")).collect()[0][0]) + 1
 
 
-class _KeyColumns:
+class KeyColumns:
     """Columns of a DataFrame that belong to columns of a table, as functions of Arrow get and need them.
 
     Args:
@@ -168,7 +168,8 @@ class _KeyColumns:
         return self._conformer.conform(conform_batch(given, self._wanted))
 
 
-def _partition_columns(df: DataFrame, context: WriteContext) -> list[Column]:
+def partition_columns(df: DataFrame, context: WriteContext) -> list[Column]:
+    """The columns of a DataFrame that the table is partitioned by."""
     names = df.columns
     found = [find_name(names, name) for name in context.schema.partition_keys]
     return [_column(names[at]) for at in found if at is not None]
@@ -176,7 +177,7 @@ def _partition_columns(df: DataFrame, context: WriteContext) -> list[Column]:
 
 def _bucket_column(df: DataFrame, context: WriteContext) -> Column:
     fields = [context.schema.field(name) for name in context.schema.bucket_keys]
-    keys = _KeyColumns(df, context, context.schema.bucket_keys)
+    keys = KeyColumns(df, context, context.schema.bucket_keys)
     if str(context.options.get("bucket-function.type")).lower() == "mod":
         for column, type_ in keys.arguments:
             if isinstance(type_, _WHOLE_NUMBERS):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.rowlevel.clauses import Clauses
+    from paimon_pyds.write import WriteContext
 
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
 
@@ -88,7 +89,6 @@ class _Prepared:
 
 def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared:
     """What is wrong with the options or the rows is left to the write to tell."""
-    from paimon_pyds.spark.distribution import distributed
     from paimon_pyds.spark.writer import dynamic_options, new_context
 
     overwrite = mode != "append"
@@ -99,15 +99,26 @@ def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared
         try:
             table = Table.open(parsed.path, parsed.branch, parsed.storage)
         except TableNotFoundError:  # what the write makes has no runs to merge yet
-            return _Prepared(*distributed(df, new_context(df.schema, parsed)))
+            return _Prepared(*_shuffled(df, new_context(df.schema, parsed), overwrite=overwrite))
         own = dynamic_options(table, parsed)
-        prepared = _Prepared(*distributed(df, table.write_context(own, overwrite=overwrite)))
+        prepared = _Prepared(*_shuffled(df, table.write_context(own, overwrite=overwrite), overwrite=overwrite))
         if table.primary_key and not TableOptions({**table.options, **own}).get("write-only"):
             prepared.options["write-only"] = "true"
             prepared.table, prepared.before, prepared.own = table, table.store.latest_snapshot_id() or 0, own
         return prepared
     except PaimonError:
         return _Prepared(df, {})
+
+
+def _shuffled(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[DataFrame, dict[str, str]]:
+    """Rows brought to the tasks that write them, and options of the write that follow from that."""
+    if not context.schema.crosses_partitions:
+        from paimon_pyds.spark.distribution import distributed
+
+        return distributed(df, context)
+    from paimon_pyds.spark.moving_keys import HIDDEN, placed
+
+    return (df, {}) if HIDDEN & set(df.columns) else placed(df, context, overwrite=overwrite)
 
 
 def _option_text(name: str, value: Any) -> str:

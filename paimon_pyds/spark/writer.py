@@ -20,15 +20,26 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from paimon_pyds.append import RowChanges, commit_messages
 from paimon_pyds.commit.earlier import check_same_table
 from paimon_pyds.commit.key_hashes import check_new_keys
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, PaimonError, TableNotFoundError
+from paimon_pyds.cross_partition import Unmoved
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    CommitError,
+    OptionError,
+    PaimonError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_writable, restore_case
+from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear_errors import clear_errors
@@ -148,9 +159,19 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
         written = [m.message for m in messages if m.message is not None]
-        if self._assigned:
+        if self._context.schema.crosses_partitions and not self._how["overwrite"]:
+            self._publish_moved(written)
+            return
+        if self._assigned and not self._context.schema.crosses_partitions:
             check_new_keys(self._store(), self._context.schema, [b for message in written for b in message.buckets])
         Table(self._store()).commit(written, options=self._context.dynamic_options, **self._how)
+
+    def _publish_moved(self, messages: Sequence[CommitMessage]) -> None:
+        """Append rows that were placed by where their keys were in a snapshot, which is named instead of a manifest."""
+        store, named = self._store(), self._context.index_manifest
+        places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)
+        changes = RowChanges(Operation.WRITE, Unmoved(places, messages).check)
+        commit_messages(store, messages, changes=changes, options=self._context.dynamic_options)
 
 
 def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter:
@@ -166,22 +187,53 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         options = replace(options, row_kinds=column)
     table, dynamic = _table(schema, options)
     context = table.write_context(dynamic, overwrite=overwrite)
-    fields = context.schema.fields
     if options.partition is not None:
         _check_partition(options.partition, context.schema.partition_keys)
-    names = _renamed(schema.fieldNames(), fields, table.path, options.not_stored)
-    source = compat.target_schema(schema)
-    targets = {f.name: f for f in arrow_schema(fields)}
+    others = {BUCKET_COLUMN: pa.field(BUCKET_COLUMN, pa.int32())} if options.assigned is not None else {}
     if options.row_kinds is not None:
-        targets.setdefault(options.row_kinds, pa.field(options.row_kinds, pa.string()))
+        others[options.row_kinds] = pa.field(options.row_kinds, pa.string())
+    _check_placed(context.schema, options, overwrite=overwrite)
+    incoming = incoming_columns(schema, context, others)
     if options.assigned is not None:
         context = replace(context, index_manifest=options.assigned)
-        targets[BUCKET_COLUMN] = pa.field(BUCKET_COLUMN, pa.int32())
-    for name, column in zip(names, source, strict=True):
-        check_castable(column.type, targets[name].type, name)
-    incoming = pa.schema([targets[name] for name in names])
     how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}
     return PaimonWriter(context, incoming, table.store.external, how, assigned=options.assigned is not None)
+
+
+def incoming_columns(schema: StructType, context: WriteContext, others: Mapping[str, pa.Field]) -> pa.Schema:
+    """What the columns of a DataFrame are converted to, in their order, under the table's names.
+
+    Args:
+        schema: the DataFrame's.
+        context: the table as it is written to.
+        others: columns that may be among them and are none of the table's.
+
+    Raises:
+        SchemaError: columns that do not fit the table.
+    """
+    names = _renamed(schema.fieldNames(), context.schema.fields, context.root, [*others])
+    targets = {**others, **{f.name: f for f in arrow_schema(context.schema.fields)}}
+    for name, column in zip(names, compat.target_schema(schema), strict=True):
+        check_castable(column.type, targets[name].type, name)
+    return pa.schema([targets[name] for name in names])
+
+
+def _check_placed(schema: TableSchema, options: WriteOptions, *, overwrite: bool) -> None:
+    """Refuse rows whose keys may be in any partition unless they come with the place that they go to."""
+    if not schema.crosses_partitions:
+        return
+    if overwrite and (options.partition is not None or options.dynamic):
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: the keys of rows may be in partitions that an "
+            "overwrite of some leaves",
+            hint="overwrite the whole table, or append; Table.overwrite(rows, partition) looks for the keys",
+        )
+    if options.assigned is None:
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: a row goes to where its key is, or that row has to "
+            "go, and tasks of a plain df.write don't see all rows of a key",
+            hint="paimon_pyds.spark.write(df, path) shuffles rows by key and joins them with where their keys are",
+        )
 
 
 def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[str, str]]:
@@ -191,6 +243,7 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
     except TableNotFoundError:
         if not options.create or options.branch not in (None, "main"):
             raise
+        _check_placed(_new_schema(schema, options), options, overwrite=False)
         try:
             created = _created(schema, options)
             return created, dynamic_options(created, replace(options, table={}))

@@ -9,18 +9,19 @@ Java: classes GlobalIndexAssigner and ExistingProcessor. Java sends a delete to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.key_values import DELETE, VALUE_KIND, is_retract
-from paimon_pyds.merge.order_codes import order_codes
+from paimon_pyds.merge.row_kinds import ROW_KINDS
 from paimon_pyds.metadata.partition import PartitionBucket, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -41,6 +42,13 @@ class Places:
 
     partitions: pa.BinaryArray
     buckets: npt.NDArray[np.int32]
+
+    def beginning(self, place: PartitionBucket | None) -> Places:
+        """The same with another place of the first key."""
+        first = array([None if place is None else place.partition], pa.binary())
+        buckets = self.buckets.copy()
+        buckets[0] = 0 if place is None else place.bucket
+        return Places(pa.concat_arrays([first, self.partitions.slice(1)]), buckets)
 
 
 class NewBuckets:
@@ -92,62 +100,100 @@ class NewBuckets:
             yield bucket, part
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Rows to write, those of a key in their order.
+
+    Attributes:
+        rows: the numbers of those that were placed.
+        deletes: which of them are written as deletes, so that their keys leave a partition.
+        partitions: arity + BinaryRow.
+        targets: the partition that each goes to.
+        buckets: the bucket of it.
+        last: where the last key is now; None where it is nowhere.
+    """
+
+    rows: _Ints
+    deletes: npt.NDArray[np.bool_]
+    partitions: Sequence[bytes]
+    targets: _Ints
+    buckets: _Ints
+    last: PartitionBucket | None
+
+    def taken(self, batch: pa.RecordBatch, schema: TableSchema, kinds: str) -> pa.RecordBatch:
+        """The rows of a batch as they are to be written.
+
+        Args:
+            batch: the rows that were placed. Columns may have other types than the table's.
+            schema: the table's.
+            kinds: the column that has the kinds of rows, as numbers or as texts.
+        """
+        taken = batch.take(from_numpy(self.rows))
+        if self.deletes.any():
+            old = taken.column(kinds)
+            delete = pa.scalar(DELETE if pa.types.is_integer(old.type) else ROW_KINDS[DELETE], old.type)
+            taken = _replaced(taken, kinds, pc.if_else(from_numpy(self.deletes), delete, old))
+        fields = schema.partition_fields
+        values = partition_values(fields, array(self.partitions, pa.binary()))
+        for field, column in zip(fields, values.columns, strict=True):
+            at = taken.schema.get_field_index(field.name)
+            taken = _replaced(taken, field.name, column.take(from_numpy(self.targets)).cast(taken.schema.types[at]))
+        return taken
+
+    def pieces(self, rows: pa.RecordBatch, schema: TableSchema) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
+        """The rows, with `VALUE_KIND`, cut by the partition and bucket that they go to."""
+        order = np.lexsort((self.buckets, self.targets))
+        targets, buckets = self.targets[order], self.buckets[order]
+        taken = self.taken(rows, schema, VALUE_KIND).take(from_numpy(order))
+        changes = np.flatnonzero((np.diff(targets) != 0) | (np.diff(buckets) != 0)) + 1
+        for start, stop in pairwise([0, *changes.tolist(), len(order)] if len(order) else ()):
+            place = PartitionBucket(self.partitions[targets[start]], int(buckets[start]))
+            yield place, taken.slice(start, stop - start)
+
+
 class Placement:
-    """Cuts rows by the partition and bucket that they go to.
+    """Says where rows go.
 
     Args:
         schema: the table's, with the options of the write.
         buckets: gives buckets to keys that are new in a partition.
-
-    Raises:
-        UnsupportedError: see `place`.
     """
 
     def __init__(self, schema: TableSchema, buckets: NewBuckets) -> None:
-        self._schema = schema
         options = TableOptions(schema.options)
+        self._fields = schema.partition_fields
         self._engine = str(options.get("merge-engine"))
         self._ignores_deletes = bool(options.get("ignore-delete"))
         self._buckets = buckets
-        self._last: tuple[pa.RecordBatch, PartitionBucket] | None = None
-        """The last key that was placed, and where it is now: more of its rows may come."""
 
-    def distinct(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, _Ints]:
-        """The keys of rows in the order of keys, each once; and of each row the number of its key."""
-        keys = rows.select(list(self._schema.primary_keys))
-        codes = order_codes(keys.columns)
-        begins = np.append(True, codes[1:] != codes[:-1])[: len(codes)]
-        return keys.take(from_numpy(np.flatnonzero(begins))), np.cumsum(begins) - 1
-
-    def place(
-        self, rows: pa.RecordBatch, find: Callable[[pa.RecordBatch], Places]
-    ) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
-        """The rows in pieces of one bucket each, with deletes where keys move; those of a key in their order.
+    def place(self, rows: pa.RecordBatch, numbers: _Ints, places: Places) -> Placed:
+        """Where rows go, and what has to go where their keys were.
 
         Args:
-            rows: in the order of their keys, which go on from those of the call before; with `VALUE_KIND`.
-            find: tells of some keys where they were before the write.
+            rows: those of a key one after the other, as they arrived; with the partition columns and `VALUE_KIND`.
+            numbers: of each row the number of its key, ascending.
+            places: where each of the keys was before.
 
         Raises:
             UnsupportedError: a key would have to move, and the table leaves out deletes.
         """
-        if not rows.num_rows:
-            return
-        keys, numbers = self.distinct(rows)
-        targets = _Targets(self._schema, rows, self._known(keys, find(keys)))
-        before, places = targets.old[numbers], targets.own
-        first = np.append(True, numbers[1:] != numbers[:-1])
-        moves = np.zeros(len(numbers), np.bool_)
-        kept = np.ones(len(numbers), np.bool_)
+        columns = [rows.column(field.name) for field in self._fields]
+        encoded = encode_rows(columns, [field.type for field in self._fields], arity=True)
+        coded = pa.concat_arrays([encoded, places.partitions]).dictionary_encode()
+        codes = to_numpy(coded.indices.fill_null(_NOWHERE)).astype(np.int64)
+        partitions, own, old = coded.dictionary.to_pylist(), codes[: len(numbers)], codes[len(numbers) :]
+        first = np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]
+        begin = np.maximum.accumulate(np.where(first, np.arange(len(numbers)), 0))
+        before = old[numbers]
+        moves, kept = np.zeros(len(numbers), np.bool_), np.ones(len(numbers), np.bool_)
         if self._engine == "deduplicate":
-            places = _of_last_upsert(targets.own, before, first, is_retract(rows.column(VALUE_KIND)))
-            before = np.where(first, before, np.append(_NOWHERE, places[:-1]))
-            moves = (before != places) & (before != _NOWHERE)
+            targets = _of_last_upsert(own, before, begin, is_retract(rows.column(VALUE_KIND)))
+            before = np.where(first, before, np.append(_NOWHERE, targets)[:-1])
+            moves = (before != targets) & (before != _NOWHERE)
         else:
-            begin = np.flatnonzero(first)[numbers]
-            places = np.where(before == _NOWHERE, targets.own[begin], before)
+            targets = np.where(before == _NOWHERE, own[begin], before)
             if self._engine == "first-row":
-                kept = (before == _NOWHERE) & (targets.own == places)
+                kept = (before == _NOWHERE) & (own == targets)
         if moves.any() and self._ignores_deletes:
             raise UnsupportedError(
                 "a key is in another partition than its new row, and can't leave it: the table leaves out deletes "
@@ -158,87 +204,35 @@ class Placement:
         deletes = np.arange(len(at)) < int(moves.sum())
         order = np.lexsort((~deletes, at))
         at, deletes = at[order], deletes[order]
-        target = np.where(deletes, before[at], places[at])
-        buckets = self._buckets_of(targets, numbers[at], target)
-        yield from targets.pieces(at, deletes, target, buckets)
-        if len(at):
-            end = PartitionBucket(targets.partitions[target[-1]], int(buckets[-1]))
-            self._last = (keys.slice(keys.num_rows - 1), end) if numbers[at[-1]] == numbers[-1] else None
+        targets = np.where(deletes, before[at], targets[at])
+        buckets = self._buckets_of(partitions, targets, numbers[at], old, places.buckets)
+        last = None
+        if len(at) and numbers[at[-1]] == len(old) - 1:
+            last = PartitionBucket(partitions[targets[-1]], int(buckets[-1]))
+        elif len(old) and old[-1] != _NOWHERE:
+            last = PartitionBucket(partitions[old[-1]], int(places.buckets[-1]))
+        return Placed(at, deletes, partitions, targets, buckets, last)
 
-    def _known(self, keys: pa.RecordBatch, found: Places) -> Places:
-        """The places of keys as they are now: rows of the first key may have been placed by the call before."""
-        if self._last is None:
-            return found
-        last, place = self._last
-        codes = order_codes([pa.concat_arrays(pair) for pair in zip(last.columns, keys.columns, strict=True)])
-        if codes[0] != codes[1]:
-            return found
-        rest = found.partitions.slice(1)
-        buckets = found.buckets.copy()
-        buckets[0] = place.bucket
-        return Places(pa.concat_arrays([array([place.partition], rest.type), rest]), buckets)
-
-    def _buckets_of(self, targets: _Targets, numbers: _Ints, target: _Ints) -> _Ints:
+    def _buckets_of(
+        self, partitions: Sequence[bytes], targets: _Ints, numbers: _Ints, old: _Ints, before: npt.NDArray[np.int32]
+    ) -> _Ints:
         """The bucket of each row, of the key with this number, in the partition that it goes to."""
-        buckets = np.where(target == targets.old[numbers], targets.buckets[numbers], _NOWHERE).astype(np.int64)
-        fresh = np.flatnonzero(buckets == _NOWHERE)
-        pairs, found = np.unique(numbers[fresh] * len(targets.partitions) + target[fresh], return_inverse=True)
+        buckets = before[numbers].astype(np.int64)
+        fresh = np.flatnonzero(targets != old[numbers])
+        pairs, found = np.unique(numbers[fresh] * len(partitions) + targets[fresh], return_inverse=True)
         given = np.zeros(len(pairs), np.int64)
-        partitions = pairs % len(targets.partitions)
-        for code in np.unique(partitions):
-            mine = np.flatnonzero(partitions == code)
-            given[mine] = self._buckets.give(targets.partitions[code], len(mine))
+        codes = pairs % max(1, len(partitions))
+        for code in np.unique(codes).tolist():
+            mine = np.flatnonzero(codes == code)
+            given[mine] = self._buckets.give(partitions[code], len(mine))
         buckets[fresh] = given[found.reshape(-1)]
         return buckets
 
 
-def _of_last_upsert(own: _Ints, before: _Ints, first: npt.NDArray[np.bool_], retracts: npt.NDArray[np.bool_]) -> _Ints:
+def _of_last_upsert(own: _Ints, before: _Ints, begin: _Ints, retracts: npt.NDArray[np.bool_]) -> _Ints:
     """Where each row goes with the engine deduplicate: an upsert to its own partition, a delete to where its key is."""
-    rows = np.arange(len(own))
-    begin = np.maximum.accumulate(np.where(first, rows, 0))
-    last = np.maximum.accumulate(np.where(retracts, _NOWHERE, rows))
+    last = np.maximum.accumulate(np.where(retracts, _NOWHERE, np.arange(len(own))))
     return np.where(last >= begin, own[np.maximum(last, 0)], np.where(before == _NOWHERE, own[begin], before))
-
-
-class _Targets:
-    """Rows, and partitions as numbers.
-
-    Attributes:
-        partitions: arity + BinaryRow.
-        own: that of each row.
-        old, buckets: where each key was before.
-    """
-
-    def __init__(self, schema: TableSchema, rows: pa.RecordBatch, places: Places) -> None:
-        self._rows = rows
-        self._fields = schema.partition_fields
-        columns = [rows.column(field.name) for field in self._fields]
-        own = encode_rows(columns, [field.type for field in self._fields], arity=True)
-        coded = pa.concat_arrays([own, places.partitions]).dictionary_encode()
-        codes = to_numpy(coded.indices.fill_null(_NOWHERE)).astype(np.int64)
-        self.partitions: list[bytes] = coded.dictionary.to_pylist()
-        self.own, self.old = codes[: rows.num_rows], codes[rows.num_rows :]
-        self.buckets = places.buckets
-
-    def pieces(
-        self, at: _Ints, deletes: npt.NDArray[np.bool_], target: _Ints, buckets: _Ints
-    ) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
-        """Rows, some of them as deletes, cut by the partition and bucket that they go to."""
-        order = np.lexsort((buckets, target))
-        at, deletes, target, buckets = at[order], deletes[order], target[order], buckets[order]
-        rows = self._rows.take(from_numpy(at))
-        if deletes.any():
-            kinds = np.where(deletes, np.int8(DELETE), to_numpy(rows.column(VALUE_KIND))).astype(np.int8)
-            rows = _replaced(rows, VALUE_KIND, from_numpy(kinds))
-        if (target != self.own[at]).any():
-            values = partition_values(self._fields, array(self.partitions, pa.binary()))
-            for field, column in zip(self._fields, values.columns, strict=True):
-                rows = _replaced(rows, field.name, column.take(from_numpy(target)))
-        changes = np.flatnonzero((np.diff(target) != 0) | (np.diff(buckets) != 0)) + 1
-        for start, stop in pairwise([0, *changes.tolist(), len(at)]):
-            if stop > start:
-                place = PartitionBucket(self.partitions[target[start]], int(buckets[start]))
-                yield place, rows.slice(start, stop - start)
 
 
 def _replaced(rows: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

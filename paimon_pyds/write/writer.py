@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.bucket import BucketAssigner, PartitionedRows, bucket_assigner
-from paimon_pyds.bucket.assigner import OneBucket
+from paimon_pyds.bucket.assigner import OneBucket, PlacedRows
 from paimon_pyds.bucket.dynamic import AssignedBuckets, DynamicBuckets, KeyShare
 from paimon_pyds.bucket.hash_index import HashIndex
 from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
@@ -69,15 +69,23 @@ class _Gathered:
         return self.batches[0] if len(self.batches) == 1 else one_batch(pa.Table.from_batches(self.batches))
 
 
-def joined_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches that are worth a visit, and never so large that an Arrow array of texts can't hold them."""
+def joined_batches(
+    batches: Iterable[pa.RecordBatch], rows: int = _GATHER_ROWS, size: int = _ROUTE_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """The rows in batches that are worth a visit, and never so large that an Arrow array of texts can't hold them.
+
+    Args:
+        batches: of any size.
+        rows: how many make a batch worth a visit.
+        size: bytes that do so.
+    """
     part = _Gathered()
     for batch in batches:
         if part.batches and part.size + batch.nbytes > _BUFFER_BYTES:
             yield part.joined()
             part = _Gathered()
         part.add(batch)
-        if part.rows >= _GATHER_ROWS or part.size >= _ROUTE_BYTES:
+        if part.rows >= rows or part.size >= size:
             yield part.joined()
             part = _Gathered()
     if part.batches:
@@ -118,12 +126,13 @@ class TableWriter:
         self._incoming = IncomingRows(context, bucket if isinstance(bucket, str) else None)
         self._hash_index: HashIndex | None = None
         self._dynamic: DynamicBuckets | AssignedBuckets | None = None
-        if isinstance(bucket, str):
-            self._hash_index = hash_index(context)
-            self._assigner: BucketAssigner = AssignedBuckets(context.schema, self._hash_index, bucket)
-            self._dynamic = self._assigner
+        if isinstance(bucket, int):
+            self._assigner: BucketAssigner = OneBucket(bucket, int(context.options.get("bucket")))
+        elif context.schema.crosses_partitions:
+            self._assigner = PlacedRows(bucket)
         elif bucket is not None:
-            self._assigner = OneBucket(bucket, int(context.options.get("bucket")))
+            self._hash_index = hash_index(context)
+            self._assigner = self._dynamic = AssignedBuckets(context.schema, self._hash_index, bucket)
         elif context.schema.has_dynamic_buckets:
             self._hash_index = hash_index(context)
             share = KeyShare() if keys is None and task is None else keys

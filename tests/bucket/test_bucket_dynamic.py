@@ -3,10 +3,14 @@ target."""
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.connection
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +23,13 @@ from paimon_pyds.bucket.dynamic import KeyShare, assigner_channels, assigner_of
 from paimon_pyds.bucket.key_buckets import KeyBuckets
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, CorruptFileError, OptionError
+from paimon_pyds.execution.live_files import table_files
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write import TableWriter
 from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
 from support.fixtures import table_path
+from support.victims import PRELOAD, upsert_for_ever
 
 _SCHEMA = pa.schema([pa.field("p", pa.int32(), False), pa.field("k", pa.int64(), False), ("v", pa.int64())])
 _TARGET = "dynamic-bucket.target-row-num"
@@ -84,6 +90,14 @@ def test_buckets_are_filled_one_after_the_other(tmp_path: Path) -> None:
     table.append(_rows(range(320), 2))
     assert table.snapshot().index_manifest == before.index_manifest
     assert _values(table) == dict.fromkeys(range(320), 2)
+
+
+def test_keys_that_come_together_share_a_bucket(tmp_path: Path) -> None:
+    """So that filters on keys that grow with time find them in few files."""
+    table = _table(tmp_path / "t", 100)
+    table.append(_rows([*range(450), *range(450)]))
+    assert _sizes(table) == [100, 100, 100, 100, 50]
+    assert [table.scan(f"k = {key}").plan().files[0].bucket_id.bucket for key in (0, 99, 100, 449)] == [0, 0, 1, 4]
 
 
 def test_partitions_have_buckets_of_their_own(tmp_path: Path) -> None:
@@ -202,6 +216,8 @@ def test_a_key_is_in_one_bucket(
         model.update(new)
         assert _values(table) == model
         bucket_keys(table)
+    needed = {Path(name) for name in table_files(table.store) if "/index/" in name}
+    assert needed == {*Path(table.path, "index").glob("*")}
 
 
 @given(
@@ -319,6 +335,31 @@ def test_rows_without_a_hash_index_are_no_place_for_new_keys(tmp_path: Path) -> 
     assert sorted(tmp_path.rglob("*")) == before
     table.overwrite(_rows(range(7)))
     assert _sizes(table) == [7]
+
+
+def test_jobs_that_are_killed_leave_every_key_in_one_bucket(tmp_path: Path) -> None:
+    """Two at a time, which conflict."""
+    path = tmp_path / "t"
+    schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64())])
+    table = pp.Table.create(path, schema, primary_key=["k"], options={_TARGET: "70"})
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(PRELOAD)
+    random = Random(9)
+    for number in range(40 if LONG else 3):
+        pipes = [server.Pipe(duplex=False) for _ in range(2)]
+        victims = [server.Process(target=upsert_for_ever, args=(path, number, say)) for _, say in pipes]
+        for victim in victims:
+            victim.start()
+        for hear, say in pipes:
+            say.close()
+            assert hear.recv_bytes() == b"r"
+        assert any(multiprocessing.connection.wait([hear for hear, _ in pipes], 120))
+        time.sleep(random.uniform(0, 0.3))
+        for victim in victims:
+            victim.kill()
+            victim.join()
+        assert len(_values(table)) == sum(map(len, bucket_keys(table).values()))
+    assert {*map(str, (path / "index").iterdir())} >= {name for name in table_files(table.store) if "/index/" in name}
 
 
 @pytest.mark.parametrize("damage", [b"", b"123", bytes(44)])

@@ -66,3 +66,26 @@ def test_both_pick_the_same_and_go_on_from_one_another(oracle: Oracle, tmp_path:
     with oracle.batch() as batch:
         read = batch.read(warehouse, "db.t")
     assert read.lines == lines(table.scan().to_arrow())
+
+
+def test_buckets_go_on_from_one_another(oracle: Oracle, tmp_path: Path) -> None:
+    """Java clusters buckets as it writes to them, and when it is told to."""
+    buckets = {"bucket": "2", "bucket-key": "id", "bucket-append-ordered": "false"}
+    table = make(tmp_path / "w" / "db.db" / "t", 3, _CLUSTERED | buckets)
+    table.compact()
+    ours = {row["file_name"] for row in live(table).to_pylist() if row["level"]}
+    assert ours
+    with oracle.batch() as batch:
+        batch.write(tmp_path / "w", "db.t", rows(30))
+        batch.compact(tmp_path / "w", "db.t")
+    after = live(table).to_pylist()
+    assert {row["level"] for row in after} == {3}
+    assert ours.isdisjoint(row["file_name"] for row in after)
+    for number in range(3):
+        table.append(rows(40 + number, 1))
+    table.compact(full=True)
+    assert {row["level"] for row in live(table).to_pylist()} == {3}
+    with oracle.batch() as batch:
+        read = batch.read(tmp_path / "w", "db.t")
+    assert read.lines == lines(table.scan().to_arrow())
+    assert sorted(r["id"] for r in table.scan().to_arrow().to_pylist()) == list(range(43))

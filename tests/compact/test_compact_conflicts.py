@@ -32,6 +32,7 @@ from paimon_pyds.compact import publish as module
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, SnapshotNotFoundError
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from support.effort import LONG
 from support.victims import PRELOAD
 
 T = TypeVar("T")
@@ -310,7 +311,7 @@ def test_a_compaction_killed_at_any_moment_leaves_a_state_of_its_own(tmp_path: P
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(PRELOAD)
     chance = random.Random(5)
-    for _ in range(8):
+    for _ in range(16 if LONG else 5):
         mine, theirs = server.Pipe()
         victim = server.Process(target=compact_for_ever, args=(path, theirs))
         victim.start()

@@ -25,7 +25,7 @@ from paimon_pyds.compact import publish as module
 from paimon_pyds.errors import CommitError, SchemaError
 from paimon_pyds.merge.files import key_ranks
 from paimon_pyds.metadata.snapshot import CommitKind
-from support.effort import LONG
+from support.effort import LONG, sampled
 from support.fixtures import fixture_names, requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle
 from support.values import dumps, in_order, lines
@@ -120,7 +120,7 @@ def _before_compaction(name: str, path: Path) -> None:
 @requires_java_oracle
 @pytest.mark.java
 def test_java_reads_what_was_compacted_as_after_a_compaction_of_its_own(oracle: Oracle, tmp_path: Path) -> None:
-    names = NAMES
+    names = sampled(NAMES, 15)
     changed = 0
     for name in names:
         _before_compaction(name, tmp_path / "db.db" / name)
@@ -375,7 +375,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.append", "paimon_pyds.compact.compact"])
     random, kinds = Random(5), set()
-    for _ in range(5):
+    for _ in range(10 if LONG else 3):
         before = latest(table).id
         hear, say = server.Pipe(duplex=False)
         victim = server.Process(target=_write_for_ever, args=(str(tmp_path / "t"), say))

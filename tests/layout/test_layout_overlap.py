@@ -17,7 +17,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.errors import OptionError, SchemaError, SnapshotNotFoundError
+from paimon_pyds.errors import OptionError, SchemaError, SnapshotNotFoundError, UnsupportedError
+from support.fixtures import table_path
 
 _NUMBERS = pa.schema([
     ("i", pa.int32()), ("d", pa.float64()), ("n", pa.decimal128(20, 2)), ("day", pa.date32()),
@@ -174,6 +175,14 @@ def test_partitions_and_keys(tmp_path: Path) -> None:
     layout = table.layout()
     assert [c.column for c in layout.columns] == ["v"]
     assert "merged" in layout.text
+
+
+def test_tables_that_java_wrote() -> None:
+    variant = pp.Table.open(table_path("append_variant")).layout()
+    assert variant.files > 0
+    assert "VARIANT" not in {c.type for c in variant.columns}
+    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true can't be read"):
+        pp.Table.open(table_path("data_evolution")).layout()
 
 
 def test_a_table_without_files(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitError
 from paimon_pyds.metadata.snapshot import CommitKind
-from support.effort import LONG
+from support.effort import LONG, sampled
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("p", pa.int64())])
 _VECTORS = {"deletion-vectors.enabled": "true"}
@@ -132,7 +132,7 @@ def _work(path: str, worker: int, rounds: int, says: Any) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mode", _MODES)
+@pytest.mark.parametrize("mode", sampled(_MODES, 2))
 def test_some_order_explains_every_state(tmp_path: Path, mode: str) -> None:
     path = str(tmp_path / "t")
     options = _MODES[mode] | {"commit.max-retries": "50", "compaction.min.file-num": "2"}

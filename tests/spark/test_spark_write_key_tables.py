@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.spark import write
+from paimon_pyds.spark import compact, write
 from paimon_pyds.spark.executor import SparkExecutor
 from support.dynamic_buckets import bucket_keys
 
@@ -62,6 +63,22 @@ def test_writes_compact_the_buckets_that_they_touched(frames, path, monkeypatch,
     assert {row.k for row in frames.load(path).collect()} == set(range(40))
     write(rows, path, options={"write-only": "true"})
     assert ManifestReader(table.store).live_files(table.snapshot()).num_rows == 4
+
+
+def test_tasks_of_a_write_agree_on_the_buckets_of_new_partitions(frames, path):
+    options = {"primary-key": "p,k", "partition-by": "p", "bucket": "-2", "postpone.target-row-num-per-bucket": "10"}
+    rows = "SELECT INT(id % 2) AS p, INT(id) AS k, INT(id) AS v FROM range(0, 100, 1, 4)"
+    frames.save(rows, path, **options)
+    table = pp.Table.open(path)
+    assert [row["total_buckets"] for row in table.system("partitions").to_pylist()] == [8, 8]
+    assert {row.k for row in frames.load(path).collect()} == set(range(100))
+    assert not list(Path(path).rglob("bucket-postpone/*"))
+    waits = {**options, "postpone.batch-write-fixed-bucket": "false"}
+    frames.save("SELECT INT(id % 2) AS p, INT(id) AS k, -1 AS v FROM range(0, 60, 1, 3)", path, **waits)
+    assert table.count("v = -1") == 0
+    assert compact(frames.spark, path).files_before == 6
+    assert table.count("v = -1") == 60
+    assert table.count() == 100
 
 
 def test_tasks_that_see_the_same_keys_put_them_into_one_bucket(frames, path):

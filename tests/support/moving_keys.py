@@ -125,7 +125,7 @@ def create(path: Path | str, engine: Engine, key: Sequence[str] = ("id",), **opt
 def data(rows: Sequence[Row]) -> pa.Table:
     """Rows as they are given to a writer, with their kinds as texts."""
     columns = {name: pa.array([row[name] for row in rows], type_) for name, type_ in COLUMNS.items()}
-    return pa.table({"op": pa.array([KINDS[row[KIND]] for row in rows], pa.string()), **columns})
+    return pa.table({"op": pa.array([KINDS[row.get(KIND, 0)] for row in rows], pa.string()), **columns})
 
 
 def found(table: pp.Table) -> list[Row]:

@@ -49,3 +49,22 @@ def insert_for_ever(path: Path, keys: int, say: Connection) -> None:
         rows = pa.table({"id": pa.array(range(first, first + keys), pa.int64())})
         table.merge(rows, ["id"], when_not_matched="insert")
         say.send_bytes(b"d")
+
+
+def upsert_for_ever(path: Path, number: int, say: Connection) -> None:
+    """Write old and new keys to dynamic buckets until killed; a byte down the pipe for the start and each commit."""
+    import pyarrow as pa
+
+    import paimon_pyds as pp
+    from paimon_pyds.errors import CommitConflictError
+
+    table = pp.Table.open(path)
+    say.send_bytes(b"r")
+    while True:
+        first = table.max("k") or 0
+        keys = pa.array(range(max(0, first - ROWS), first + ROWS // 10), pa.int64())
+        try:
+            table.append(pa.table({"k": keys, "v": pa.array([number] * len(keys), pa.int64())}))
+        except CommitConflictError:
+            continue
+        say.send_bytes(b"d")

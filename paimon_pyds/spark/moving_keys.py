@@ -1,0 +1,222 @@
+"""Rows for a table whose key may be in any partition, joined on Spark with where their keys are.
+
+The keys of the table are read by tasks of Spark, as rows (key, partition, bucket), and shuffled by key together with
+the rows to write. So a task has all rows of its keys, and knows where these were before: it says where each row goes,
+and adds deletes where keys move. What comes of it is shuffled by partition and bucket, and written as it is.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+from pyspark.sql import types
+
+from paimon_pyds.bucket.dynamic import assigner_channels
+from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.query.key_places import KeyPlaces
+from paimon_pyds.read import read_split
+from paimon_pyds.row import encode_rows
+from paimon_pyds.spark import compat
+from paimon_pyds.spark.arrow import conform_batch
+from paimon_pyds.spark.clear_errors import clear_iterator
+from paimon_pyds.spark.distribution import KeyColumns, parallelism, partition_columns
+from paimon_pyds.spark.options import BUCKET_COLUMN
+from paimon_pyds.spark.types import spark_field
+from paimon_pyds.spark.writer import incoming_columns
+from paimon_pyds.types import FLOAT_KINDS, Kind
+from paimon_pyds.write.conform import ROW_KIND_COLUMN, IncomingRows
+from paimon_pyds.write.context import WriteContext
+from paimon_pyds.write.nested import find_name
+from paimon_pyds.write.placement import NewBuckets, Placement, Places
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_KEY, _ORDER, _CHANNEL, _PARTITION, _ROW, _KINDS = (
+    f"__paimon_{name}" for name in ("key", "order", "channel", "partition", "row", "row_kind")
+)
+HIDDEN = frozenset({_KEY, _ORDER, _CHANNEL, _PARTITION, _ROW, _KINDS, BUCKET_COLUMN})
+"""Columns that are added on the way: no DataFrame to write may have one."""
+_PLACES = f"{_KEY} binary, {_PARTITION} binary, {BUCKET_COLUMN} int"
+_MOST_TASKS = 1000
+
+
+def placed(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[DataFrame, dict[str, str]]:
+    """The rows with the partition and bucket that they go to, and deletes; and options of their write.
+
+    Args:
+        df: rows to write, without `HIDDEN` columns.
+        context: the table as it is written to.
+        overwrite: the rows replace all others.
+
+    Raises:
+        SchemaError: columns that don't fit the table.
+    """
+    store = TableStore(context.io, context.root, context.branch)
+    snapshot = None if overwrite or not store.schema_ids() else store.latest_snapshot()
+    places = KeyPlaces.of(store, context, snapshot)
+    context, df, kinds = _completed(context, df)
+    keys = KeyColumns(df, context, context.schema.primary_keys)
+
+    def key_bytes(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return clear_iterator(_key_bytes(keys.rows(arrays), context.schema) for arrays in batches)
+
+    key = compat.arrow_column(key_bytes, keys.arguments, "binary")
+    both = df.withColumn(_KEY, key).withColumn(_ORDER, F.monotonically_increasing_id())
+    if snapshot is not None:
+        both = both.unionByName(_known_keys(df, places), allowMissingColumns=True)
+    else:
+        both = both.withColumn(_PARTITION, F.lit(None).cast("binary")).withColumn(BUCKET_COLUMN, F.lit(0))
+    channels = assigner_channels(context.options, parallelism(df))
+    both = both.withColumn(_CHANNEL, F.pmod(F.hash(_KEY), F.lit(channels)))
+    spread = compat.repartition_by_number(both, channels, F.col(_CHANNEL))
+    in_order = spread.sortWithinPartitions(F.col(_CHANNEL), F.col(_KEY), F.col(_ORDER).asc_nulls_first())
+    others = {kinds: pa.field(kinds, pa.string())}
+    placing = _Placing(context, incoming_columns(df.schema, context, others), kinds, places, channels)
+    own = [types.StructField(field.name, field.dataType) for field in df.schema.fields]
+    added = [types.StructField(BUCKET_COLUMN, types.IntegerType()), types.StructField(_ORDER, types.LongType())]
+    found = in_order.mapInArrow(placing, types.StructType([*own, *added]))
+    target = [*partition_columns(found, context), F.col(BUCKET_COLUMN)]
+    by_bucket = found.repartition(*target).sortWithinPartitions(*target, F.col(_ORDER)).drop(_ORDER)
+    options = {"assigned-buckets": "" if snapshot is None else str(snapshot.id)}
+    return by_bucket, {**options, ROW_KIND_COLUMN: _KINDS} if kinds == _KINDS else options
+
+
+def _completed(context: WriteContext, df: DataFrame) -> tuple[WriteContext, DataFrame, str]:
+    """The rows with all partition columns and a column with their kinds; and its name."""
+    for field in context.schema.partition_fields:
+        if find_name(df.columns, field.name) is None:  # it has its default
+            df = df.withColumn(field.name, F.lit(None).cast(spark_field(field).dataType))
+    named = context.raw_options.get(ROW_KIND_COLUMN) or context.options.get("rowkind.field")
+    at = None if named is None else find_name(df.columns, str(named))
+    if at is not None and ROW_KIND_COLUMN in context.raw_options:
+        exact = {**context.dynamic_options, ROW_KIND_COLUMN: df.columns[at]}
+        return replace(context, dynamic_options=exact), df, df.columns[at]
+    if at is not None:
+        return context, df, df.columns[at]
+    exact = {**context.dynamic_options, ROW_KIND_COLUMN: _KINDS}
+    return replace(context, dynamic_options=exact), df.withColumn(_KINDS, F.lit("+I")), _KINDS
+
+
+def _known_keys(df: DataFrame, places: KeyPlaces) -> DataFrame:
+    """The keys of the table, as rows of `_PLACES`, read by tasks of Spark."""
+    splits = [pickle.dumps(split) for split in places.plan().pack()]
+    tasks = df.sparkSession.createDataFrame(pa.table({"split": pa.array(splits, pa.binary())}))
+    spread = tasks.repartition(max(1, min(_MOST_TASKS, len(splits))))
+    return spread.mapInArrow(partial(_read_keys, places.schema), _PLACES)
+
+
+def _read_keys(schema: TableSchema, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    fields = schema.partition_fields
+    types_ = [field.type for field in fields]
+    for task in (task for batch in tasks for task in batch.column("split")):
+        split = pickle.loads(task.as_py())  # noqa: S301 - made on the driver for this task
+        for rows in clear_iterator(read_split(split)):
+            partitions = encode_rows([rows.column(field.name) for field in fields], types_, arity=True)
+            columns = [_key_bytes(rows, schema), partitions, rows.column(BUCKET_COLUMN)]
+            yield pa.RecordBatch.from_arrays(columns, names=[_KEY, _PARTITION, BUCKET_COLUMN])
+
+
+def _key_bytes(rows: pa.RecordBatch, schema: TableSchema) -> pa.Array:
+    """The keys of rows as BinaryRows, which are equal where keys are."""
+    columns, fields = [], [schema.field(name) for name in schema.primary_keys]
+    for field in fields:
+        column = rows.column(field.name)
+        if field.type.kind in FLOAT_KINDS:
+            values = np.array(column.to_numpy(zero_copy_only=False)) + 0.0  # both zeros are one key
+            values[np.isnan(values)] = np.nan
+            column = pa.array(values, column.type, from_pandas=False)
+        elif field.type.kind is Kind.CHAR:
+            column = pc.utf8_rtrim(column, " ")
+        columns.append(column)
+    return encode_rows(columns, [field.type for field in fields], arity=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """Puts rows where they go, in tasks of Spark: a function for ``mapInArrow``.
+
+    Attributes:
+        context: the table as it is written to; names the column of row kinds.
+        incoming: what the columns of the DataFrame are converted to.
+        kinds: that column.
+        places: the state that keys were read of.
+        channels: how many tasks have keys.
+    """
+
+    context: WriteContext
+    incoming: pa.Schema
+    kinds: str
+    places: KeyPlaces
+    channels: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows, with their buckets and order, of those and of keys that come before the rows of each key."""
+        return clear_iterator(self._all_placed(batches))
+
+    def _all_placed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        incoming, channel = IncomingRows(self.context, _ROW), -1
+        placement, last = Placement(self.places.schema, self._buckets(0)), _Last()
+        for batch in batches:
+            channels = to_numpy(batch.column(_CHANNEL))
+            edges = (np.flatnonzero(np.diff(channels)) + 1).tolist()
+            for start, stop in pairwise([0, *edges, batch.num_rows] if batch.num_rows else ()):
+                if channels[start] != channel:
+                    channel = int(channels[start])
+                    placement, last = Placement(self.places.schema, self._buckets(channel)), _Last()
+                yield self._placed(batch.slice(start, stop - start), incoming, placement, last)
+
+    def _buckets(self, channel: int) -> NewBuckets:
+        return NewBuckets(self.context.options, self.places.held, (channel, self.channels))
+
+    def _placed(
+        self, batch: pa.RecordBatch, incoming: IncomingRows, placement: Placement, last: _Last
+    ) -> pa.RecordBatch:
+        keys = batch.column(_KEY)
+        begins = np.append(True, to_numpy(pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))))
+        numbers = np.cumsum(begins) - 1
+        known = batch.column(_PARTITION).is_valid()
+        at = np.full(int(numbers[-1]) + 1, -1, np.int64)
+        there = np.flatnonzero(to_numpy(known))
+        at[numbers[there]] = there
+        if int((at >= 0).sum()) < len(there) and not self.places.keeps_twins:
+            raise self.places.twice()
+        where = from_numpy(at)
+        where = pc.if_else(pc.less(where, 0), pa.scalar(None, pa.int64()), where)
+        old_buckets = batch.column(BUCKET_COLUMN).take(where).fill_null(0)
+        places = Places(batch.column(_PARTITION).take(where), to_numpy(old_buckets).astype(np.int32))
+        if keys[0].as_py() == last.key:
+            places = places.beginning(last.place)
+        given = batch.select(range(len(self.incoming))).append_column(_ROW, from_numpy(np.arange(batch.num_rows)))
+        given = given.filter(pc.invert(known))
+        renamed = given.rename_columns([*self.incoming.names, _ROW])
+        rows = incoming.conform(conform_batch(renamed, self.incoming.append(pa.field(_ROW, pa.int64()))))
+        kept = to_numpy(rows.column(_ROW))
+        found = placement.place(rows, numbers[kept], places)
+        last.key, last.place = keys[-1].as_py(), found.last
+        own = batch.select(range(len(self.incoming))).take(from_numpy(kept))
+        named = own.rename_columns(self.incoming.names)
+        taken = found.taken(named, self.context.schema, self.kinds).rename_columns(own.schema.names)
+        order = to_numpy(batch.column(_ORDER).take(from_numpy(kept[found.rows]))) * 2 + ~found.deletes
+        columns = [*taken.columns, from_numpy(found.buckets.astype(np.int32)), from_numpy(order.astype(np.int64))]
+        return pa.RecordBatch.from_arrays(columns, names=[*taken.schema.names, BUCKET_COLUMN, _ORDER])
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last key that was placed, and where it is now."""
+
+    key: bytes | None = None
+    place: PartitionBucket | None = None

@@ -1,0 +1,182 @@
+"""Writes to tables whose keys move between partitions: beside other writers, refused ones, how buckets are filled."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import CommitConflictError, OptionError, PaimonError, UnsupportedError
+from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.write import TableWriter
+
+_SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("v", pa.int64())])
+
+
+def _table(path: Path, *, key: Iterable[str] = ("id",), **options: str) -> pp.Table:
+    own = {"bucket": "-1", **options}
+    return pp.Table.create(path / "t", _SCHEMA, primary_key=list(key), partition_by=["p"], options=own)
+
+
+def _rows(ids: Iterable[int], p: int, v: int = 0) -> pa.Table:
+    return pa.Table.from_pylist([{"id": i, "p": p, "v": v} for i in ids], _SCHEMA)
+
+
+def _found(table: pp.Table) -> dict[int, tuple[int, int]]:
+    """Each key with its partition and value."""
+    rows = table.scan().to_arrow().to_pylist()
+    found = {row["id"]: (row["p"], row["v"]) for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Has another commit come in just before the next one is published."""
+
+    def race(theirs: Callable[[], Any]) -> None:
+        create = TableStore.try_create_snapshot
+        waiting = [theirs]
+
+        def late(self: TableStore, snapshot: Any) -> bool:
+            if waiting:
+                waiting.pop()()
+            return create(self, snapshot)
+
+        monkeypatch.setattr(TableStore, "try_create_snapshot", late)
+
+    return race
+
+
+# --------------------------------------------------------------------------------------------------------- two writers
+
+
+@pytest.mark.parametrize("ids", [[5], [1]], ids=["new", "old"])
+def test_of_two_writers_of_one_key_the_second_has_to_write_again(
+    tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None], ids: list[int]
+) -> None:
+    table = _table(tmp_path)
+    table.append(_rows([1, 2], 0))
+    other = pp.Table.open(table.path)
+    meanwhile(lambda: other.append(_rows(ids, 1)))
+    with pytest.raises(CommitConflictError, match="rows with the same keys were written"):
+        table.append(_rows([*ids, 9], 2))
+    assert _found(table) == {1: (0, 0), 2: (0, 0)} | dict.fromkeys(ids, (1, 0))
+    table.append(_rows([*ids, 9], 2))
+    assert _found(table) == {1: (0, 0), 2: (0, 0), 9: (2, 0)} | dict.fromkeys(ids, (2, 0))
+    live = set(live_of(table.store, table.snapshot())["file_name"].to_pylist())
+    written = {path.name for path in Path(table.path).glob("p=2/*/data-*")}
+    assert written <= live  # nothing is left of the first try
+
+
+def test_writers_of_other_keys_and_compactions_are_no_conflict(
+    tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None]
+) -> None:
+    table = _table(tmp_path)
+    table.append(_rows(range(0, 20, 2), 0))
+    other = pp.Table.open(table.path)
+
+    def theirs() -> None:
+        other.append(_rows(range(1, 20, 4), 1))
+        other.compact(full=True)
+
+    meanwhile(theirs)
+    table.append(_rows(range(3, 20, 4), 2))
+    assert {i: p for i, (p, _) in _found(table).items()} == {i: (0, 1, 0, 2)[i % 4] for i in range(20)}
+
+
+def test_an_overwrite_meanwhile_is_a_conflict(tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None]) -> None:
+    table = _table(tmp_path)
+    table.append(_rows(range(4), 0))
+    other = pp.Table.open(table.path)
+    meanwhile(lambda: other.overwrite(_rows([7], 0)))
+    with pytest.raises(CommitConflictError, match="overwritten"):
+        table.append(_rows([1], 1))
+    assert _found(table) == {7: (0, 0)}
+
+
+# ------------------------------------------------------------------------------------------------------------- buckets
+
+
+def test_buckets_are_filled_one_after_the_other(tmp_path: Path) -> None:
+    table = _table(tmp_path, **{"dynamic-bucket.target-row-num": "100"})
+    table.append(_rows(range(250), 0))
+    table.append(_rows(range(200, 450), 0, 1))
+    table.append(_rows(range(50), 1))
+    placed = table.scan(columns=["p", "__paimon_bucket"]).to_arrow().to_pylist()
+    counts = Counter((row["p"], row["__paimon_bucket"]) for row in placed)
+    assert sum(counts.values()) == 450
+    assert counts.pop((1, 0)) == 50
+    assert all(count <= 100 for count in counts.values())
+    assert len(counts) <= 5
+    table.append(_rows([1000], 0))  # the room that keys left
+    table.compact(full=True)
+    table.append(_rows(range(1001, 1050), 0))
+    assert {b for row in table.scan(columns=["p", "__paimon_bucket"]).to_arrow().to_pylist()
+            if row["p"] == 0 and (b := row["__paimon_bucket"]) is not None} == set(range(5))  # fmt: skip
+
+
+def test_versions_of_a_key_in_several_batches_follow_one_another(tmp_path: Path) -> None:
+    table = _table(tmp_path, **{"write-only": "true"})
+    rows = pa.table({"id": [i % 3 for i in range(300_000)], "p": [i // 3 % 5 for i in range(300_000)],
+                     "v": list(range(300_000))}).cast(_SCHEMA)  # fmt: skip
+    table.append(rows)
+    assert _found(table) == {0: (4, 299_997), 1: (4, 299_998), 2: (4, 299_999)}
+
+
+# ---------------------------------------------------------------------------------------------------- options, refusals
+
+
+def test_keys_of_files_older_than_the_ttl_are_not_found(tmp_path: Path) -> None:
+    table = _table(tmp_path, **{"write-only": "true"})
+    table.append(_rows([1, 2], 0))
+    time.sleep(0.02)
+    table.append(_rows([1], 1), options={"cross-partition-upsert.index-ttl": "1 h"})
+    assert _found(table) == {1: (1, 0), 2: (0, 0)}
+    time.sleep(0.02)
+    table.append(_rows([2], 1), options={"cross-partition-upsert.index-ttl": "1 ms"})
+    assert sorted(table.scan("id = 2").to_arrow()["p"].to_pylist()) == [0, 1]  # as Java's documentation warns
+    with pytest.raises(PaimonError, match="the key id = 2 is in two partitions or buckets"):
+        table.append(_rows([2], 3))
+
+
+def test_a_key_can_not_leave_where_deletes_are_left_out(tmp_path: Path) -> None:
+    table = _table(tmp_path, **{"ignore-delete": "true"})
+    table.append(_rows([1], 0))
+    table.append(_rows([1, 2], 0, 5))
+    with pytest.raises(UnsupportedError, match="ignore-delete"):
+        table.append(_rows([1], 1))
+    assert _found(table) == {1: (0, 5), 2: (0, 5)}
+
+
+def test_sequence_fields_are_refused_as_in_java(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"can not use sequence\.field in cross partition update"):
+        _table(tmp_path, **{"sequence.field": "v"})
+
+
+def test_a_partition_can_be_overwritten_with_keys_of_its_own(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    table.append(_rows([1, 2], 0))
+    table.append(_rows([3], 1))
+    table.overwrite(_rows([2, 4], 0, 7), {"p": 0})
+    assert _found(table) == {2: (0, 7), 3: (1, 0), 4: (0, 7)}
+    with pytest.raises(UnsupportedError, match="the key id = 3 is in a partition that is not overwritten"):
+        table.overwrite(_rows([3], 0), {"p": 0})
+    with pytest.raises(UnsupportedError, match="dynamic overwrite"):
+        table.overwrite(_rows([3], 0), dynamic=True)
+    table.overwrite(_rows([3], 0))
+    assert _found(table) == {3: (0, 0)}
+
+
+def test_a_writer_of_its_own_does_not_know_where_keys_are(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    with pytest.raises(UnsupportedError, match=r"paimon_pyds\.spark\.write"), TableWriter(table.write_context()) as own:
+        own.write(_rows([1], 0))
+        own.prepare_commit()

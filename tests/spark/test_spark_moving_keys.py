@@ -1,0 +1,82 @@
+"""Tables whose keys move between partitions, from Spark: joined with where keys are, or refused."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+import paimon_pyds as pp
+from paimon_pyds.spark import write
+from support.effort import LONG
+from support.engine_model import KIND
+from support.moving_keys import ENGINES, KINDS, Model, create, found
+
+pytestmark = pytest.mark.spark
+
+
+def frame_of(frames, rows, hint=""):
+    """Rows in their order, with their kinds."""
+    names = ["op", "id", "p", "q", "a", "b", "l"]
+    cells = ", ".join(
+        "(" + ", ".join("NULL" if v is None else repr(v) for v in (KINDS[r[KIND]], *(r[n] for n in names[1:]))) + ")"
+        for r in rows
+    )
+    return frames.spark.sql(
+        f"SELECT {hint} op, BIGINT(id) AS ID, INT(p) AS p, STRING(q) AS q, BIGINT(a) AS a, STRING(b) AS b, "
+        f"BIGINT(l) AS l FROM VALUES {cells} AS t({', '.join(names)})"
+    )
+
+
+def random_rows(random, engine, count):
+    return [
+        {
+            "p": random.choice([None, 0, 1]), "q": random.choice("xy"), "id": random.randrange(40),
+            "a": random.choice([None, 3, -5]), "b": random.choice([None, "x"]), "l": random.randrange(9),
+            KIND: random.choice(engine.kinds),
+        }
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["deduplicate", "aggregation", "first-row"])
+def test_a_table_is_its_model_after_each_job(frames, path, name):
+    random, engine = Random(name), ENGINES[name]
+    table = create(path, engine, ("id",), **{"dynamic-bucket.assigner-parallelism": "3"})
+    model = Model(engine)
+    for _ in range(10 if LONG else 3):
+        rows = random_rows(random, engine, 60)
+        write(frame_of(frames, rows), path, rowkind_column="op")
+        model.write(rows)
+        assert found(table) == model.rows()
+    rows = random_rows(random, engine, 20)
+    write(frame_of(frames, rows), path, "overwrite", rowkind_column="OP")
+    model.overwrite(rows)
+    assert found(table) == model.rows()
+
+
+def test_any_split_of_rows_puts_a_key_into_one_place(frames, path):
+    """Of equal rows the task that wrote which is not known; a table that is made by the write, without row kinds."""
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "50"}
+    for turn, tasks in enumerate([1, 3, 2]):
+        query = f"SELECT /*+ REPARTITION({tasks}) */ id, INT(id % {turn + 2}) AS p, id * {turn} AS v FROM range(300)"
+        write(frames.spark.sql(query), path, primary_key="id", partition_by="p", options=options)
+    rows = pp.Table.open(path).scan(columns=["id", "p", "v", "__paimon_bucket"]).to_arrow().to_pylist()
+    assert sorted((row["id"], row["p"], row["v"]) for row in rows) == [(i, i % 4, 2 * i) for i in range(300)]
+    assert max(row["__paimon_bucket"] for row in rows) < 32
+
+
+def test_what_a_plain_write_is_told(frames, path):
+    query = "SELECT id, 1 AS p FROM range(3)"
+    for _ in range(2):  # the table is not made either
+        with pytest.raises(Exception, match=r"paimon_pyds\.spark\.write\(df, path\)"):
+            frames.save(query, path, primary_key="id", partition_by="p", bucket="-1")
+    with pytest.raises(pp.errors.TableNotFoundError):
+        pp.Table.open(path)
+    write(frames.spark.sql(query), path, primary_key="id", partition_by="p", options={"bucket": "-1"})
+    with pytest.raises(Exception, match=r"paimon_pyds\.spark\.write\(df, path\)"):
+        frames.save(query, path)
+    with pytest.raises(Exception, match="overwrite the whole table"):
+        write(frames.spark.sql(query), path, "overwrite", overwrite_partition={"p": 1})
