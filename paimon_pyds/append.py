@@ -24,19 +24,13 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
-from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
+from paimon_pyds.metadata.partition import PartitionBucket, partition_is, partition_predicate, partitions_meeting
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
-from paimon_pyds.row import decode_row
-from paimon_pyds.sql import tree
-from paimon_pyds.sql.tree import Literal
 from paimon_pyds.storage import discard
-from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches
 
@@ -273,19 +267,7 @@ def _enlarge(
 
     with errors_as_warnings(store):
         for partition, count in outgrown(typed, buckets).items():
-            rescale(store, RescaleOptions(count, _is_partition(schema, partition), options=options))
-
-
-def _is_partition(schema: TableSchema, partition: bytes) -> Predicate:
-    fields = schema.partition_fields
-    values = decode_row(partition, [field.type for field in fields])
-    columns = [ColumnRef(field.name, (), field.type, field.id) for field in fields]
-    return make_and(
-        *(
-            Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (value,))
-            for column, value in zip(columns, values, strict=True)
-        )
-    )
+            rescale(store, RescaleOptions(count, partition_is(schema, partition), options=options))
 
 
 def _moving(
@@ -361,30 +343,6 @@ def check_mode(schema: TableSchema, mode: OverwriteMode) -> None:
             f"{', '.join(map(repr, unknown))} is no partition column",
             hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
         )
-
-
-def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
-    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast.
-
-    A CHAR value is the one partition that holds exactly this text, blanks at its end included.
-    """
-    leaves: list[Predicate] = []
-    for name, value in partition.items():
-        column = ColumnRef(name)
-        leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
-    fields = schema.partition_fields
-    exact = [DataField(f.id, f.name, tree.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
-    return bind(make_and(*leaves), exact)
-
-
-def partitions_meeting(schema: TableSchema, predicate: Predicate) -> Callable[[Sequence[bytes]], set[bytes]]:
-    """Which of some partitions (arity + BinaryRow) a condition on their columns is true for."""
-
-    def meeting(rows: Sequence[bytes]) -> set[bytes]:
-        mask = partition_mask(schema, predicate, pa.array(rows, pa.binary())) if rows else ()
-        return {row for row, matches in zip(rows, mask, strict=True) if matches}
-
-    return meeting
 
 
 def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) -> Overwrite:
