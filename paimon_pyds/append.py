@@ -203,7 +203,8 @@ def commit_messages(
     with removing_unpublished(remove):
         buckets = _in_real_buckets(store, table_options, buckets, options)
         if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
-            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
+            several, replaces = len(messages) > 1, overwrite is not None
+            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=replaces, several=several)
             parts = hash_parts(buckets)
         first, compaction = increments_of(buckets)
         if overwrite is not None:
