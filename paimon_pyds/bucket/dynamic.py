@@ -15,7 +15,8 @@ Where a key is, hash index files say. Where a new one goes depends on who else w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -100,7 +101,52 @@ def _assigners(options: TableOptions, channels: int) -> int:
     return max(1, count if most == -1 else min(count, most))
 
 
-class DynamicBuckets:
+class IndexedBuckets:
+    """Dynamic buckets as a writer fills them.
+
+    Args:
+        schema: the table's.
+        index: the hash index of the snapshot that the write goes by; empty for an overwrite.
+    """
+
+    one_bucket = False
+
+    def __init__(self, schema: TableSchema, index: HashIndex) -> None:
+        self._keys = schema.trimmed_primary_keys
+        self._types = [schema.field(name).type for name in self._keys]
+        self._index = index
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+    @abstractmethod
+    def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
+        """The hashes of keys that were not in the hash index, bucket by bucket, ascending; they are forgotten then."""
+
+    def write_hashes(
+        self, buckets: Collection[PartitionBucket], written: list[str]
+    ) -> Mapping[PartitionBucket, tuple[frozenset[str], IndexEntry | None, str]]:
+        """Write the hashes of keys that are new in some buckets, a file for each.
+
+        Args:
+            buckets: those that rows were written to.
+            written: gets the paths of the files.
+
+        Returns:
+            for each bucket the names of the partition's files that said where keys are, and the new file with its path;
+            None and "" for none.
+        """
+        files = {key.partition: self._index.files(key.partition) for key in buckets}
+        found_in = {partition: frozenset(e.file_name for e in entries) for partition, entries in files.items()}
+        added = {key: self._index.write(key, [new], written) for key, new in self.new_hashes() if key in buckets}
+        return {key: (found_in[key.partition], *added.get(key, (None, ""))) for key in buckets}
+
+    def _hashes(self, rows: pa.RecordBatch) -> Hashes:
+        return hash_rows([rows.column(name) for name in self._keys], self._types)
+
+
+class DynamicBuckets(IndexedBuckets):
     """Assigns rows to dynamic buckets; a `paimon_pyds.bucket.BucketAssigner`.
 
     Args:
@@ -113,13 +159,9 @@ class DynamicBuckets:
         OptionError: a target or a number of buckets that no table can have.
     """
 
-    one_bucket = False
-
     def __init__(self, schema: TableSchema, options: TableOptions, index: HashIndex, share: KeyShare | None) -> None:
-        self._keys = schema.trimmed_primary_keys
-        self._types = [schema.field(name).type for name in self._keys]
+        super().__init__(schema, index)
         self._rules = _Rules.of(options, share)
-        self._index = index
         self._partitions: dict[bytes, _Partition] = {}
 
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
@@ -129,7 +171,7 @@ class DynamicBuckets:
             OptionError: all buckets that a partition may have are full; or a row of a key of another assigner.
             CorruptFileError, StorageError: a hash index file can't be read.
         """
-        hashes = hash_rows([batch.rows.column(name) for name in self._keys], self._types)
+        hashes = self._hashes(batch.rows)
         if len(batch.partitions) == 1:
             return self._partition(batch.partitions[0]).assign(hashes)
         out = np.empty(len(hashes), np.int32)
@@ -142,16 +184,8 @@ class DynamicBuckets:
             start = end
         return out
 
-    def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
-        return -1
-
-    def found_in(self, partition: bytes) -> frozenset[str]:
-        """The names of the hash index files that rows of a partition were assigned by."""
-        return self._partitions[partition].files
-
     def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
-        """The hashes of keys that were not in a hash index, bucket by bucket, ascending."""
+        """See `IndexedBuckets`."""
         for partition, keys in self._partitions.items():
             for bucket, hashes in keys.added.by_bucket():
                 yield PartitionBucket(partition, bucket), hashes
@@ -163,7 +197,7 @@ class DynamicBuckets:
         return found
 
 
-class AssignedBuckets:
+class AssignedBuckets(IndexedBuckets):
     """Dynamic buckets that rows bring along, as `DynamicBuckets` in other tasks found them; a `BucketAssigner`.
 
     Args:
@@ -172,12 +206,8 @@ class AssignedBuckets:
         column: has the bucket of each row.
     """
 
-    one_bucket = False
-
     def __init__(self, schema: TableSchema, index: HashIndex, column: str) -> None:
-        self._keys = schema.trimmed_primary_keys
-        self._types = [schema.field(name).type for name in self._keys]
-        self._index = index
+        super().__init__(schema, index)
         self._column = column
         self._known: dict[PartitionBucket, KeyBuckets] = {}
         self._added: dict[PartitionBucket, KeyBuckets] = {}
@@ -185,7 +215,7 @@ class AssignedBuckets:
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
         """See `BucketAssigner`. Raises CorruptFileError or StorageError where a hash index file can't be read."""
         buckets = to_numpy(batch.rows.column(self._column))
-        hashes = hash_rows([batch.rows.column(name) for name in self._keys], self._types)
+        hashes = self._hashes(batch.rows)
         order = np.lexsort((hashes, buckets, batch.codes))
         sorted_codes, sorted_buckets = batch.codes[order], buckets[order]
         edges = np.flatnonzero(np.diff(sorted_codes) | np.diff(sorted_buckets)) + 1
@@ -194,16 +224,8 @@ class AssignedBuckets:
             self._add(bucket, np.unique(hashes[order[start:stop]]))
         return np.asarray(buckets, np.int32)
 
-    def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
-        return -1
-
-    def found_in(self, partition: bytes) -> frozenset[str]:
-        """See `DynamicBuckets`."""
-        return frozenset(entry.file_name for entry in self._index.files(partition))
-
     def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
-        """See `DynamicBuckets`."""
+        """See `IndexedBuckets`."""
         for key, added in self._added.items():
             for _, hashes in added.by_bucket():
                 yield key, hashes
@@ -248,7 +270,6 @@ class _Partition:
         self._rules = rules
         self._hash = _one_hash(partition)
         files = index.files(partition)
-        self.files = frozenset(entry.file_name for entry in files)
         counts = {entry.bucket: entry.row_count for entry in files}
         readers = [(entry.bucket, partial(self._read, index, entry)) for entry in files]
         self._known = KeyBuckets.of(readers, sum(counts.values()))

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
-from paimon_pyds.commit_message import BucketFiles, IndexIncrement
+from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.commit_message import BucketFiles, IndexIncrement, increments_of
 from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError
 from paimon_pyds.metadata.manifest import HASH, IndexEntry
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -57,8 +58,9 @@ def with_hash_index(
     *,
     overwrite: bool,
     several: bool,
-) -> tuple[BucketFiles, ...]:
-    """New files of buckets together with the hash index files that they need.
+) -> tuple[tuple[BucketFiles, ...], list[str]]:
+    """New files of buckets together with the hash index files that they need; and the files of writers whose hashes
+    these hold, which nobody needs once they are committed. As they were given, where the table has them already.
 
     Args:
         store: the table.
@@ -74,6 +76,11 @@ def with_hash_index(
         CorruptFileError: a bucket has rows and no hash index, or one that is damaged.
         StorageError: a hash index file can't be read or written.
     """
+    if all(bucket.hashes is None for bucket in buckets):
+        return tuple(buckets), []
+    latest = store.latest_snapshot()
+    if EarlierCommits(store, increments_of(buckets)[0]).find(latest) is not None:
+        return tuple(buckets), []
     found_in: dict[bytes, frozenset[str]] = {}
     touched: dict[PartitionBucket, list[int]] = {}
     for number, bucket in enumerate(buckets):
@@ -81,7 +88,6 @@ def with_hash_index(
             if found_in.setdefault(bucket.partition, bucket.hashes.found_in) != bucket.hashes.found_in:
                 raise _conflict(store.root)
             touched.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(number)
-    latest = store.latest_snapshot()
     name = None if latest is None else latest.index_manifest
     entries = () if name is None else store.read_index_manifest(name)
     check_hash_files(entries, {key: names for key, names in found_in.items() if names or not overwrite}, store.root)
@@ -89,7 +95,7 @@ def with_hash_index(
         wanted = EntryFilter(schema, partitions=frozenset(found_in))
         live = ManifestReader(store, wanted).live_files(latest, ("partition", "bucket"))
         _check_indexed(live, entries, store.root)
-    index, made = HashIndex(store, schema, entries), list(buckets)
+    index, made, parts = HashIndex(store, schema, entries), list(buckets), list[str]()
     if several:
         _check_new_keys(index, buckets, store.root)
     for key, numbers in touched.items():
@@ -101,10 +107,11 @@ def with_hash_index(
         elif new or (old and overwrite):
             entry, path = index.write(key, _united(index, old, new), written)
             indexes = IndexIncrement((entry,), frozenset(e.file_name for e in old), (path,))
+            parts += [file.path for file in files]
         else:
             continue
         made[numbers[0]] = replace(buckets[numbers[0]], indexes=indexes)
-    return tuple(made)
+    return tuple(made), parts
 
 
 def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: str) -> None:
@@ -142,14 +149,6 @@ def _check_new_keys(index: HashIndex, added: Iterable[BucketFiles], root: str) -
 
 def _distinct(index: HashIndex, files: Sequence[IndexEntry]) -> int:
     return files[0].row_count if len(files) == 1 else sum(map(len, _united(index, (), files)))
-
-
-def hash_parts(buckets: Iterable[BucketFiles]) -> list[str]:
-    """The files of writers whose hashes `with_hash_index` has put into others."""
-    listed = list(buckets)
-    used = {path for bucket in listed for path in bucket.indexes.paths}
-    paths = [bucket.hashes.path for bucket in listed if bucket.hashes is not None and bucket.hashes.added is not None]
-    return [path for path in paths if path not in used]
 
 
 def _united(index: HashIndex, old: Iterable[IndexEntry], new: Sequence[IndexEntry]) -> Iterator[Hashes]:
