@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.key_hashes import hash_parts, with_hash_index
+from paimon_pyds.commit.key_hashes import with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
@@ -187,7 +187,6 @@ def commit_messages(
     schema = store.latest_schema()
     table_options = TableOptions({**schema.options, **(options or {})})
     indexes: list[str] = []
-    parts: Sequence[str] = ()
 
     def remove() -> None:
         discard(store.io, indexes)
@@ -196,9 +195,8 @@ def commit_messages(
 
     with removing_unpublished(remove):
         buckets = _in_real_buckets(store, table_options, buckets, options)
-        if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
-            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
-            parts = hash_parts(buckets)
+        several, replaces = len(messages) > 1, overwrite is not None
+        buckets, parts = with_hash_index(store, schema, buckets, indexes, overwrite=replaces, several=several)
         first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)
@@ -277,11 +275,6 @@ def _moving(
 
     move = partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
     return (lambda bucket, by: move(bucket, by) if by else bucket) if fresh else move
-
-
-def _landed(store: TableStore, buckets: Sequence[BucketFiles]) -> bool:
-    """Whether this very commit was made before."""
-    return EarlierCommits(store, increments_of(buckets)[0]).find(store.latest_snapshot()) is not None
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
