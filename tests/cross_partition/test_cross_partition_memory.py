@@ -20,7 +20,8 @@ import paimon_pyds as pp
 
 path, rows = sys.argv[1], int(sys.argv[2])
 schema = pa.schema([pa.field("k", pa.string(), False), ("p", pa.int32()), ("v", pa.int64())])
-options = {"bucket": "-1", "dynamic-bucket.target-row-num": "500000", "write-only": "true", "write-buffer-size": "16 mb"}
+options = {"bucket": "-1", "dynamic-bucket.target-row-num": "500000", "write-only": "true"}
+options["write-buffer-size"] = "16 mb"
 table = pp.Table.create(path, schema, primary_key=["k"], partition_by=["p"], options=options)
 
 def batches(parts, turn):  # keys in no order
