@@ -1,10 +1,9 @@
 """Writing to tables whose primary key does not hold all partition columns: each row is joined with where its key is.
 
-Java Paimon reads all keys of the table into a store of RocksDB on the local disk before it writes the first row. Here
-the rows wait, sorted by key, in bounded memory and on the local disk, and their keys are looked up in their order
-(`query.key_places`), so that a write of few rows reads few pages of few files.
+Java Paimon reads all keys of the table into RocksDB on the local disk before it writes the first row. Here the rows
+wait, sorted by key, in bounded memory and on the local disk, and `query.key_places` finds their keys, part by part.
 
-What was found has to hold when the rows are committed: `Unmoved` sees that no other commit has written these keys.
+What was found has to hold when the rows are committed: `UnchangedKeys` sees that no other commit has written these.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def _equal(key: pa.RecordBatch, keys: pa.RecordBatch) -> bool:
 
 
 @dataclass(slots=True)
-class Unmoved:
+class UnchangedKeys:
     """Sees that no other commit has written or taken away versions of the keys of a write since these were looked for.
 
     Attributes:

@@ -27,6 +27,7 @@ import pyarrow as pa
 from paimon_pyds.bucket.assigner import PartitionedRows
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.bucket.key_buckets import KeyBuckets
+from paimon_pyds.bucket.room import BucketLimits, BucketRoom
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import OptionError
 from paimon_pyds.metadata.manifest import IndexEntry
@@ -35,8 +36,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW, hash_row, hash_rows
 
-_MOST_BUCKETS = 32767
-"""Java keeps the number of a bucket in a short."""
 _GROWTH = 4
 """Tasks that may see any key are given room for one more key for so many that a partition has."""
 
@@ -226,33 +225,20 @@ class _Rules:
     """What the options say.
 
     Attributes:
-        target: keys of a bucket.
-        most: buckets of a partition.
-        limited: whether keys go to full buckets when there are so many.
+        limits: of buckets.
         assigners: how many share the keys of a partition.
         share: see `DynamicBuckets`.
     """
 
-    target: int
-    most: int
-    limited: bool
+    limits: BucketLimits
     assigners: int
     share: KeyShare | None
 
     @classmethod
     def of(cls, options: TableOptions, share: KeyShare | None) -> _Rules:
-        target = int(options.get("dynamic-bucket.target-row-num"))
-        most = int(options.get("dynamic-bucket.max-buckets"))
-        if target < 1 or not (most == -1 or 1 <= most <= _MOST_BUCKETS):
-            raise OptionError(
-                f"dynamic-bucket.target-row-num={target} or dynamic-bucket.max-buckets={most} is out of range",
-                hint=f"a target is at least 1; buckets are 1 to {_MOST_BUCKETS:,}, or -1 for no limit",
-            )
-        channels = assigner_channels(options, 1 if share is None else share.channels)
-        if share is not None and share.channels > 1:
-            channels = share.channels
-        limit = _MOST_BUCKETS if most == -1 else most
-        return cls(target, limit, most != -1, _assigners(options, channels), share)
+        side_by_side = share is not None and share.channels > 1
+        channels = share.channels if share is not None and side_by_side else assigner_channels(options)
+        return cls(BucketLimits.of(options), _assigners(options, channels), share)
 
 
 class _Partition:
@@ -263,11 +249,16 @@ class _Partition:
         self._hash = _one_hash(partition)
         files = index.files(partition)
         self.files = frozenset(entry.file_name for entry in files)
-        self.counts = {entry.bucket: entry.row_count for entry in files}
+        counts = {entry.bucket: entry.row_count for entry in files}
         readers = [(entry.bucket, partial(self._read, index, entry)) for entry in files]
-        self._known = KeyBuckets.of(readers, sum(self.counts.values()))
+        self._known = KeyBuckets.of(readers, sum(counts.values()))
         self.added = KeyBuckets()
-        self._room = None if rules.share is not None else self._open_room()
+        self._room = BucketRoom(rules.limits, counts)
+        self._open: tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]] | None = None
+        if rules.share is None:
+            buckets, rooms = self._room.opened(max(1, sum(counts.values()) // _GROWTH), rules.assigners)
+            ends = np.cumsum(rooms, dtype=np.float64)
+            self._open = buckets, ends / ends[-1] * 2**32
 
     def assign(self, hashes: Hashes) -> npt.NDArray[np.int32]:
         """The bucket of each key."""
@@ -281,12 +272,12 @@ class _Partition:
         places = places.reshape(-1)
         if len(new):
             keys = distinct[new]
-            if self._room is None:
+            if self._open is None:
                 first = np.empty(len(distinct), np.int64)
                 first[places[::-1]] = np.arange(len(places))[::-1]
                 buckets[new] = self._fill(keys, first[new])
             else:
-                buckets[new] = self._pick(keys, *self._room)
+                buckets[new] = self._pick(keys, *self._open)
             self.added.add(keys, buckets[new])
         return np.asarray(buckets[places])
 
@@ -307,68 +298,14 @@ class _Partition:
         out = np.empty(len(keys), np.int32)
         for number in np.unique(assigners).tolist():
             mine = np.flatnonzero(assigners == number)
-            buckets, rooms = self._buckets_for(len(mine), number)
-            if len(buckets) > 1:
+            given = self._room.give(len(mine), number, count)
+            if (given != given[0]).any():
                 mine = mine[np.argsort(ages[mine])]
-            out[mine] = np.repeat(np.array(buckets, np.int32), rooms)
+            out[mine] = given
         return out
-
-    def _buckets_for(self, keys: int, number: int) -> tuple[list[int], list[int]]:
-        """Buckets of one assigner, and how many of the new keys each one gets."""
-        rules, step = self._rules, self._rules.assigners
-        own = sorted(bucket for bucket in self.counts if bucket % step == number)
-        unused = (bucket for bucket in range(number, rules.most, step) if bucket not in self.counts)
-        buckets, gets = [], []
-        candidates = iter(own)
-        while keys:
-            bucket = next(candidates, None)
-            if bucket is None:
-                bucket = next(unused, None)
-            if bucket is None:
-                break
-            room = min(keys, rules.target - self.counts.get(bucket, 0))
-            if room > 0:
-                buckets.append(bucket)
-                gets.append(room)
-                self.counts[bucket] = self.counts.get(bucket, 0) + room
-                keys -= room
-        if keys:
-            own = sorted(bucket for bucket in self.counts if bucket % step == number)
-            self._check_limit(bool(own))
-            for bucket, more in zip(own, np.diff(np.arange(len(own) + 1) * keys // len(own)).tolist(), strict=True):
-                buckets.append(bucket)
-                gets.append(more)
-                self.counts[bucket] += more
-        return buckets, gets
-
-    def _open_room(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-        """The buckets that new keys go to when tasks may see any of them, and where each one's hashes end."""
-        rules, counts = self._rules, self.counts
-        rooms = {bucket: rules.target - count for bucket, count in counts.items() if count < rules.target}
-        missing = max(1, sum(counts.values()) // _GROWTH) - sum(rooms.values())
-        number = len(counts)
-        for bucket in range(rules.most):
-            if missing <= 0 and number >= rules.assigners:
-                break
-            if bucket not in counts:
-                rooms[bucket] = rules.target
-                missing -= rules.target
-                number += 1
-        if not rooms:
-            self._check_limit(bool(counts))
-            rooms = dict.fromkeys(counts, 1)
-        ends = np.cumsum([rooms[bucket] for bucket in sorted(rooms)], dtype=np.float64)
-        return np.array(sorted(rooms), np.int32), ends / ends[-1] * 2**32
 
     def _pick(
         self, keys: Hashes, buckets: npt.NDArray[np.int32], ends: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.int32]:
         places = np.searchsorted(ends, keys.view(np.uint32).astype(np.float64), side="right")
         return np.asarray(buckets[np.minimum(places, len(buckets) - 1)])
-
-    def _check_limit(self, has_buckets: bool) -> None:
-        if not self._rules.limited or not has_buckets:
-            raise OptionError(
-                f"a partition has {len(self.counts):,} dynamic buckets, which is all that it may have",
-                hint="raise dynamic-bucket.target-row-num or dynamic-bucket.max-buckets",
-            )

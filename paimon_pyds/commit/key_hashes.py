@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,13 @@ def _conflict(root: str) -> CommitConflictError:
 
 
 def with_hash_index(
-    store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles], written: list[str], *, overwrite: bool
+    store: TableStore,
+    schema: TableSchema,
+    buckets: Sequence[BucketFiles],
+    written: list[str],
+    *,
+    overwrite: bool,
+    several: bool,
 ) -> tuple[BucketFiles, ...]:
     """New files of buckets together with the hash index files that they need.
 
@@ -59,8 +66,10 @@ def with_hash_index(
         buckets: what writers wrote.
         written: gets the paths of the files that are written here.
         overwrite: whether they replace all others of their partitions.
+        several: whether more than one writer wrote them.
 
     Raises:
+        CommitError: a new key is in two buckets.
         CommitConflictError: writers went by different states of the table, or by one that is no longer the latest.
         CorruptFileError: a bucket has rows and no hash index, or one that is damaged.
         StorageError: a hash index file can't be read or written.
@@ -81,6 +90,8 @@ def with_hash_index(
         live = ManifestReader(store, wanted).live_files(latest, ("partition", "bucket"))
         _check_indexed(live, entries, store.root)
     index, made = HashIndex(store, schema, entries), list(buckets)
+    if several:
+        _check_new_keys(index, buckets, store.root)
     for key, numbers in touched.items():
         files = [file for number in numbers if (file := buckets[number].hashes) is not None and file.added is not None]
         new = [file.added for file in files if file.added is not None]
@@ -108,29 +119,29 @@ def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: st
             )
 
 
-def check_new_keys(store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles]) -> None:
-    """Look whether new keys of a commit are in one bucket each, which Spark's tasks can't tell one another.
-
-    Args:
-        store: the table.
-        schema: its schema.
-        buckets: what writers wrote, each to buckets of its own.
-
-    Raises:
-        CommitError: a key has two.
-        CorruptFileError, StorageError: a hash index file can't be read.
-    """
-    index, added = HashIndex(store, schema, ()), dict[bytes, list[IndexEntry]]()
-    for bucket in buckets:
+def _check_new_keys(index: HashIndex, added: Iterable[BucketFiles], root: str) -> None:
+    """New keys must be in one bucket each, whoever put them there."""
+    buckets: dict[PartitionBucket, list[IndexEntry]] = {}
+    for bucket in added:
         if bucket.hashes is not None and bucket.hashes.added is not None:
-            added.setdefault(bucket.partition, []).append(bucket.hashes.added)
-    for files in added.values():
-        if sum(map(len, _united(index, (), files))) < sum(file.row_count for file in files):
+            key = PartitionBucket(bucket.partition, bucket.bucket)
+            buckets.setdefault(key, []).append(bucket.hashes.added)
+    partitions: dict[bytes, list[list[IndexEntry]]] = {}
+    for key, files in buckets.items():
+        partitions.setdefault(key.partition, []).append(files)
+    for parts in partitions.values():
+        if len(parts) > 1 and _distinct(index, [*chain(*parts)]) < sum(_distinct(index, files) for files in parts):
             raise CommitError(
-                "a key was put into two buckets: the DataFrame had other rows when Spark computed a part of it again",
-                path=store.root,
-                hint="write the DataFrame after checkpoint() or localCheckpoint(), which keep its rows",
+                "a key was put into two buckets: two writers had rows of it and did not know of one another; or the "
+                "DataFrame had other rows when Spark computed a part of it again",
+                path=root,
+                hint="give the writers of a job the numbers of their tasks; write such a DataFrame after checkpoint() "
+                "or localCheckpoint(), which keep its rows",
             )
+
+
+def _distinct(index: HashIndex, files: Sequence[IndexEntry]) -> int:
+    return files[0].row_count if len(files) == 1 else sum(map(len, _united(index, (), files)))
 
 
 def hash_parts(buckets: Iterable[BucketFiles]) -> list[str]:

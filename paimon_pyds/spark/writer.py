@@ -22,10 +22,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_pyds.append import RowChanges, commit_messages
 from paimon_pyds.commit.earlier import check_same_table
-from paimon_pyds.commit.key_hashes import check_new_keys
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.cross_partition import Unmoved
+from paimon_pyds.cross_partition import UnchangedKeys
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -162,15 +161,13 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         if self._context.schema.crosses_partitions and not self._how["overwrite"]:
             self._publish_moved(written)
             return
-        if self._assigned and not self._context.schema.crosses_partitions:
-            check_new_keys(self._store(), self._context.schema, [b for message in written for b in message.buckets])
         Table(self._store()).commit(written, options=self._context.dynamic_options, **self._how)
 
     def _publish_moved(self, messages: Sequence[CommitMessage]) -> None:
         """Append rows that were placed by where their keys were in a snapshot, which is named instead of a manifest."""
         store, named = self._store(), self._context.index_manifest
         places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)
-        changes = RowChanges(Operation.WRITE, Unmoved(places, messages).check)
+        changes = RowChanges(Operation.WRITE, UnchangedKeys(places, messages).check)
         commit_messages(store, messages, changes=changes, options=self._context.dynamic_options)
 
 

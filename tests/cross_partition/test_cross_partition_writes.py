@@ -58,6 +58,34 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], 
 # --------------------------------------------------------------------------------------------------------- two writers
 
 
+_HIDDEN = [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}]
+"""Where readers don't see what is not compacted yet."""
+
+
+@pytest.mark.parametrize("options", _HIDDEN)
+def test_keys_that_readers_do_not_see_yet_are_found(tmp_path: Path, options: dict[str, str]) -> None:
+    table = _table(tmp_path, **options)
+    table.append(_rows([1, 2], 0), options={"write-only": "true"})
+    assert table.count() == 0
+    table.append(_rows([2, 3], 1, 5))
+    table.compact(full=True)
+    moved = {} if "merge-engine" in options else {2: (1, 5)}
+    assert _found(table) == {1: (0, 0), 2: (0, 0), 3: (1, 5)} | moved
+
+
+@pytest.mark.parametrize("options", _HIDDEN)
+def test_and_conflict_with_those_of_another_writer(
+    tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None], options: dict[str, str]
+) -> None:
+    table = _table(tmp_path, **options)
+    other = pp.Table.open(table.path)
+    meanwhile(lambda: other.append(_rows([5], 1), options={"write-only": "true"}))
+    with pytest.raises(CommitConflictError, match="rows with the same keys were written"):
+        table.append(_rows([5], 2))
+    table.compact(full=True)
+    assert _found(table) == {5: (1, 0)}
+
+
 @pytest.mark.parametrize("ids", [[5], [1]], ids=["new", "old"])
 def test_of_two_writers_of_one_key_the_second_has_to_write_again(
     tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None], ids: list[int]
