@@ -189,8 +189,8 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     others = {BUCKET_COLUMN: pa.field(BUCKET_COLUMN, pa.int32())} if options.assigned is not None else {}
     if options.row_kinds is not None:
         others[options.row_kinds] = pa.field(options.row_kinds, pa.string())
-    _check_placed(context.schema, options, overwrite=overwrite)
     incoming = incoming_columns(schema, context, others)
+    _check_placed(context.schema, options, overwrite=overwrite)
     if options.assigned is not None:
         context = replace(context, index_manifest=options.assigned)
     how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}

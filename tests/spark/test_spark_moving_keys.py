@@ -78,6 +78,8 @@ def test_what_a_plain_write_is_told(frames, path):
     write(frames.spark.sql(query), path, primary_key="id", partition_by="p", options={"bucket": "-1"})
     with pytest.raises(Exception, match=r"paimon_pyds\.spark\.write\(df, path\)"):
         frames.save(query, path)
+    with pytest.raises(Exception, match="the table has no column 'more'"):
+        write(frames.spark.sql("SELECT id, 1 AS p, 2 AS more FROM range(3)"), path)
     with pytest.raises(Exception, match="overwrite the whole table"):
         write(frames.spark.sql(query), path, "overwrite", overwrite_partition={"p": 1})
 
