@@ -133,14 +133,14 @@ def _written_by_key(
     batches: Iterator[pa.RecordBatch],
     mode: OverwriteMode | None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    from paimon_pyds.cross_partition import Unmoved, write_rows  # other tables do without looking for keys
+    from paimon_pyds.cross_partition import UnchangedKeys, write_rows  # other tables do without looking for keys
     from paimon_pyds.query.key_places import KeyPlaces
 
     schema = context.schema
     if mode is None:
         places = KeyPlaces.of(store, context, snapshot)
         message = write_rows(context, batches, places)
-        guard = Unmoved(places, [message]).check
+        guard = UnchangedKeys(places, [message]).check
         return message, RowChanges(Operation.WRITE, guard)
     if mode.partition is None and not mode.dynamic:
         return write_rows(context, batches, KeyPlaces.of(store, context, None)), None
@@ -153,7 +153,7 @@ def _written_by_key(
     replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition or {}))
     places = replace(KeyPlaces.of(store, context, snapshot), replaced=replaced)
     message = write_rows(context, batches, places)
-    return message, RowChanges(Operation.OVERWRITE, Unmoved(places, [message]).check)
+    return message, RowChanges(Operation.OVERWRITE, UnchangedKeys(places, [message]).check)
 
 
 def commit_messages(

@@ -36,9 +36,10 @@ def write(
 
     It is ``df.write.format("paimon_pyds").mode(mode).option(…).save(path)`` with Python values: True instead of "true",
     lists of columns, a mapping for ``overwrite_partition``. Rows for fixed buckets are shuffled by bucket first, and
-    each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. The buckets that it wrote to of a
-    table with a primary key are compacted by the workers, a task for each; a plain ``df.write`` leaves that to the
-    process that commits.
+    each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. Where a primary key does not hold
+    all partition columns, rows are joined with where their keys are, and a plain ``df.write`` is refused. The buckets
+    that it wrote to of a table with a primary key are compacted by the workers, a task for each; a plain ``df.write``
+    leaves that to the process that commits.
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
