@@ -48,6 +48,7 @@ KEY_KINDS: dict[str, dict[str, str]] = {
     "vectors": _VECTORS,
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "3"},
     "dynamic, partitions": {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "write-only": "true"},
+    "later": {"bucket": "-2", "postpone.target-row-num-per-bucket": "2"},
     "vectors, partitions": {**_VECTORS, "deletion-vectors.bitmap64": "true"},
 }
 _OP = {"rowkind-column": "op"}
@@ -102,6 +103,8 @@ class KeyWorld(World):
             found |= {self._remove: 2, delete: 2, fill: 1, merge: 3}
         if "sums" not in self.kind and "first" not in self.kind:
             found |= {_raise: 3}
+        if "dynamic" not in self.kind:
+            found |= {_rescale: 2}
         return found
 
     def _append(self, rng: Dice) -> Step:
@@ -154,6 +157,11 @@ def _raise(rng: Dice) -> Step:
         return Counter({(r[0], r[1] + 10 * (r[0] == key), *r[2:]): count for r, count in before.items()})
 
     return Step(f"raise {key}", lambda t: t.update({"n": "n + 10"}, f"id = {key}", executor=ONE), after)
+
+
+def _rescale(rng: Dice) -> Step:
+    count = rng.randrange(1, 4)
+    return same(f"rescale to {count}", lambda t: t.rescale(count, executor=ONE))
 
 
 def _alter(rng: Dice) -> Step:
