@@ -21,6 +21,7 @@ from schedule_world import (
     fill,
     merge,
     overwrite,
+    rescale,
     rows_of,
     same,
 )
@@ -104,7 +105,7 @@ class KeyWorld(World):
         if "sums" not in self.kind and "first" not in self.kind:
             found |= {_raise: 3}
         if "dynamic" not in self.kind:
-            found |= {_rescale: 2}
+            found |= {rescale: 2}
         return found
 
     def _append(self, rng: Dice) -> Step:
@@ -157,11 +158,6 @@ def _raise(rng: Dice) -> Step:
         return Counter({(r[0], r[1] + 10 * (r[0] == key), *r[2:]): count for r, count in before.items()})
 
     return Step(f"raise {key}", lambda t: t.update({"n": "n + 10"}, f"id = {key}", executor=ONE), after)
-
-
-def _rescale(rng: Dice) -> Step:
-    count = rng.randrange(1, 4)
-    return same(f"rescale to {count}", lambda t: t.rescale(count, executor=ONE))
 
 
 def _alter(rng: Dice) -> Step:
