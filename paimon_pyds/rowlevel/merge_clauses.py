@@ -134,7 +134,7 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
     """
     if clauses is None:
         return ()
-    given = [clauses] if isinstance(clauses, str) or not isinstance(clauses, Iterable) else list(clauses)
+    given = list(clauses) if isinstance(clauses, Iterable) and not isinstance(clauses, str | Mapping) else [clauses]
     found: list[Update | Delete | Insert] = []
     for clause in given:
         parsed = parse_clause(clause) if isinstance(clause, str) else clause

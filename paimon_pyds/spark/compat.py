@@ -105,6 +105,7 @@ def arrow_column(
         def of_arrow(batches: Iterator[Any]) -> Iterator[Any]:
             return function(batch if isinstance(batch, tuple) else (batch,) for batch in batches)
 
+        of_arrow.__name__ = function.__name__  # queries show it
         several = Iterator[tuple[pa.Array, ...]] if len(arguments) > 1 else Iterator[pa.Array]
         of_arrow.__annotations__ = {"batches": several, "return": Iterator[pa.Array]}
         made = F.arrow_udf(of_arrow, returns)
@@ -155,6 +156,7 @@ def _pandas_function(function: ArrowFunction, wanted: Sequence[pa.DataType], ret
     def of_pandas(batches: Iterator[Any]) -> Iterator[Any]:
         return (Series(found.to_numpy(zero_copy_only=False)) for found in function(map(arrays, batches)))
 
+    of_pandas.__name__ = function.__name__
     of_pandas.__annotations__ = {"batches": Iterator[tuple[Series, ...]], "return": Iterator[Series]}
     return F.pandas_udf(of_pandas, returns)
 

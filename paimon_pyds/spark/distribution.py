@@ -7,6 +7,7 @@ rows of any bucket, and writes a file of its own for each.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import wraps
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from paimon_pyds.spark.clear_errors import clear_iterator
 from paimon_pyds.spark.options import BUCKET_COLUMN
 from paimon_pyds.table import Table
 from paimon_pyds.types import arrow_schema
-from paimon_pyds.write.conform import default_value
+from paimon_pyds.write.conform import default_value, match_columns
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.nested import find_name
 from paimon_pyds.write.writer import Router, hash_index
@@ -126,7 +127,7 @@ def _with_dynamic_buckets(df: DataFrame, context: WriteContext) -> DataFrame:
 
 
 def _clear(function: compat.ArrowFunction) -> compat.ArrowFunction:
-    return lambda batches: clear_iterator(function(batches))
+    return wraps(function)(lambda batches: clear_iterator(function(batches)))
 
 
 def parallelism(df: DataFrame) -> int:
@@ -144,7 +145,7 @@ class KeyColumns:
         names: the table's columns.
 
     Raises:
-        SchemaError: a column that does not fit the table's.
+        SchemaError: a column that does not fit the table's, or is missing and NOT NULL.
     """
 
     def __init__(self, df: DataFrame, context: WriteContext, names: Sequence[str]) -> None:
@@ -156,6 +157,7 @@ class KeyColumns:
         for arrived, wanted in zip(source, self._wanted, strict=True):
             check_castable(arrived.type, wanted.type, wanted.name)
         self._conformer = context.conformer(names)
+        match_columns(list(self.given), [context.schema.field(name) for name in names], context.root)
 
     @property
     def arguments(self) -> list[tuple[Column, types.DataType]]:

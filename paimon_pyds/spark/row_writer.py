@@ -216,6 +216,12 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
         if requested is None and operation == "upsert":
             requested = context.schema.primary_keys or None
         keys = _keys(requested, names, context.schema.fields, operation)
+        whole = context.schema.primary_keys
+        if operation == "upsert" and not set(whole) <= set(keys):
+            raise OptionError(
+                f"operation-keys={', '.join(keys)} is a part of the primary key ({', '.join(whole)})",
+                hint="leave the option out: an upsert finds rows by the primary key",
+            )
         chosen = [f for f in context.schema.fields if operation == "upsert" or f.name in keys]
         columns = _columns(schema, arrow_schema(chosen), table.path)
     if operation == "upsert":

@@ -226,6 +226,7 @@ def test_sources_of_every_kind(tmp_path: Path) -> None:
     [
         (["k"], {}, OptionError, "needs a clause"),
         (["k"], {"when_matched": "insert"}, OptionError, "when matched: Update or Delete"),
+        (["k"], {"when_matched": {"update": {"v": "1"}}}, OptionError, "Update or Delete clauses are wanted, not {'up"),
         (["k"], {"when_matched": 5}, OptionError, "when matched: Update or Delete clauses are wanted, not 5"),
         (["k"], {"when_matched": ["delete", "update"]}, OptionError, "never acts"),
         (["nosuch"], {"when_matched": "delete"}, ExpressionError, "no column 'nosuch'"),

@@ -111,3 +111,17 @@ def test_a_shuffle_before_a_plain_write(frames, path):
     rows = frames.spark.sql("SELECT /*+ REPARTITION(3) */ id AS k FROM range(600)")
     frames.save(rows.repartition(2, bucket(rows, path)), path)
     assert set(files_per_bucket(path).values()) == {1}
+
+
+@pytest.mark.parametrize("bucket_option", ["2", "-1"])
+def test_what_does_not_fit_is_told_by_the_write(frames, path, bucket_option):
+    schema = pa.schema([("k", pa.int32()), ("v", pa.int64())])
+    pp.Table.create(path, schema, primary_key=["k"], options={"bucket": bucket_option})
+    for rows, told in (
+        ("SELECT 1L AS v", "'k' is NOT NULL and missing from the data"),
+        ("SELECT INT(NULL) AS k, 1L AS v", "column k is NOT NULL"),
+        ("SELECT 1 AS k, 1L AS v, 2 AS __paimon_bucket", "no column '__paimon_bucket'"),
+    ):
+        with pytest.raises(Exception, match=told):
+            write(frames.spark.sql(rows), path)
+    assert frames.load(path).count() == 0

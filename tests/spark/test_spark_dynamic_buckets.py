@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,6 +14,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.row import hash_rows
 from paimon_pyds.spark import write
 from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
@@ -138,3 +140,26 @@ def test_a_frame_that_changes_while_it_is_written_is_refused(frames, path):
     check_new_keys(table.store, table.schema, buckets[:1])
     with pytest.raises(CommitError, match=r"two buckets.*checkpoint"):
         check_new_keys(table.store, table.schema, buckets)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_ten_million_keys_in_four_tasks(frames, path):
+    count, more, target, assigners = 10_000_000, 1_000_000, 500_000, 4
+    options = {"primary-key": "k", "bucket": "-1", "write-only": "true"}
+    options |= {"dynamic-bucket.target-row-num": str(target), "dynamic-bucket.assigner-parallelism": str(assigners)}
+    for job, ends in enumerate([(0, count), (count - more, count + more)]):  # half of the second one's keys are new
+        query = (
+            f"SELECT /*+ REPARTITION({assigners}) */ id * 7919 AS k, INT({job}) AS v FROM range({ends[0]}, {ends[1]})"
+        )
+        write(frames.spark.sql(query), path, options=options)
+    table = pp.Table.open(path)
+    keys = pa.array(np.arange(count + more) * 7919)
+    index = table.store.read_index_manifest(table.snapshot().index_manifest)
+    assert sum(entry.row_count for entry in index) == len(np.unique(hash_rows([keys], [table.schema.field("k").type])))
+    assert max(entry.row_count for entry in index) <= target
+    assert len(index) <= len(keys) // target + assigners
+    assert table.count() == len(keys)
+    assert table.count("v = 1") == 2 * more
+    live = ManifestReader(table.store).live_files(table.snapshot())
+    assert max(Counter(live["bucket"].to_pylist()).values()) <= 2

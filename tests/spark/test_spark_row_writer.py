@@ -125,6 +125,15 @@ def test_rows_with_ids_are_refused_before_a_task_writes_them(path: str) -> None:
         writer(table, there, "upsert")
 
 
+def test_an_upsert_by_a_part_of_the_primary_key(path: str) -> None:
+    table = pp.Table.create(path, SCHEMA, primary_key=["id", "x"], options={"bucket": "1"})
+    news = pa.table({"id": [1], "x": ["a"]}, schema=table.arrow_schema)
+    with pytest.raises(OptionError, match=r"part of the primary key.*leave the option out"):
+        writer(table, news, "upsert", **{"operation-keys": "id"})
+    save(table, news, operation="upsert", **{"operation-keys": "X,id"})
+    assert rows(table) == [(1, "a")]
+
+
 def test_keys_that_can_not_be_compared(path: str) -> None:
     schema = pa.schema([("id", pa.list_(pa.int64())), ("x", pa.string())])
     table = pp.Table.create(path, schema)
