@@ -182,7 +182,7 @@ def _bucket_column(df: DataFrame, context: WriteContext) -> Column:
     keys = KeyColumns(df, context, context.schema.bucket_keys)
     if str(context.options.get("bucket-function.type")).lower() == "mod":
         for column, type_ in keys.arguments:
-            if isinstance(type_, _WHOLE_NUMBERS):
+            if isinstance(type_, _WHOLE_NUMBERS) and fields[0].default is None:
                 count = F.lit(int(context.options.get("bucket")))
                 return F.pmod(F.coalesce(column.cast("bigint"), F.lit(0)), count).cast("int")
     assigner = bucket_assigner(context.schema, context.options)

@@ -41,7 +41,7 @@ def test_a_key_has_one_bucket_however_rows_are_split(frames, path, by_function):
     }
     pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"], options=options)
     model = {}
-    for turn in range(12 if LONG else 4):
+    for turn in range(20 if LONG else 3):
         keys = [(random.randrange(2), f"key {random.randrange(200)}") for _ in range(random.choice([1, 40, 150]))]
         frame = frames.spark.sql(rows_of(keys, turn, random.choice([1, 2, 5])))
         if by_function:
@@ -121,6 +121,17 @@ def test_two_jobs_at_once_conflict(frames, path, monkeypatch):
     monkeypatch.undo()
     write(rows, path)
     assert frames.load(path).count() == 20
+
+
+@pytest.mark.parametrize("bucket", ["1", "-1"])
+def test_buckets_of_rows_are_not_for_users(path, bucket):
+    from paimon_pyds.errors import OptionError
+    from paimon_pyds.spark import PaimonDataSource
+    from paimon_pyds.spark.types import spark_schema
+
+    table = pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"], options={"bucket": bucket})
+    with pytest.raises(OptionError, match="leave the option out"):
+        PaimonDataSource({"path": path, "assigned-buckets": ""}).writer(spark_schema(table.schema.fields), False)
 
 
 def test_a_frame_that_changes_while_it_is_written_is_refused(frames, path):
