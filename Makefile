@@ -37,9 +37,10 @@ help:  ## list the targets
 demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and query it from Spark and Arrow
 	$(NEWEST) -m demo
 
-test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; two jobs at a time
-	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" spark="$(MAKE) test-spark" \
+test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; three jobs at a time
+	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" \
 	  plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
+	  spark="$(MAKE) test-spark" \
 	  plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" \
 	  connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
@@ -60,7 +61,7 @@ test-spark: java newest  ## the Spark tests, newest Spark
 	$(NEWEST) -m pytest -m "(spark or connect) and not long" $(ARGS)
 
 test-connect: java newest  ## the Spark tests that may differ over Spark Connect
-	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not long" $(CONNECT) $(ARGS)
+	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not slow and not long" $(CONNECT) $(ARGS)
 
 test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest dependencies
 	$(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)

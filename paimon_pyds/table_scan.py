@@ -24,7 +24,6 @@ from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.travel import (
     Difference,
     Incremental,
-    check_same_buckets,
     resolve_between,
     resolve_state,
     state_options,
@@ -95,8 +94,6 @@ class Scan(RowStream):
         self._between = resolve_between(store, given, TableOptions({**latest.options, **given}))
         if isinstance(self._between, Difference):
             self._state = replace(self._state, snapshot=self._between.end)
-            if latest.primary_keys:
-                check_same_buckets(store, self._between)
         if self._read_optimized and self._between is not None:
             raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
         self._schema = self._state.schema

@@ -1,4 +1,6 @@
-"""Run shell commands, two at a time, each one's output line by line behind its name: two cores, half the time.
+"""Run shell commands, three at a time, each one's output line by line behind its name.
+
+That keeps two cores busy, as each job waits now and then, for the disk or for another process.
 
     python tools/jobs.py plain="make a" spark="make b" rest="make c"
 
@@ -14,7 +16,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-_AT_ONCE = 2
+_AT_ONCE = 3
 _PRINTING = threading.Lock()
 
 

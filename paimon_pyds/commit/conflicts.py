@@ -203,7 +203,7 @@ class Conflicts:
         if missing:
             raise self._conflict(f"the index file {min(missing)} was replaced by another commit meanwhile")
         overwrite = self.increment.overwrite
-        if overwrite is None:
+        if overwrite is None and self.increment.hash_files:
             check_hash_files(old, self.increment.hash_files, self.root)
         partitions = set() if overwrite is None else overwrite.replaced(list({entry.partition for entry in old}))
         kept = [entry for entry in old if entry.file_name not in replaced and entry.partition not in partitions]

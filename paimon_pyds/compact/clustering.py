@@ -17,22 +17,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_pyds.compact.universal import LevelFile, Unit, UniversalRules, pick, pick_full, sorted_runs
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.merge.files import highest_level
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated, texts
 from paimon_pyds.sort.external import SortSpec
-from paimon_pyds.sort.keys import CURVES, STRATEGIES, can_sort
-from paimon_pyds.sort.spill import SPILL_CODECS
+from paimon_pyds.sort.keys import STRATEGIES
 from paimon_pyds.write import WriteContext
+from paimon_pyds.write.clustering import COLUMNS, INCREMENTAL, clustering_order, order_of
 
 if TYPE_CHECKING:
     from paimon_pyds.compact.plan import LiveFile
-
-_COLUMNS, _INCREMENTAL = "clustering.columns", "clustering.incremental"
-_FEW_COLUMNS = 5
-"""With fewer columns ``clustering.strategy=auto`` is a z-order."""
 
 
 def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order: str) -> SortSpec | None:
@@ -56,11 +52,11 @@ def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order
     if not names:
         if order != "order":
             raise OptionError(f"order={order} needs the columns to order by", hint='such as "a, b"')
-        return None if ordered else _clustering_spec(context)
-    if options.get(_INCREMENTAL):
+        return None if ordered else clustering_order(context)
+    if options.get(INCREMENTAL):
         raise UnsupportedError(
-            f"rows of a table with {_INCREMENTAL}=true are ordered by its {_COLUMNS}, and by no others",
-            hint=f"leave order_by out, or alter {_COLUMNS}: files are ordered by these as they are rewritten",
+            f"rows of a table with {INCREMENTAL}=true are ordered by its {COLUMNS}, and by no others",
+            hint=f"leave order_by out, or alter {COLUMNS}: files are ordered by these as they are rewritten",
         )
     if ordered:
         raise UnsupportedError(
@@ -70,41 +66,7 @@ def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order
     for name in names:
         if name in context.schema.partition_keys:
             raise OptionError(f"rows of one partition can't be ordered by its column {name!r}", hint="leave it out")
-    return _spec(context, names, order, "order_by")
-
-
-def _clustering_spec(context: WriteContext) -> SortSpec | None:
-    """The order that the table's options name."""
-    options = context.options
-    names = comma_separated(str(options.get(_COLUMNS) or ""))
-    if not names:
-        if options.get(_INCREMENTAL):
-            raise OptionError(f"{_INCREMENTAL}=true needs {_COLUMNS}", hint=f'set {_COLUMNS}, such as "a,b"')
-        return None
-    strategy = str(options.get("clustering.strategy")).lower()
-    if strategy == "auto":
-        strategy = "order" if len(names) == 1 else CURVES[len(names) >= _FEW_COLUMNS]
-    if strategy not in STRATEGIES:
-        raise OptionError(f"clustering.strategy={strategy}", hint=f"it is auto, {', '.join(STRATEGIES)}")
-    inside = [name for name in names if name not in context.schema.partition_keys]  # the others are constants
-    return _spec(context, inside, strategy, _COLUMNS) if inside else None
-
-
-def _spec(context: WriteContext, names: Sequence[str], strategy: str, argument: str) -> SortSpec:
-    fields = {f.name: f for f in context.schema.fields}
-    for name in names:
-        if name not in fields:
-            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(fields)}")
-        if not can_sort(fields[name]):
-            raise OptionError(f"rows can't be ordered by {name!r}, a column of type {fields[name].type}")
-    if len(set(names)) < len(names):
-        raise OptionError(f"a column is named twice in {argument}: {', '.join(names)}")
-    options = context.options
-    codec = str(options.get("spill-compression")).lower()
-    if codec not in SPILL_CODECS:
-        hint = f"it is one of {', '.join(SPILL_CODECS)}"
-        raise OptionError(f"rows can't be spilled with spill-compression={options.get('spill-compression')}", hint=hint)
-    return SortSpec(tuple(fields[name] for name in names), strategy, int(options.get("write-buffer-size")), codec)
+    return order_of(context, names, order, "order_by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +93,13 @@ class Clusters:
             UnsupportedError: buckets whose rows have an order of their own, or deletion vectors.
         """
         options = context.options
-        if not options.get(_INCREMENTAL):
+        if not options.get(INCREMENTAL):
             return None
         if int(options.get("bucket")) > 0 and (
             options.get("bucket-append-ordered") or options.get("deletion-vectors.enabled")
         ):
             raise UnsupportedError(
-                f"{_INCREMENTAL}=true is for buckets without an order of their own and without deletion vectors",
+                f"{INCREMENTAL}=true is for buckets without an order of their own and without deletion vectors",
                 hint="set bucket-append-ordered and deletion-vectors.enabled to false",
             )
         rules = UniversalRules(
@@ -149,7 +111,7 @@ class Clusters:
             rewrite_all=bool(options.get("compaction.force-rewrite-all-files")),
         )
         local = options.get("clustering.incremental.mode") == "local-sort"
-        columns = comma_separated(str(options.get(_COLUMNS) or ""))
+        columns = comma_separated(str(options.get(COLUMNS) or ""))
         return cls(store, columns, rules, 2 * context.target_file_size if local else None)
 
     def pick(self, files: Sequence[LiveFile], *, full: bool) -> Iterator[tuple[list[LiveFile], int]]:
@@ -185,7 +147,7 @@ class Clusters:
     def _by_columns(self, file: LiveFile) -> bool:
         """Whether the table had the clustering columns of today when the file was written."""
         options = TableOptions(self.store.schema(file.schema_id).options)
-        return comma_separated(str(options.get(_COLUMNS) or "")) == self.columns
+        return comma_separated(str(options.get(COLUMNS) or "")) == self.columns
 
     def idle_partitions(
         self, files: Mapping[bytes, Sequence[LiveFile]], options: TableOptions, now: int

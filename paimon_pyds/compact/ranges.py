@@ -20,7 +20,7 @@ from paimon_pyds.compact.publish import remove
 from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one, conformed, read_rows, write_rows
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, ShufflingExecutor
-from paimon_pyds.sort.external import RowSorter, SortSpec, key_sample
+from paimon_pyds.sort.external import KeySample, RowSorter, SortSpec
 from paimon_pyds.sort.keys import SortKeys, range_bounds, rows_by_range
 from paimon_pyds.write.writer import joined_batches
 
@@ -109,7 +109,10 @@ def _by_size(task: CompactTask, size: int) -> Iterator[CompactTask]:
 def _sampled(rows: int, parts: int, part: CompactTask) -> tuple[int, pa.RecordBatch | None]:
     """Keys of some rows of a part, and its number."""
     assert part.sort is not None
-    return part.number, key_sample(read_rows(part, part.sort.fields), rows, part.sort, parts)
+    sample = KeySample(part.sort, parts, rows)
+    for batch in read_rows(part, part.sort.fields):
+        sample.add(batch)
+    return part.number, sample.taken()
 
 
 def _cut(sort: SortSpec, samples: Sequence[pa.RecordBatch | None], ranges: int) -> _Cut | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -37,7 +37,7 @@ from paimon_pyds.compact.task import CompactTask, compact_tasks
 from paimon_pyds.compact.universal import Steps, key_sections
 from paimon_pyds.ddl.alter import alter_table
 from paimon_pyds.ddl.validate import validate_schema
-from paimon_pyds.errors import CommitConflictError, CommitOutcomeUnknownError, OptionError, UnsupportedError
+from paimon_pyds.errors import CommitConflictError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
@@ -234,13 +234,13 @@ def _altered(store: TableStore, base: _Base) -> Iterator[None]:
         yield
         return
     alter_table(store, {"bucket": base.bucket_num})
-    try:
+
+    def back() -> None:
+        with suppress(PaimonError, OSError):  # the message of a refused write says that the table is to be rescaled
+            alter_table(store, {"bucket": before})
+
+    with removing_unpublished(back):
         yield
-    except CommitOutcomeUnknownError:
-        raise
-    except BaseException:
-        alter_table(store, {"bucket": before})
-        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,9 @@ class FormatReader(Protocol):
         ``predicate`` is bound to the file's columns; ``within`` says which rows matter at all: others may be kept.
         """
 
+    def bounds(self, field: DataField) -> tuple[int, int] | None:
+        """The least and the greatest value of a column of integers; None where the file's statistics don't tell."""
+
     def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
         """The rows that have one of some values in a column whose values ascend; None where only reading it tells.
 

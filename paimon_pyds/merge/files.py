@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, is_true, one_batch, scalar, to_numpy
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.metadata.manifest import file_identities
 from paimon_pyds.metadata.schema import TableSchema
@@ -88,8 +89,11 @@ def without_common(newer: pa.RecordBatch, older: pa.RecordBatch) -> pa.RecordBat
     A file that was moved to another level is another one (Java: SnapshotReaderImpl.readIncrementalDiff).
 
     Args:
-        newer: live entries of one state, with `IDENTITY_COLUMNS`.
+        newer: live entries of one state, with `IDENTITY_COLUMNS` and ``total_buckets``.
         older: those of another one.
+
+    Raises:
+        UnsupportedError: a partition has another number of buckets than before: rows of a key lie in different ones.
     """
     names = [file_identities(entries) for entries in (newer, older)]
     parts = []
@@ -97,7 +101,15 @@ def without_common(newer: pa.RecordBatch, older: pa.RecordBatch) -> pa.RecordBat
         kept = entries.filter(pc.invert(pc.is_in(own, value_set=others)))
         marks = from_numpy(np.full(kept.num_rows, mark))
         parts.append(kept.append_column(pa.field(OLDER, pa.bool_(), False), marks))
-    return one_batch(pa.Table.from_batches(parts))
+    found = pa.Table.from_batches(parts)
+    totals = found.filter(pc.greater(found["total_buckets"], 0)).group_by("partition")
+    numbers = totals.aggregate([("total_buckets", "count_distinct")])["total_buckets_count_distinct"]
+    if (pc.max(numbers).as_py() or 0) > 1:
+        raise UnsupportedError(
+            "a partition has different numbers of buckets in the two states, and their rows can't be compared",
+            hint="read incremental-between-scan-mode=delta, or compare scans of the two",
+        )
+    return one_batch(found)
 
 
 def by_state(entries: pa.RecordBatch) -> list[pa.RecordBatch]:

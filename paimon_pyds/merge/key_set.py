@@ -23,6 +23,8 @@ from paimon_pyds.types import FLOAT_KINDS, AtomicType, DataField, Kind
 
 _FEW = 1024
 """So many keys are compared with all rows of a batch."""
+_ROWS_PER_KEY = 64
+"""So many rows are read in the time that it takes to look for a key in statistics."""
 _MOST_FORMS = 1 << 16
 """Texts with different numbers of blanks at their end that files are asked for."""
 
@@ -78,6 +80,14 @@ class KeySet:
             return Const.FALSE
         return make_and(*map(one_of, self.fields, self.columns))
 
+    def listed_for(self, rows: int) -> Predicate:
+        """The same for a file of so many rows: where nearly all of its pages would be read, the least and the greatest
+        key say enough."""
+        field, values = self.fields[0], self.columns[0]
+        if len(self) * _ROWS_PER_KEY < rows or len(self) <= _FEW or field.type.kind in (Kind.CHAR, Kind.BOOLEAN):
+            return self.listed
+        return make_and(_leaf(Op.GE, field, values[:1]), _leaf(Op.LE, field, values[-1:]))
+
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Whether rows have one of the keys."""
         rows = comparable([batch.column(field.name) for field in self.fields])
@@ -116,32 +126,26 @@ def one_of(field: DataField, values: pa.Array) -> Predicate:
     """What leaves can say of a column that has one of some values: true for all such rows, and maybe for others."""
     order, again = sorted_rows([values])
     values = values.take(from_numpy(order[np.append(True, ~again)]))
-    literals = _literals(values)
-    if literals is None:
-        return Const.TRUE
-    ref = ColumnRef(field.name, (), field.type, field.id)
-    if field.type.kind is Kind.CHAR:
-        return _one_of_char(ref, literals)
-    return Leaf(Op.IN if len(literals) > 1 else Op.EQ, ref, literals)
+    return _leaf(Op.IN if len(values) > 1 else Op.EQ, field, values)
 
 
 def between(field: DataField, values: pa.Array) -> Predicate:
     """The same of one that is no less than the first and no greater than the last of some values in their order."""
-    ends = _literals(pa.concat_arrays([values.slice(0, 1), values.slice(len(values) - 1)]))
-    if ends is None or field.type.kind is Kind.CHAR or field.type.kind in FLOAT_KINDS:
+    if field.type.kind is Kind.CHAR or field.type.kind in FLOAT_KINDS:
         return Const.TRUE
-    ref = ColumnRef(field.name, (), field.type, field.id)
-    return make_and(Leaf(Op.GE, ref, ends[:1]), Leaf(Op.LE, ref, ends[1:]))
+    return make_and(_leaf(Op.GE, field, values[:1]), _leaf(Op.LE, field, values[-1:]))
 
 
-def _literals(values: pa.Array) -> tuple[Any, ...] | None:
-    """Values as leaves have them; None where texts are not UTF-8, as Java allows."""
+def _leaf(op: Op, field: DataField, values: pa.Array) -> Predicate:
+    """A leaf, or for CHAR what says the same; `Const.TRUE` where none can."""
     if pa.types.is_temporal(values.type):
         values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
     try:
-        return tuple(values.to_pylist())
-    except UnicodeDecodeError:
-        return None
+        literals = tuple(values.to_pylist())
+    except UnicodeDecodeError:  # not UTF-8, as Java allows
+        return Const.TRUE
+    ref = ColumnRef(field.name, (), field.type, field.id)
+    return _one_of_char(ref, literals) if field.type.kind is Kind.CHAR else Leaf(op, ref, literals)
 
 
 def _one_of_char(ref: ColumnRef, texts: Sequence[str]) -> Predicate:

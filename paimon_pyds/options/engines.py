@@ -181,12 +181,9 @@ _CLUSTERING = _group("", status=Status.HONOURED, rows=[
     ("clustering.strategy", _S, "auto", "order, zorder or hilbert"),
     ("clustering.incremental", _B, "false", "cluster bit by bit"),
     ("clustering.incremental.mode", _E, "global-sort", "how"),
+    ("clustering.incremental.optimize-write", _B, "false", "writers order their rows, too"),
     ("clustering.history-partition.limit", _N, "5", "old partitions at once"),
     ("clustering.history-partition.idle-to-full-sort", _T, None, "age of old partitions"),
-])  # fmt: skip
-
-_CLUSTERED_WRITES = _group("rows are clustered by compactions; writers leave them in their order", [
-    ("clustering.incremental.optimize-write", _B, "false", "cluster on write"),
 ])  # fmt: skip
 
 _CURVES = _group("curves run over ranks of values, by a sample of the rows, and ranges have as many rows each", [
@@ -300,6 +297,6 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
     *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
-    *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CLUSTERED_WRITES, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
+    *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
     *_GLOBAL_INDEX,
 )  # fmt: skip

@@ -229,7 +229,7 @@ def _within(spec: ReadSpec, keys: KeySet, file: PlannedFile) -> KeySet:
 def _having(
     spec: ReadSpec, keys: KeySet, file: PlannedFile, trace: FileTrace, batch_rows: int
 ) -> Generator[pa.RecordBatch, None, None]:
-    by_pages = replace(spec, predicate=keys.listed, filter_fields=keys.fields)
+    by_pages = replace(spec, predicate=keys.listed_for(file.row_count), filter_fields=keys.fields)
     apart = FileTrace(file.path, file.row_count, counters=trace.counters)
     live = LiveRows(by_pages, file, apart)
     candidates = live.candidates

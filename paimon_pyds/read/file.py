@@ -25,7 +25,7 @@ from paimon_pyds.formats import FormatReader, ReadCounters
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, make_or
+from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
@@ -122,10 +122,8 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
 
 def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile) -> None:
     """Raises CorruptFileError where the file's statistics say that sequence numbers don't lie between two others."""
-    column = ColumnRef(_NUMBERS.name, (), _NUMBERS.type, _NUMBERS.id)
-    outside = make_or(Leaf(Op.LE, column, (gap[0],)), Leaf(Op.GE, column, (gap[1],)))
-    unknown = Leaf(Op.LT, column, (-(2**63),))
-    if not file.row_count or reader.prune(outside).is_none or not reader.prune(unknown).is_none:
+    bounds = reader.bounds(_NUMBERS)
+    if bounds is None or (gap[0] < bounds[0] and bounds[1] < gap[1]):
         return
     raise CorruptFileError(
         f"the file's sequence numbers do not all lie between {gap[0]} and {gap[1]}, as the manifests say of this file "

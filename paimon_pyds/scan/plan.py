@@ -119,7 +119,8 @@ class Planner:
     def plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
         entries = self.pruned(self.entries(), ("partitions", self.by_partition))
-        skew = bucket_skew(entries) if request.explain else None
+        has_buckets = self.schema.primary_keys or int(options.get("bucket")) > 0
+        skew = bucket_skew(entries) if request.explain and has_buckets else None
         entries = self.pruned(entries, ("buckets", self.by_bucket))
         if self.schema.primary_keys:
             entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))

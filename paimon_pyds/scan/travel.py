@@ -226,22 +226,6 @@ def resolve_between(store: TableStore, options: Mapping[str, str], of_table: Tab
     return _additions(store, start + 1, end, mode)
 
 
-def check_same_buckets(store: TableStore, between: Difference) -> None:
-    """Raise UnsupportedError where states have other numbers of buckets: rows of a key lie in different ones then.
-
-    (Java: TimeTravelUtil.checkRescaleBucketForIncrementalDiffQuery.)
-    """
-    states = [state for state in (between.start, between.end) if state is not None]
-    numbers = {TableOptions(store.schema(state.schema_id).options).get("bucket") for state in states}
-    if len(numbers) > 1:
-        raise UnsupportedError(
-            f"snapshots {between.start and between.start.id} and {between.end.id} have different numbers of buckets, "
-            "and their rows can't be compared",
-            path=store.root,
-            hint="read incremental-between-scan-mode=delta, or compare scans of the two",
-        )
-
-
 def _additions(store: TableStore, first: int, last: int, mode: str) -> Additions:
     """Of snapshots from ``first`` to ``last``, those that count."""
     changelog = mode == "changelog"

@@ -233,39 +233,46 @@ def _sample(
         spec: the order.
     """
     wanted = min(_SAMPLE_ROWS, int(spec.limit / 8 / max(1.0, _bytes_per_row(first))))
-    return [first[0].slice(0, 1), *_chosen(keys, wanted / max(1, rows), rows)]
+    chance = np.random.default_rng((_SEED, rows))
+    return [first[0].slice(0, 1), *(_some(batch, wanted / max(1, rows), chance) for batch in keys)]
 
 
-def _chosen(keys: Iterator[pa.RecordBatch], share: float, seed: int) -> Iterator[pa.RecordBatch]:
-    """About so large a share of the rows, the same ones each time."""
-    chance = np.random.default_rng((_SEED, seed))
-    for batch in keys:
-        yield batch.take(pa.array(np.flatnonzero(chance.random(batch.num_rows) < share)))
+def _some(batch: pa.RecordBatch, share: float, chance: np.random.Generator) -> pa.RecordBatch:
+    return batch.take(pa.array(np.flatnonzero(chance.random(batch.num_rows) < share)))
 
 
-def _each(batch: pa.RecordBatch, step: int) -> pa.RecordBatch:
-    return batch if step == 1 else batch.take(pa.array(np.arange(0, batch.num_rows, step)))
-
-
-def key_sample(keys: Iterator[pa.RecordBatch], rows: int, spec: SortSpec, parts: int = 1) -> pa.RecordBatch | None:
-    """Key columns of some rows of one part of what is to be sorted; None where it has no rows.
+class KeySample:
+    """Key columns of some rows, chosen evenly from all that are added: the same ones each time.
 
     Args:
-        keys: the key columns of all rows of the part.
-        rows: of all parts together, at most.
-        spec: the order; samples of all parts take an eighth of its buffer, at most.
-        parts: how many there are.
+        spec: the order.
+        parts: the sample is one of so many, which together take an eighth of the buffer at most.
+        rows: of all parts together, where that is known.
     """
-    chosen: list[pa.RecordBatch] = []
-    size, step = 0, 1
-    for batch in _chosen(keys, _SAMPLE_ROWS / max(1, rows), rows):
-        chosen.append(_each(batch, step))
-        size += chosen[-1].nbytes
-        if size > spec.limit // 8 // parts:  # keys are large: half of them do
-            step *= 2
-            chosen = [_each(one_batch(pa.Table.from_batches(chosen)), 2)]
-            size = chosen[0].nbytes
-    return one_batch(pa.Table.from_batches(chosen)) if chosen else None
+
+    def __init__(self, spec: SortSpec, parts: int = 1, rows: int = 1) -> None:
+        self._names = [field.name for field in spec.fields]
+        self._most = spec.limit // 8 // parts
+        self._chosen: list[pa.RecordBatch] = []
+        self._size = self._count = 0
+        self._share = self._first_share = min(1.0, _SAMPLE_ROWS / max(1, rows))
+        self._chance = np.random.default_rng(_SEED)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows, which have the key columns."""
+        self._chosen.append(_some(batch.select(self._names), self._share, self._chance))
+        self._size += self._chosen[-1].nbytes
+        self._count += self._chosen[-1].num_rows
+        if self._size > self._most or self._count > 2 * _SAMPLE_ROWS:
+            half = _some(one_batch(pa.Table.from_batches(self._chosen)), 0.5, self._chance)
+            self._chosen, self._size, self._count = [half], half.nbytes, half.num_rows
+            self._share /= 2
+
+    def taken(self) -> pa.RecordBatch | None:
+        """What was chosen, None where no row was added; it is forgotten."""
+        chosen, self._chosen, self._size, self._count = self._chosen, [], 0, 0
+        self._share = self._first_share
+        return one_batch(pa.Table.from_batches(chosen)) if chosen else None
 
 
 def merge_sorted(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _GAP = 2048  # reading a gap of 2 KiB from the page cache costs about what one more request does
-_MAX_REQUEST = 64 << 20
+_MAX_REQUEST = 1 << 20  # what is read together is copied once more
 _WRITE_BUFFER = 1 << 20
 _NO_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _NO_LINKS = _NO_RENAME | {errno.EPERM, errno.EMLINK, errno.EXDEV}

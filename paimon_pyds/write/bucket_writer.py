@@ -59,7 +59,13 @@ def open_bucket_writer(
         numbers: of rows, in a table with a primary key; else None.
     """
     if numbers is None:
-        return AppendBucketWriter(context, bucket, threads)
+        writer = AppendBucketWriter(context, bucket, threads)
+        if not context.clusters_rows:
+            return writer
+        from paimon_pyds.write.clustering import ClusteredBucketWriter, clustering_order  # few tables do
+
+        order = clustering_order(context)
+        return writer if order is None else ClusteredBucketWriter(order, writer)
     from paimon_pyds.write.key_writer import KeyBucketWriter, PostponedRowsWriter  # other tables do without merging
 
     if bucket.bucket == POSTPONE_BUCKET:

@@ -175,6 +175,13 @@ class WriteContext:
         return target_file_size(self.schema, self.options)
 
     @cached_property
+    def clusters_rows(self) -> bool:
+        """Whether writers order their rows by ``clustering.columns``."""
+        get = self.options.get
+        incremental = get("clustering.incremental") and not get("clustering.incremental.optimize-write")
+        return bool(int(get("bucket")) == -1 and get("clustering.columns") and not incremental)
+
+    @cached_property
     def target_file_rows(self) -> int:
         """Rows at which a file is rolled. Raises OptionError when there are none."""
         if self.changelog or (self.schema.primary_keys and self.file_source == FILE_SOURCE_COMPACT):

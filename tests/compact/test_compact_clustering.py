@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from compact_support import SCHEMA, VECTORS, deleted, ids, latest, live, make, rows
+from compact_support import SCHEMA, VECTORS, data_files, deleted, ids, latest, live, make, rows
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnsupportedError
+from paimon_pyds.write.clustering import ClusteredBucketWriter
 
 INCREMENTAL = {
     "clustering.incremental": "true",
@@ -27,6 +29,56 @@ def _prices(table: pp.Table) -> list[float]:
 
 def _levels(table: pp.Table) -> list[int]:
     return sorted(int(level) for level in live(table)["level"].to_pylist())
+
+
+@pytest.mark.parametrize("spilling", [False, True])
+def test_writers_order_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spilling: bool) -> None:
+    spilled = []
+    spill = ClusteredBucketWriter.spill
+    monkeypatch.setattr(ClusteredBucketWriter, "spill", lambda writer: spilled.append(writer) or spill(writer))
+    if spilling:
+        monkeypatch.setattr("paimon_pyds.write.writer._OPEN_BYTES", 20_000)
+    options = {"clustering.columns": "price", "write-buffer-size": "64 kb", "target-file-row-num": "700"}
+    table = pp.Table.create(tmp_path / "t", SCHEMA, options=options, partition_by=["day"])
+    table.append(b for number in range(20) for b in rows(number * 200, 200).to_batches(max_chunksize=50))
+    for day in (0, 1):
+        found = table.scan(f"day = {day}").to_arrow()["price"].to_pylist()
+        assert len(found) == 1600
+        assert found == sorted(found)
+    assert max(c.max_depth for c in table.layout("price", where="day = 1").columns) <= 2
+    assert sorted(ids(table)) == list(range(4000))
+    assert bool(spilled) is spilling
+
+
+def test_writers_put_rows_on_a_curve(tmp_path: Path) -> None:
+    """Of all their rows, though these come in the order of one of the columns."""
+    many = {"target-file-row-num": "1000", "clustering.columns": "id,price"}
+    files = [make(tmp_path / n, 0, many | more) for n, more in (("z", {}), ("h", {"clustering.strategy": "hilbert"}))]
+    for table in files:
+        table.append(rows(0, 16_000))
+        assert max(c.average_depth for c in table.layout("id,price").columns) < 9
+        assert sorted(ids(table)) == list(range(16_000))
+
+
+def test_incremental_clustering_leaves_writes_alone_unless_asked(tmp_path: Path) -> None:
+    for asked in (False, True):
+        options = INCREMENTAL | {"clustering.incremental.optimize-write": str(asked).lower()}
+        table = make(tmp_path / str(asked), 1, options)
+        assert (_prices(table) == sorted(_prices(table))) is asked
+        assert _levels(table) == [0]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", 1, {"clustering.columns": "price"})
+    there = data_files(table)
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from rows(10, 500).to_batches()
+        raise RuntimeError("the source is gone")
+
+    with pytest.raises(RuntimeError):
+        table.append(broken())
+    assert data_files(table) == there
 
 
 def test_files_that_are_rewritten_are_sorted_by_the_clustering_columns(tmp_path: Path) -> None:

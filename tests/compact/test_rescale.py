@@ -151,6 +151,11 @@ def test_partitions_have_numbers_of_their_own(tmp_path: Path, key: bool) -> None
         assert table.count("v = 'z'") == 2
     totals = table.system("partitions").to_pylist()
     assert [row["total_buckets"] for row in totals] == [4, 8, 8]
+    if key:
+        with pytest.raises(UnsupportedError, match="different numbers of buckets"):
+            table.scan(options={"incremental-between": "3,4", "incremental-between-scan-mode": "diff"}).to_arrow()
+        diff = table.scan(options={"incremental-between": "4,5", "incremental-between-scan-mode": "diff"})
+        assert diff.to_arrow().num_rows == 2
     assert table.compact(full=True).groups > 0
     assert [row["total_buckets"] for row in table.system("partitions").to_pylist()] == [4, 8, 8]
 

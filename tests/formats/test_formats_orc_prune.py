@@ -83,6 +83,17 @@ def test_stripes_are_left_out(tmp_path: Path) -> None:
     assert reader.prune(Const.TRUE).is_all and reader.prune(Const.FALSE).is_none
 
 
+def test_bounds_of_integers(tmp_path: Path) -> None:
+    fields = _fields("BIGINT", "DOUBLE", "STRING")
+    stripes = [_batch(fields, [3, None], [1.5, 2.5], ["a", "b"]), _batch(fields, [-(2**60), 9], [1.5, 2.5], ["a", "b"])]
+    for count, expected in ((1, (3, 3)), (2, (-(2**60), 9))):
+        reader = _write(tmp_path / f"{count}.orc", fields, stripes[:count])
+        assert [reader.bounds(field) for field in fields] == [expected, None, None]
+        assert reader.bounds(DataField(9, "other", fields[0].type)) is None
+    nothing = _write(tmp_path / "none.orc", fields, [_batch(fields, [None], [None], [None])])
+    assert nothing.bounds(fields[0]) is None
+
+
 def test_a_file_of_one_stripe_costs_no_more_bytes(tmp_path: Path) -> None:
     fields = _fields("DOUBLE")
     _write(tmp_path / "a.orc", fields, [_batch(fields, [1.0, 2.0])]).close()

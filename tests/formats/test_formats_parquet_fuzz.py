@@ -175,15 +175,23 @@ def _outcome(path: Path, data: bytes, expected: pa.Table, wanted: RowSelection, 
     return "other"
 
 
-@pytest.mark.parametrize("pages", [False, True])
-def test_flipped_bytes_in_pages(good: tuple[bytes, pa.Table], pages: bool, tmp_path: Path) -> None:
+def _wanted(way: str, monkeypatch: pytest.MonkeyPatch) -> RowSelection:
+    if way == "small pages":
+        monkeypatch.setattr("paimon_pyds.formats.parquet.small_pages._COPY_MICROS", -1.0)
+    return RowSelection.of(range(0, N, 4000)) if way == "pages" else RowSelection.ALL
+
+
+@pytest.mark.parametrize("way", ["whole", "pages", "small pages"])
+def test_flipped_bytes_in_pages(
+    good: tuple[bytes, pa.Table], way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Checksums and headers tell every changed byte of a page."""
     data, table = good
     io, name = open_file_io(str(tmp_path / "good"))
     (tmp_path / "good").write_bytes(data)
     footer, _ = read_footer(io, name, len(data), ReadCounters())
     end = max(footer.chunk(len(footer.groups) - 1, leaf).stop for leaf in range(len(FIELDS)))
-    wanted = RowSelection.of(range(0, N, 4000)) if pages else RowSelection.ALL
+    wanted = _wanted(way, monkeypatch)
     expected = table.take(wanted.to_array(N))
     generator = random.Random(1)
     outcomes = []
@@ -194,11 +202,13 @@ def test_flipped_bytes_in_pages(good: tuple[bytes, pa.Table], pages: bool, tmp_p
     assert "error" in outcomes
 
 
-@pytest.mark.parametrize("pages", [False, True])
-def test_flipped_bytes_in_footer_and_index(good: tuple[bytes, pa.Table], pages: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["whole", "pages", "small pages"])
+def test_flipped_bytes_in_footer_and_index(
+    good: tuple[bytes, pa.Table], way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, table = good
     size = int.from_bytes(data[-8:-4], "little")
-    wanted = RowSelection.of(range(0, N, 4000)) if pages else RowSelection.ALL
+    wanted = _wanted(way, monkeypatch)
     expected = table.take(wanted.to_array(N))
     generator = random.Random(2)
     outcomes = []

@@ -134,7 +134,6 @@ def test_zeros_and_nan(tmp_path: Path) -> None:
 
 
 @row_limits
-@row_limits
 @pytest.mark.parametrize("type_", ["DOUBLE", "FLOAT"])
 def test_pages_of_floats_are_cut_off_on_both_sides(type_: str, tmp_path: Path) -> None:
     """NaN may lie in any page, and is greater than any number; but it is no number of a range that ends."""
@@ -153,6 +152,19 @@ def test_pages_of_floats_are_cut_off_on_both_sides(type_: str, tmp_path: Path) -
     assert len(_kept(path, "c0 >= 49999D", fields)) == n
 
 
+def test_bounds_of_integers(tmp_path: Path) -> None:
+    fields = _fields("BIGINT", "INT", "STRING")
+    path = tmp_path / "a.parquet"
+    table = pa.table({"c0": pa.array([3, None, -(2**60), 9], pa.int64()), "c1": pa.array([5, 6, 7, 8], pa.int32())})
+    _write(path, fields, table.append_column("c2", pa.array(list("abcd"))), 2, 10)
+    reader = _open(path)
+    assert [reader.bounds(field) for field in fields] == [(-(2**60), 9), (5, 8), None]
+    assert reader.bounds(DataField(9, "other", fields[0].type)) is None
+    pq.write_table(table, path, write_statistics=False)
+    assert _open(path).bounds(fields[0]) is None
+
+
+@row_limits
 def test_pages_of_nulls(tmp_path: Path) -> None:
     n = 4096
     fields = _fields("INT")

@@ -35,6 +35,39 @@ def test_floats_are_listed(type_: str, keys: list[float], values: list[float]) -
     assert matches(wanted.listed, rows).equals(wanted.matches(rows))
 
 
+_KEYS: dict[str, st.SearchStrategy[Any]] = {
+    "DOUBLE": _FLOATS,
+    "BIGINT": st.integers(-(2**63), 2**63 - 1),
+    "STRING": st.text(max_size=3),
+    "BYTES": st.binary(max_size=3),
+    "DATE": st.dates(),
+    "DECIMAL(20, 2)": st.decimals(-(10**9), 10**9, places=2),
+    "TIMESTAMP(6)": st.datetimes(),
+    "BOOLEAN": st.booleans(),
+    "CHAR(3)": _TEXTS,
+}
+
+
+@pytest.mark.parametrize("type_", _KEYS)
+@given(data=st.data())
+def test_dense_keys_are_told_by_their_ends(type_: str, data: st.DataObject) -> None:
+    keys = data.draw(st.lists(_KEYS[type_], min_size=1))
+    field, rows = _rows(type_, [*keys, *data.draw(st.lists(_KEYS[type_]))])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_set, "_FEW", 0)
+        wanted = KeySet.of([field], _rows(type_, keys)[1])
+        found = [matches(wanted.listed_for(count), rows) for count in (1, 10**9)]
+    exact = wanted.matches(rows)
+    assert all(pc.and_(kept, exact).equals(exact) for kept in found)
+
+
+@pytest.mark.parametrize("rows", [1, 10**9])
+def test_texts_that_are_not_utf8_are_not_listed(rows: int) -> None:
+    field = DataField(0, "k", parse_type("STRING NOT NULL"))
+    texts = pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"]).buffers())
+    assert KeySet.of([field], pa.record_batch([texts], ["k"])).listed_for(rows) is Const.TRUE
+
+
 @given(keys=st.lists(_TEXTS, min_size=1), values=st.lists(_TEXTS), most=st.sampled_from([0, 1 << 16]))
 def test_texts_of_char_are_listed_with_any_blanks(keys: list[str], values: list[str], most: int) -> None:
     field, rows = _rows("CHAR(3)", values)

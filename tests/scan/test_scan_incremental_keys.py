@@ -57,7 +57,7 @@ def _assert_as_java(oracle: Oracle, path: Path | str, reads: list[dict[str, str]
     for options, reply in zip(reads, replies, strict=True):
         if not reply.ok:
             with pytest.raises(PaimonError):
-                table.scan(options=options)
+                table.scan(options=options).plan()
             continue
         scan = table.scan(options=options)
         ours, java = in_order(lines(scan.to_arrow())), _added(reply)
@@ -189,7 +189,7 @@ def test_states_with_other_numbers_of_buckets_are_not_compared(tmp_path: Path, o
         batch.write(tmp_path, "db.t", [{"id": 1, "v": 10}])
     path = tmp_path / "db.db" / "t"
     with pytest.raises(UnsupportedError, match="numbers of buckets"):
-        pp.Table.open(path).scan(options=_options(1, 3, "diff"))
+        pp.Table.open(path).scan(options=_options(1, 3, "diff")).plan()
     _assert_as_java(oracle, path, [_options(1, 3, "diff"), _options(1, 3, "delta"), _options(2, 3, "diff")])
 
 

@@ -36,6 +36,7 @@ def test_no_frames_of_this_package_above_the_sentence(frames, path):
     assert "During handling of the above exception" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -137,6 +137,7 @@ WHERE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", WHERE)
 def test_pushdown_gives_the_rows_of_spark(spark, frames, six, where):
     expected = ids(frames.load(six.path).where(where))

@@ -120,6 +120,7 @@ def test_rows_are_upserted_by_keys(frames: Any, table: pp.Table) -> None:
     assert ids(table) == list(range(14))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "options", "says"),
     [

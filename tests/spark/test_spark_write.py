@@ -117,6 +117,7 @@ def test_values_are_cast_where_nothing_is_lost(frames, path):
     assert str(row["money"][0]) == "2.500"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -180,6 +181,7 @@ def test_a_missing_table_is_not_made_when_told_so(frames, path):
     assert not os.path.exists(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -108,7 +108,7 @@ class Reply:
 
 @contextmanager
 def _only_one() -> Iterator[None]:
-    """One process at a time: `make test` runs two jobs side by side."""
+    """One process at a time: `make test` runs several jobs side by side."""
     _CACHE.mkdir(parents=True, exist_ok=True)
     with open(_CACHE / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

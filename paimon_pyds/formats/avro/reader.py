@@ -60,6 +60,9 @@ class AvroReader:
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         return RowSelection.ALL  # Avro files have no statistics
 
+    def bounds(self, field: DataField) -> tuple[int, int] | None:
+        return None
+
     def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
         return None
 

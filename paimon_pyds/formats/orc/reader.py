@@ -85,6 +85,15 @@ class OrcReader:
     def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
         return prune(self._tail, self._range, predicate, self._path)
 
+    def bounds(self, field: DataField) -> tuple[int, int] | None:
+        orc = _type_of(self._tail, ColumnRef(field.name, (), field.type, field.id))
+        if orc is None or orc.kind not in _WHOLE or not self._tail.stripes:
+            return None
+        found = [_bounds(s[orc.id], orc, self._path) for s in _statistics(self._tail, self._range, self._path)]
+        lows = [bounds.low for bounds in found if bounds.low is not None]
+        highs = [bounds.high for bounds in found if bounds.high is not None]
+        return (int(min(lows)), int(max(highs))) if len(lows) == len(highs) == len(found) else None
+
     def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
         return None
 

@@ -11,7 +11,8 @@ hybrid).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from copy import copy
+from dataclasses import fields, replace
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from threading import Semaphore
@@ -19,6 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from paimon_pyds.buffers import unaligned_words
 from paimon_pyds.errors import CorruptFileError
@@ -35,7 +37,15 @@ from paimon_pyds.formats.parquet.page_picks import (
     PagePick,
     few_wanted,
 )
-from paimon_pyds.formats.parquet.pages import DATA_PAGE, DICTIONARY_PAGE, PageHead, Pages, heads_one_by_one, page_heads
+from paimon_pyds.formats.parquet.pages import (
+    DATA_PAGE,
+    DICTIONARY_PAGE,
+    PageHead,
+    PageHeads,
+    Pages,
+    heads_one_by_one,
+    page_heads,
+)
 from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, write_varint
 from paimon_pyds.formats.threads import all_of
@@ -86,35 +96,15 @@ def gather_values(
 
 def _simpler(picks: Sequence[PagePick], data: bytes, path: str) -> tuple[Sequence[PagePick], Sequence[Pages]]:
     with decoding(path):
-        found = None
-        if sum(len(pick.starts) for pick in picks) <= _FEW_PAGES:
-            found = _gathered_one_by_one(picks, data)
-        elif (column := _ColumnPages(picks, data)).understood:
-            found = column.gathered() if few_wanted(picks) else None
-            if found is None and column.cheaper_decompressed:
-                found = column.decompressed()
+        if sum(len(pick.starts) for pick in picks) > _FEW_PAGES:
+            return ColumnPages(picks, data).simpler()
         ends = [*accumulate((pick.size for pick in picks), initial=0)]
-        return found or (picks, [[memoryview(data)[start:stop]] for start, stop in pairwise(ends)])
-
-
-def all_numbers(picks: Sequence[PagePick], data: bytes, path: str) -> _Int64s | None:
-    """All values in the picked pages of a column of integers; None where they are not stored plain, or some are NULL.
-
-    Args:
-        picks: of INT32 or INT64, in one row group after the other.
-        data: the bytes of their ranges, strung together.
-        path: of the file, for errors.
-
-    Raises:
-        CorruptFileError: the pages are not what the index says, or can't be decompressed.
-    """
-    with decoding(path):
-        column = _ColumnPages(picks, data)
-        return column.numbers() if column.understood else None
+        parts = [[memoryview(data)[start:stop]] for start, stop in pairwise(ends)]
+        return _gathered_one_by_one(picks, data) or (picks, parts)
 
 
 def _gathered_one_by_one(picks: Sequence[PagePick], data: bytes) -> tuple[Sequence[PagePick], Sequence[Pages]] | None:
-    """What `_ColumnPages.gathered` finds, page by page: faster for few."""
+    """What `ColumnPages.gathered` finds, page by page: faster for few."""
     heads, chunk = heads_one_by_one(picks, data), picks[0].chunk
     each = [head for found in heads for _, head in found]
     if (
@@ -198,11 +188,15 @@ def _page_of(picks: Sequence[PagePick], values: bytes) -> tuple[Sequence[PagePic
     return [pick], [[page]]
 
 
-class _ColumnPages:
+class ColumnPages:
     """The picked pages of one column, in all of its row groups.
 
+    Args:
+        picks: in one row group after the other.
+        data: the bytes of their ranges, strung together.
+
     Raises:
-        CorruptFileError: they are not what the index says. Methods raise it for damaged pages, too.
+        CorruptFileError: they are not what the index says. Methods raise it, or an error of pyarrow, for damaged pages.
     """
 
     def __init__(self, picks: Sequence[PagePick], data: bytes) -> None:
@@ -212,8 +206,31 @@ class _ColumnPages:
         self.codec = CODECS.get(picks[0].chunk.codec)
         """Arrow's name of it; None for none, and for those that are not known."""
 
+    def part(self, pick: PagePick, first: int) -> ColumnPages:
+        """Those pages of the only row group that another pick has, the first of which has this number."""
+        part, here = copy(self), slice(first, first + len(pick.starts))
+        part._picks, part._positions = [pick], self._positions[here]
+        part._heads = PageHeads(*(getattr(self._heads, field.name)[here] for field in fields(PageHeads)))
+        return part
+
+    def simpler(self) -> tuple[Sequence[PagePick], Sequence[Pages]]:
+        """Picks of pages that are cheaper to decode, or these, with their bytes."""
+        found = None
+        if self._understood:
+            found = self.gathered() if few_wanted(self._picks) else None
+            if found is None and self._cheaper_decompressed:
+                found = self.decompressed()
+        if found is not None:
+            return found
+        view, parts, first = memoryview(self._data), list[Pages](), 0
+        for pick, (begin, _) in zip(self._picks, self._dictionaries, strict=True):
+            start = int(self._positions[first])
+            parts.append([view[begin : begin + pick.prefix[1]], view[start : start + int(pick.sizes.sum())]])
+            first += len(pick.starts)
+        return self._picks, parts
+
     @property
-    def understood(self) -> bool:
+    def _understood(self) -> bool:
         """Whether all are of the first version, with the usual levels, in one known codec, and not too large."""
         codec, heads = self._picks[0].chunk.codec, self._heads
         return (
@@ -224,7 +241,7 @@ class _ColumnPages:
         )
 
     @property
-    def cheaper_decompressed(self) -> bool:
+    def _cheaper_decompressed(self) -> bool:
         """Whether contexts of zstd that pages do without take longer than this, and to copy the dictionaries."""
         copied = sum(head.uncompressed for _, head in self._dictionaries if head is not None)
         return self.codec == ZSTD and copied <= _CONTEXT_BYTES * (len(self._positions) - _FEW_PAGES)
@@ -247,12 +264,13 @@ class _ColumnPages:
         mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(8) * (np.uint64(_WORD) - lengths.astype(np.uint64)))
         return starts + lengths if bool((unaligned_words(bodies)[starts] & mask == usual).all()) else None
 
-    def numbers(self) -> _Int64s | None:
-        """All values of a column of integers; None where they are not stored plain, or some are NULL."""
+    def values(self) -> pa.Buffer | None:
+        """The bytes of all values of a column of numbers; None where they are not stored plain, or some are NULL."""
         width, rows = _width(self._picks[0]), self._heads.values
-        if not (self._plain and width):
+        if not (self._understood and self._plain and width and (rows * width <= self._heads.uncompressed).all()):
             return None
-        found, done = np.empty(int(rows.sum()) * width, np.uint8), 0
+        buffer, done = pa.allocate_buffer(int(rows.sum()) * width), 0  # Arrow keeps memory that it has had
+        found = np.frombuffer(buffer, np.uint8)
         for part, bodies, starts in self._bodies(_BLOCK_BYTES):
             values = self._values(part, bodies, starts)
             if values is None:
@@ -262,7 +280,7 @@ class _ColumnPages:
             for value, size in zip(values.tolist(), sizes.tolist(), strict=True):
                 found[done : done + size] = bodies[value : value + size]
                 done += size
-        return found.view(f"<i{width}").astype(np.int64, copy=False)
+        return buffer
 
     def _check_lengths(self, part: slice, needed: _Int64s) -> None:
         if bool((self._heads.uncompressed[part] < needed).any()):
@@ -329,9 +347,9 @@ class _ColumnPages:
     def _dictionary(self, begin: int, head: PageHead) -> bytes:
         """A dictionary page, not compressed."""
         body = bytes(page_body(self._data, begin, head, self.codec))
-        fields: Struct = {i: (I32, v) for i, v in head.fields.items() if i <= 2}
+        of_kind: Struct = {i: (I32, v) for i, v in head.fields.items() if i <= 2}
         size = (I32, len(body))
-        return encode_struct({1: (I32, DICTIONARY_PAGE), 2: size, 3: size, 7: (STRUCT, fields)}) + body
+        return encode_struct({1: (I32, DICTIONARY_PAGE), 2: size, 3: size, 7: (STRUCT, of_kind)}) + body
 
 
 def _ranges(starts: _Int64s, sizes: _Int64s) -> Iterator[tuple[int, int]]:
@@ -373,5 +391,5 @@ def _head(rows: int, encoding: int, size: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _end_of_head(rows: int, encoding: int) -> bytes:
-    fields: Struct = {1: (I32, rows), 2: (I32, encoding), 3: (I32, RLE), 4: (I32, RLE)}
-    return b"\x2c" + encode_struct(fields) + b"\x00"
+    of_kind: Struct = {1: (I32, rows), 2: (I32, encoding), 3: (I32, RLE), 4: (I32, RLE)}
+    return b"\x2c" + encode_struct(of_kind) + b"\x00"

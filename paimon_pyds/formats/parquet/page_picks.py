@@ -120,12 +120,14 @@ def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _
     return pages, counts, rows - np.repeat(first - before, wanted[pages]), first.tobytes() + counts.tobytes()
 
 
-def pick_whole_pages(leaf: Leaf, chunk: Chunk, table: PageTable, pages: _Int64s) -> PagePick:
-    """All rows of some pages of a column chunk, at least one."""
+def pick_whole_pages(
+    leaf: Leaf, chunk: Chunk, table: PageTable, pages: _Int64s, local: _Int64s | None = None
+) -> PagePick:
+    """Some pages of a column chunk, at least one; all of their rows are wanted, unless ``local`` says which."""
     first, rows = table.first_rows[pages], np.diff(table.first_rows)[pages]
     prefix, boundaries = (chunk.start, int(table.offsets[0]) - chunk.start), first.tobytes() + rows.tobytes()
-    every = np.arange(int(rows.sum()))
-    return PagePick(leaf, chunk, table.offsets[pages], table.sizes[pages], rows, every, prefix, boundaries)
+    wanted = np.arange(int(rows.sum())) if local is None else local
+    return PagePick(leaf, chunk, table.offsets[pages], table.sizes[pages], rows, wanted, prefix, boundaries)
 
 
 def few_wanted(picks: Sequence[PagePick]) -> bool:

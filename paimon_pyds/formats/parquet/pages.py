@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, unaligned_words, unsigned_varints, zigzag_decoded
+from paimon_pyds.buffers import from_numpy, one_array, unaligned_words, unsigned_varints, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96, as_fixed
 from paimon_pyds.formats.parquet.footer import MAGIC
@@ -251,10 +251,10 @@ def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pa
         same = picks[columns[0]]
         before = accumulate((pick.covered for pick in same), initial=0)
         local = np.concatenate([pick.local + rows for pick, rows in zip(same, before, strict=False)])
-        every = len(local) == sum(pick.covered for pick in same)
+        first, together = int(local[0]), int(local[-1]) - int(local[0]) + 1 == len(local)
         for column, values in zip(columns, decoded, strict=True):
-            taken = values if every else pc.take(values, from_numpy(local))
-            result[column] = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+            taken = values.slice(first, len(local)) if together else pc.take(values, from_numpy(local))
+            result[column] = one_array(taken)
     return [array for array in result if array is not None]
 
 

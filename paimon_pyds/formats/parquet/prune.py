@@ -36,6 +36,7 @@ from paimon_pyds.types import (
     STRING_KINDS,
     TIMESTAMP_KINDS,
     AtomicType,
+    DataField,
     DataType,
     Kind,
     arrow_type,
@@ -192,6 +193,19 @@ def _pages(source: ParquetSource, column: ColumnRef, leaf: Leaf, groups: Sequenc
     stops = [start + rows for start, rows in zip(starts, bounds.rows, strict=True)]
     stats = column_stats(leaf, column.type, bounds)
     return _Pages(StatisticsEvaluation(stats.row_count, lambda _: stats), starts, stops)
+
+
+def integer_bounds(source: ParquetSource, field: DataField) -> tuple[int, int] | None:
+    """See `FormatReader.bounds`."""
+    footer, kind = source.footer, field.type.kind
+    filled = [group for group, (start, stop) in enumerate(footer.groups) if start < stop]
+    own = [footer.leaves[number] for number in footer.columns.get(field.name, ())]
+    if not filled or len(own) != 1 or kind not in INTEGER_KINDS or not orders_values(own[0], field.type):
+        return None
+    (leaf,) = own
+    bounds = _chunk_bounds(leaf, [footer.chunk(group, leaf.index) for group in filled])
+    (low, has_low), (high, has_high) = (_numbers(ends, leaf.physical) for ends in (bounds.low, bounds.high))
+    return (int(low.min()), int(high.max())) if has_low.all() and has_high.all() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,11 @@ class ParquetReader:
                     wanted = self._rows_of(task.group) - len(task.dropped)
                 yield group_plan(self._source.footer, task.group, wanted, named, task.picks, task.estimated)
 
+    def bounds(self, field: DataField) -> tuple[int, int] | None:
+        from paimon_pyds.formats.parquet.prune import integer_bounds
+
+        return integer_bounds(self._source, field)
+
     def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
         (leaf, *others) = self._leaves(field.name)
         if others or not leaf.flat:

@@ -1,4 +1,4 @@
-"""Row groups of many small pages, decoded whole: some thousand rows after the other, zstd undone here.
+"""Row groups of many small pages, decoded whole: some hundred thousand rows after the other, zstd undone here.
 
 pyarrow makes a context of zstd for each page (`page_bodies`): 10 million rows in pages of 512 took it three times as
 long as in pages of 6,144. This way they take as long.
@@ -7,6 +7,8 @@ long as in pages of 6,144. This way they take as long.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from threading import Semaphore
 
 import numpy as np
@@ -14,11 +16,14 @@ import pyarrow as pa
 
 from paimon_pyds.formats.parquet.arrays import BatchRows
 from paimon_pyds.formats.parquet.footer import Chunk, Leaf
-from paimon_pyds.formats.parquet.gather_values import gather_values
-from paimon_pyds.formats.parquet.page_picks import ZSTD, PagePick, pick_pages
-from paimon_pyds.formats.parquet.pages import decode_picks
-from paimon_pyds.formats.parquet.source import ParquetSource
+from paimon_pyds.formats.parquet.gather_values import ColumnPages
+from paimon_pyds.formats.parquet.page_index import PageTable
+from paimon_pyds.formats.parquet.page_picks import WIDTHS, ZSTD, PagePick, pick_whole_pages
+from paimon_pyds.formats.parquet.pages import Pages, decode_picks
+from paimon_pyds.formats.parquet.source import ParquetSource, decoding
+from paimon_pyds.formats.threads import all_of
 
+_AS_STORED = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()})
 _LOCATION_BYTES = 12
 """Of a page in an offset index, about."""
 _PAGE_MICROS = 10.0
@@ -54,21 +59,60 @@ def small_pages(
         CorruptFileError: the pages are not what the page index says, or can't be decoded.
     """
     start, stop = source.footer.groups[group]
-    chunks = [source.footer.chunk(group, leaf.index) for leaf in leaves]
-    tables = source.tables((group, leaf.index) for leaf in leaves)
-    pages = {
-        i: (leaf, chunk, tables[group, leaf.index]) for i, (leaf, chunk) in enumerate(zip(leaves, chunks, strict=True))
-    }
-    stored = source.read([(chunk.start, chunk.compressed_size) for chunk in chunks])
+    with source.arrow_file(int96=False) as file:
+        types = [file.schema_arrow.field(leaf.path[0]).type for leaf in leaves]
+    columns = _columns(source, group, leaves)
     done = 0
     while done < stop - start:
-        rows = np.arange(done, min(done + sizing.next, stop - start))
-        picks = [[pick] for _, pick in sorted(pick_pages(pages, rows).items())]
-        data = [_bytes_of(pick, whole) for (pick,), whole in zip(picks, stored, strict=True)]
-        yield decode_picks(*gather_values(picks, data, source.path, pa.cpu_count(), permits), source.path)
-        done += len(rows)
+        rows = min(sizing.next, stop - start - done)
+        pieces = [partial(column.decode, done, rows, type_) for column, type_ in zip(columns, types, strict=True)]
+        found = all_of(pieces, pa.cpu_count(), permits)
+        others = [one for one in found if not isinstance(one, pa.Array)]
+        decoded = iter(decode_picks([picks for picks, _ in others], [data for _, data in others], source.path))
+        yield [one if isinstance(one, pa.Array) else next(decoded) for one in found]
+        done += rows
 
 
-def _bytes_of(pick: PagePick, chunk: bytes) -> bytes:
-    begin = pick.chunk.start
-    return b"".join([chunk[offset - begin : offset - begin + size] for offset, size in pick.ranges()])
+def _columns(source: ParquetSource, group: int, leaves: Sequence[Leaf]) -> list[_Column]:
+    keys = [(group, leaf.index) for leaf in leaves]
+    chunks, tables = [source.footer.chunk(*key) for key in keys], source.tables(keys)
+    stored = source.read([(chunk.start, chunk.compressed_size) for chunk in chunks])[::-1]
+    return [
+        _Column(leaf, chunk, tables[key], stored.pop(), source.path)
+        for leaf, chunk, key in zip(leaves, chunks, keys, strict=True)
+    ]
+
+
+class _Column:
+    """A column chunk. ``stored`` are its bytes."""
+
+    def __init__(self, leaf: Leaf, chunk: Chunk, table: PageTable, stored: bytes, path: str) -> None:
+        self._leaf, self._chunk, self._table, self._path = leaf, chunk, table, path
+        every = pick_whole_pages(leaf, chunk, table, np.arange(len(table)), np.zeros(0, np.int64))
+        parts = [stored[at - chunk.start : at - chunk.start + size] for at, size in every.ranges()]
+        with decoding(path):
+            self._pages = ColumnPages([every], b"".join(parts))
+
+    def decode(
+        self, first: int, rows: int, type_: pa.DataType
+    ) -> pa.Array | tuple[Sequence[PagePick], Sequence[Pages]]:
+        """Some rows, from the row of this number on: decoded, where Arrow holds values as they are stored; pages for
+        `decode_picks` where it doesn't."""
+        starts, stored = self._table.first_rows, _as_stored(type_, self._chunk.physical)
+        low, high = np.searchsorted(starts, (first, first + rows - 1), "right").tolist()
+        before = first - int(starts[low - 1])
+        local = np.zeros(0, np.int64) if stored else np.arange(before, before + rows)
+        pick = pick_whole_pages(self._leaf, self._chunk, self._table, np.arange(low - 1, high), local)
+        with decoding(self._path):
+            pages = self._pages.part(pick, low - 1)
+            values = pages.values() if stored else None
+            if values is not None:
+                return pa.Array.from_buffers(type_, pick.covered, [None, values]).slice(before, rows)
+            if stored:
+                pages = self._pages.part(replace(pick, local=np.arange(before, before + rows)), low - 1)
+            return pages.simpler()
+
+
+def _as_stored(type_: pa.DataType, physical: int) -> bool:
+    kept = type_ in _AS_STORED or pa.types.is_timestamp(type_)
+    return kept and bool(type_.bit_width == 8 * WIDTHS[physical])

@@ -16,11 +16,11 @@ import pyarrow as pa
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.formats import FoundRows
 from paimon_pyds.formats.parquet.footer import Leaf
-from paimon_pyds.formats.parquet.gather_values import all_numbers
+from paimon_pyds.formats.parquet.gather_values import ColumnPages
 from paimon_pyds.formats.parquet.page_index import ColumnIndex
 from paimon_pyds.formats.parquet.page_picks import PagePick, pick_whole_pages
 from paimon_pyds.formats.parquet.prune import orders_values
-from paimon_pyds.formats.parquet.source import ParquetSource
+from paimon_pyds.formats.parquet.source import ParquetSource, decoding
 from paimon_pyds.types import DataField
 
 _Int64s = npt.NDArray[np.int64]
@@ -54,8 +54,12 @@ def find_values(source: ParquetSource, leaf: Leaf, field: DataField, values: pa.
     for part in _parts(at, pages.first_rows):
         picks = pages.picks(source, leaf, part)
         ranges = [one for pick in picks for one in pick.ranges()]
-        found = all_numbers(picks, b"".join(source.read(ranges)), source.path)
-        if found is None or bool((found[1:] < found[:-1]).any()):
+        with decoding(source.path):
+            stored = ColumnPages(picks, b"".join(source.read(ranges))).values()
+        if stored is None:
+            return None
+        found = np.frombuffer(stored, f"<i{_WIDTHS[leaf.physical]}").astype(np.int64, copy=False)
+        if bool((found[1:] < found[:-1]).any()):
             return None
         low, high = np.searchsorted(found, wanted, "left"), np.searchsorted(found, wanted, "right")
         counts = high - low
