@@ -35,10 +35,10 @@ def write(
     """Write a DataFrame into the table at a path, which is made when it is missing.
 
     It is ``df.write.format("paimon_pyds").mode(mode).option(…).save(path)`` with Python values: True instead of "true",
-    lists of columns, a mapping for ``overwrite_partition``. Rows are shuffled by bucket first, for dynamic buckets by key
-    before that, and each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. The buckets that
-    it wrote to of a table with a primary key are compacted by the workers, a task for each; a plain ``df.write`` leaves
-    that to the process that commits.
+    lists of columns, a mapping for ``overwrite_partition``. Rows are shuffled by bucket first, for dynamic buckets by
+    key before that, and each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. The buckets
+    that it wrote to of a table with a primary key are compacted by the workers, a task for each; a plain ``df.write``
+    leaves that to the process that commits.
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).

@@ -18,6 +18,8 @@ from paimon_pyds.row import hash_rows
 from paimon_pyds.spark import write
 from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
+from support.oracle import requires_java_oracle
+from support.values import lines
 
 pytestmark = pytest.mark.spark
 
@@ -57,6 +59,30 @@ def test_a_key_has_one_bucket_however_rows_are_split(frames, path, by_function):
             assert max(map(len, found.values())) <= target
             most = sum(count // target + assigners for count in Counter(p for p, _ in model).values())
             assert len(found) <= most
+
+
+@requires_java_oracle
+@pytest.mark.java
+def test_java_goes_on_where_spark_ended(frames, oracle, tmp_path):
+    schema = pa.schema([pa.field("k", pa.string(), False), ("v", pa.int64())])
+    options = {"dynamic-bucket.target-row-num": "20", "dynamic-bucket.assigner-parallelism": "2"}
+    path, model = str(tmp_path / "db.db" / "t"), {}
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", schema, primary_keys=["k"], options=options)
+    for turn in range(3):
+        values = {str(k): turn for k in range(30 * turn, 30 * turn + 90)}
+        model.update(values)
+        rows = pa.table([pa.array(values.keys()), pa.array(values.values(), pa.int64())], schema=schema)
+        with oracle.batch() as batch:
+            if turn == 1:
+                batch.write(tmp_path, "db.t", rows)
+            else:
+                write(frames.spark.createDataFrame(rows).repartition(3), path)
+            reply = batch.read(tmp_path, "db.t")
+        table = pp.Table.open(path)
+        assert reply.lines == lines(table.scan().to_arrow())
+        assert sum(map(len, bucket_keys(table).values())) == len(model)
+        assert {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()} == model
 
 
 @pytest.mark.parametrize("by_function", [False, True])
