@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.options import TableOptions
+from paimon_pyds.spark import compat
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.table import Table
@@ -99,6 +100,8 @@ def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared
         try:
             table = Table.open(parsed.path, parsed.branch, parsed.storage)
         except TableNotFoundError:  # what the write makes has no runs to merge yet
+            if compat.is_connect(df) and any(SparkExecutor(df.sparkSession).map(_is_table, [parsed.path])):
+                return _Prepared(df, {})  # where the client sees no files
             return _Prepared(*_shuffled(df, new_context(df.schema, parsed), overwrite=overwrite))
         own = dynamic_options(table, parsed)
         prepared = _Prepared(*_shuffled(df, table.write_context(own, overwrite=overwrite), overwrite=overwrite))
@@ -108,6 +111,14 @@ def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared
         return prepared
     except PaimonError:
         return _Prepared(df, {})
+
+
+def _is_table(path: str) -> bool:
+    try:
+        Table.open(path)
+    except TableNotFoundError:
+        return False
+    return True
 
 
 def _shuffled(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[DataFrame, dict[str, str]]:

@@ -61,6 +61,23 @@ def test_a_key_has_one_bucket_however_rows_are_split(frames, path, by_function):
             assert len(found) <= most
 
 
+@pytest.mark.connect
+def test_a_client_of_connect_that_sees_no_files(frames, path, monkeypatch):
+    from paimon_pyds.errors import TableNotFoundError
+    from paimon_pyds.spark import functions
+
+    class Unseen(pp.Table):
+        @classmethod
+        def open(cls, *args, **kwargs):
+            raise TableNotFoundError("there is no table", path=path)
+
+    rows = frames.spark.sql("SELECT INT(id % 2) AS p, STRING(id) AS k, id AS v FROM range(20)")
+    monkeypatch.setattr(functions, "Table", Unseen)
+    for _ in range(2):
+        write(rows, path, options={"primary-key": "p,k", "bucket": "-1"})
+    assert sum(map(len, bucket_keys(pp.Table.open(path)).values())) == 20 == frames.load(path).count()
+
+
 @requires_java_oracle
 @pytest.mark.java
 def test_java_goes_on_where_spark_ended(frames, oracle, tmp_path):
