@@ -187,6 +187,13 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     others = {BUCKET_COLUMN: pa.field(BUCKET_COLUMN, pa.int32())} if options.assigned is not None else {}
     if options.row_kinds is not None:
         others[options.row_kinds] = pa.field(options.row_kinds, pa.string())
+    keeps_buckets = context.schema.has_dynamic_buckets or context.schema.crosses_partitions
+    if options.assigned is not None and not (keeps_buckets and BUCKET_COLUMN in schema.fieldNames()):
+        raise OptionError(
+            "assigned-buckets is for rows with the dynamic buckets that paimon_pyds.spark.write gave them",
+            path=table.path,
+            hint="leave the option out; or write again, if the table was made anew meanwhile",
+        )
     incoming = incoming_columns(schema, context, others)
     _check_placed(context.schema, options, overwrite=overwrite)
     if options.assigned is not None:
