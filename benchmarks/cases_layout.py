@@ -18,9 +18,9 @@ def section(bench: Bench) -> None:
     """All rows of the section."""
     path = bench.path("layout")
     bench.run("ours_layout_table", path=path, rows=bench.rows)
-    before = bench.run("ours_range", path=path)
+    before = bench.run("ours_box", path=path)
     sorted_ = bench.run("ours_zorder", path=path)
-    after = bench.run("ours_range", path=path)
+    after = bench.run("ours_box", path=path)
     rows = f"{bench.rows:,} rows"
     bench.add(
         f"z-order compaction of {rows} on 2 columns", f"{sorted_['seconds']:.1f} s", "", "", "",
@@ -48,7 +48,7 @@ def ours_zorder(path: str) -> dict[str, Any]:
 
 
 @case
-def ours_range(path: str) -> dict[str, Any]:
+def ours_box(path: str) -> dict[str, Any]:
     """The rows of a range, and the bytes that were read for them."""
     table = ours(path)
     result = table.explain(_RANGE, analyze=True).steps[-1]

@@ -16,6 +16,7 @@ CASES: dict[str, Callable[..., dict[str, Any] | None]] = {}
 
 def case(function: Callable[..., dict[str, Any] | None]) -> Callable[..., dict[str, Any] | None]:
     """Makes a function a measurement; what comes before the first ``_`` of its name is the engine."""
+    assert function.__name__ not in CASES, f"two cases are named {function.__name__}"
     CASES[function.__name__] = function
     return function
 

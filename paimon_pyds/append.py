@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.key_hashes import hash_parts, with_hash_index
+from paimon_pyds.commit.key_hashes import with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage
 from paimon_pyds.errors import (
@@ -24,19 +24,13 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
-from paimon_pyds.metadata.partition import PartitionBucket, partition_mask
+from paimon_pyds.metadata.partition import PartitionBucket, partition_is, partition_predicate, partitions_meeting
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
-from paimon_pyds.row import decode_row
-from paimon_pyds.sql import tree
-from paimon_pyds.sql.tree import Literal
 from paimon_pyds.storage import discard
-from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import as_batches
 
@@ -139,14 +133,14 @@ def _written_by_key(
     batches: Iterator[pa.RecordBatch],
     mode: OverwriteMode | None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    from paimon_pyds.cross_partition import Unmoved, write_rows  # other tables do without looking for keys
+    from paimon_pyds.cross_partition import UnchangedKeys, write_rows  # other tables do without looking for keys
     from paimon_pyds.query.key_places import KeyPlaces
 
     schema = context.schema
     if mode is None:
         places = KeyPlaces.of(store, context, snapshot)
         message = write_rows(context, batches, places)
-        guard = Unmoved(places, [message]).check
+        guard = UnchangedKeys(places, [message]).check
         return message, RowChanges(Operation.WRITE, guard)
     if mode.partition is None and not mode.dynamic:
         return write_rows(context, batches, KeyPlaces.of(store, context, None)), None
@@ -159,7 +153,7 @@ def _written_by_key(
     replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition or {}))
     places = replace(KeyPlaces.of(store, context, snapshot), replaced=replaced)
     message = write_rows(context, batches, places)
-    return message, RowChanges(Operation.OVERWRITE, Unmoved(places, [message]).check)
+    return message, RowChanges(Operation.OVERWRITE, UnchangedKeys(places, [message]).check)
 
 
 def commit_messages(
@@ -193,7 +187,6 @@ def commit_messages(
     schema = store.latest_schema()
     table_options = TableOptions({**schema.options, **(options or {})})
     indexes: list[str] = []
-    parts: Sequence[str] = ()
 
     def remove() -> None:
         discard(store.io, indexes)
@@ -202,9 +195,8 @@ def commit_messages(
 
     with removing_unpublished(remove):
         buckets = _in_real_buckets(store, table_options, buckets, options)
-        if any(b.hashes is not None for b in buckets) and not _landed(store, buckets):
-            buckets = with_hash_index(store, schema, buckets, indexes, overwrite=overwrite is not None)
-            parts = hash_parts(buckets)
+        several, replaces = len(messages) > 1, overwrite is not None
+        buckets, parts = with_hash_index(store, schema, buckets, indexes, overwrite=replaces, several=several)
         first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)
@@ -273,19 +265,7 @@ def _enlarge(
 
     with errors_as_warnings(store):
         for partition, count in outgrown(typed, buckets).items():
-            rescale(store, RescaleOptions(count, _is_partition(schema, partition), options=options))
-
-
-def _is_partition(schema: TableSchema, partition: bytes) -> Predicate:
-    fields = schema.partition_fields
-    values = decode_row(partition, [field.type for field in fields])
-    columns = [ColumnRef(field.name, (), field.type, field.id) for field in fields]
-    return make_and(
-        *(
-            Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (value,))
-            for column, value in zip(columns, values, strict=True)
-        )
-    )
+            rescale(store, RescaleOptions(count, partition_is(schema, partition), options=options))
 
 
 def _moving(
@@ -295,11 +275,6 @@ def _moving(
 
     move = partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
     return (lambda bucket, by: move(bucket, by) if by else bucket) if fresh else move
-
-
-def _landed(store: TableStore, buckets: Sequence[BucketFiles]) -> bool:
-    """Whether this very commit was made before."""
-    return EarlierCommits(store, increments_of(buckets)[0]).find(store.latest_snapshot()) is not None
 
 
 def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
@@ -361,30 +336,6 @@ def check_mode(schema: TableSchema, mode: OverwriteMode) -> None:
             f"{', '.join(map(repr, unknown))} is no partition column",
             hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
         )
-
-
-def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
-    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast.
-
-    A CHAR value is the one partition that holds exactly this text, blanks at its end included.
-    """
-    leaves: list[Predicate] = []
-    for name, value in partition.items():
-        column = ColumnRef(name)
-        leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
-    fields = schema.partition_fields
-    exact = [DataField(f.id, f.name, tree.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
-    return bind(make_and(*leaves), exact)
-
-
-def partitions_meeting(schema: TableSchema, predicate: Predicate) -> Callable[[Sequence[bytes]], set[bytes]]:
-    """Which of some partitions (arity + BinaryRow) a condition on their columns is true for."""
-
-    def meeting(rows: Sequence[bytes]) -> set[bytes]:
-        mask = partition_mask(schema, predicate, pa.array(rows, pa.binary())) if rows else ()
-        return {row for row, matches in zip(rows, mask, strict=True) if matches}
-
-    return meeting
 
 
 def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) -> Overwrite:

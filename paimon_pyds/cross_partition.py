@@ -1,10 +1,9 @@
 """Writing to tables whose primary key does not hold all partition columns: each row is joined with where its key is.
 
-Java Paimon reads all keys of the table into a store of RocksDB on the local disk before it writes the first row. Here
-the rows wait, sorted by key, in bounded memory and on the local disk, and their keys are looked up in their order
-(`query.key_places`), so that a write of few rows reads few pages of few files.
+Java Paimon reads all keys of the table into RocksDB on the local disk before it writes the first row. Here the rows
+wait, sorted by key, in bounded memory and on the local disk, and `query.key_places` finds their keys, part by part.
 
-What was found has to hold when the rows are committed: `Unmoved` sees that no other commit has written these keys.
+What was found has to hold when the rows are committed: `UnchangedKeys` sees that no other commit has written these.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds import formats
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
+from paimon_pyds.errors import CommitConflictError, CommitError, SnapshotNotFoundError
 from paimon_pyds.formats import ReadCounters, ReadHints
 from paimon_pyds.merge.key_set import KeySet
-from paimon_pyds.merge.key_values import VALUE_KIND
+from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, VALUE_KIND, is_retract
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -37,12 +36,14 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.sort.external import RowSorter, SortSpec
 from paimon_pyds.sort.keys import SortKeys
 from paimon_pyds.sort.spill import spill_codec
+from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.conform import IncomingRows
 from paimon_pyds.write.placement import NewBuckets, Placement, Places
 from paimon_pyds.write.writer import joined_batches
 
 _KEYS_AT_ONCE = 1 << 17
+_PLACE = "place"
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1 << 19, 32 << 20
 """Rows whose keys are looked for together."""
 
@@ -128,7 +129,7 @@ def _equal(key: pa.RecordBatch, keys: pa.RecordBatch) -> bool:
 
 
 @dataclass(slots=True)
-class Unmoved:
+class UnchangedKeys:
     """Sees that no other commit has written or taken away versions of the keys of a write since these were looked for.
 
     Attributes:
@@ -166,19 +167,73 @@ class Unmoved:
 
     def _keys(self) -> Iterator[pa.RecordBatch]:
         """The keys of the rows that were written, in parts, each in their order."""
-        places, options = self.places, self.places.schema.options
-        fields = [places.schema.field(name) for name in places.schema.primary_keys]
-        for bucket in (bucket for message in self.messages for bucket in message.buckets):
-            for file in bucket.files:
-                path = f"{bucket.directory}/{file.file_name}"
-                found = formats.by_path(path)
-                reader = found.open_reader(places.store.io, path, file.file_size, ReadCounters(), ReadHints(options))
-                try:
-                    for batch in reader.read(fields, RowSelection.ALL, _KEYS_AT_ONCE):
-                        keys = KeySet.of(fields, batch)
-                        yield pa.RecordBatch.from_arrays(list(keys.columns), schema=batch.schema)
-                finally:
-                    reader.close()
+        fields = [self.places.schema.field(name) for name in self.places.schema.primary_keys]
+        for _, batch in _written(self.places, self.messages, fields):
+            keys = KeySet.of(fields, batch)
+            yield pa.RecordBatch.from_arrays(list(keys.columns), schema=batch.schema)
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(what, path=self.places.store.root, hint="write the rows again")
+
+
+def check_places(places: KeyPlaces, messages: Sequence[CommitMessage]) -> None:
+    """Look whether a key is in one bucket after a write, whose tasks can't tell one another where they have put it.
+
+    Args:
+        places: the table.
+        messages: of all tasks.
+
+    Raises:
+        CommitError: a key is in two.
+        CorruptFileError, StorageError: a file can't be read.
+    """
+    keys = [places.schema.field(name) for name in places.schema.primary_keys]
+    spec = SortSpec(tuple(keys), buffer=int(places.options.get("write-buffer-size")))
+    with RowSorter(spec, SortKeys("order")) as sorter:
+        for place, batch in _written(places, messages, (*keys, *KEY_VALUE_FIELDS)):
+            sorter.add(batch.append_column(_PLACE, from_numpy(np.full(batch.num_rows, place, np.int64))))
+        waiting: list[pa.RecordBatch] = []
+        for batch in joined_batches(sorter.sorted()):
+            rows = one_batch(pa.Table.from_batches([*waiting, batch]))
+            _, numbers = _distinct(rows.select([field.name for field in keys]))
+            last = int(np.searchsorted(numbers, numbers[-1]))  # more rows of the last key may come
+            repeated = _repeats(rows.slice(0, last), numbers[:last])
+            waiting = [rows.slice(last)]
+            if repeated:
+                break
+        else:
+            repeated = any(_repeats(rows, np.zeros(rows.num_rows, np.int64)) for rows in waiting)
+    if repeated:
+        raise CommitError(
+            "a key was put into two buckets: the DataFrame had other rows when Spark computed a part of it again",
+            path=places.store.root,
+            hint="write the DataFrame after checkpoint() or localCheckpoint(), which keep its rows",
+        )
+
+
+def _repeats(rows: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> bool:
+    """Whether a key, of which each row has the number, is in several places once all rows are merged."""
+    places, ages = (to_numpy(rows.column(name)) for name in (_PLACE, SEQUENCE_NUMBER))
+    order = np.lexsort((ages, places, numbers))
+    numbers, places = numbers[order], places[order]
+    newest = np.append((np.diff(numbers) != 0) | (np.diff(places) != 0), True)[: len(order)]
+    there = newest & ~is_retract(rows.column(VALUE_KIND))[order]
+    return bool((np.bincount(numbers[there]) > 1).any())
+
+
+def _written(
+    places: KeyPlaces, messages: Sequence[CommitMessage], fields: Sequence[DataField]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Columns of the rows that were written, and a number for the bucket that they went to."""
+    options, numbers = places.schema.options, dict[PartitionBucket, int]()
+    for bucket in (bucket for message in messages for bucket in message.buckets):
+        number = numbers.setdefault(PartitionBucket(bucket.partition, bucket.bucket), len(numbers))
+        for file in bucket.files:
+            path = f"{bucket.directory}/{file.file_name}"
+            found = formats.by_path(path)
+            reader = found.open_reader(places.store.io, path, file.file_size, ReadCounters(), ReadHints(options))
+            try:
+                for batch in reader.read(fields, RowSelection.ALL, _KEYS_AT_ONCE):
+                    yield number, batch
+            finally:
+                reader.close()

@@ -15,7 +15,8 @@ Where a key is, hash index files say. Where a new one goes depends on who else w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -27,6 +28,7 @@ import pyarrow as pa
 from paimon_pyds.bucket.assigner import PartitionedRows
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.bucket.key_buckets import KeyBuckets
+from paimon_pyds.bucket.room import BucketLimits, BucketRoom
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import OptionError
 from paimon_pyds.metadata.manifest import IndexEntry
@@ -35,8 +37,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW, hash_row, hash_rows
 
-_MOST_BUCKETS = 32767
-"""Java keeps the number of a bucket in a short."""
 _GROWTH = 4
 """Tasks that may see any key are given room for one more key for so many that a partition has."""
 
@@ -101,7 +101,52 @@ def _assigners(options: TableOptions, channels: int) -> int:
     return max(1, count if most == -1 else min(count, most))
 
 
-class DynamicBuckets:
+class IndexedBuckets:
+    """Dynamic buckets as a writer fills them.
+
+    Args:
+        schema: the table's.
+        index: the hash index of the snapshot that the write goes by; empty for an overwrite.
+    """
+
+    one_bucket = False
+
+    def __init__(self, schema: TableSchema, index: HashIndex) -> None:
+        self._keys = schema.trimmed_primary_keys
+        self._types = [schema.field(name).type for name in self._keys]
+        self._index = index
+
+    def total_buckets(self, partition: bytes) -> int:
+        """See `BucketAssigner`."""
+        return -1
+
+    @abstractmethod
+    def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
+        """The hashes of keys that were not in the hash index, bucket by bucket, ascending; they are forgotten then."""
+
+    def write_hashes(
+        self, buckets: Collection[PartitionBucket], written: list[str]
+    ) -> Mapping[PartitionBucket, tuple[frozenset[str], IndexEntry | None, str]]:
+        """Write the hashes of keys that are new in some buckets, a file for each.
+
+        Args:
+            buckets: those that rows were written to.
+            written: gets the paths of the files.
+
+        Returns:
+            for each bucket the names of the partition's files that said where keys are, and the new file with its path;
+            None and "" for none.
+        """
+        files = {key.partition: self._index.files(key.partition) for key in buckets}
+        found_in = {partition: frozenset(e.file_name for e in entries) for partition, entries in files.items()}
+        added = {key: self._index.write(key, [new], written) for key, new in self.new_hashes() if key in buckets}
+        return {key: (found_in[key.partition], *added.get(key, (None, ""))) for key in buckets}
+
+    def _hashes(self, rows: pa.RecordBatch) -> Hashes:
+        return hash_rows([rows.column(name) for name in self._keys], self._types)
+
+
+class DynamicBuckets(IndexedBuckets):
     """Assigns rows to dynamic buckets; a `paimon_pyds.bucket.BucketAssigner`.
 
     Args:
@@ -114,13 +159,9 @@ class DynamicBuckets:
         OptionError: a target or a number of buckets that no table can have.
     """
 
-    one_bucket = False
-
     def __init__(self, schema: TableSchema, options: TableOptions, index: HashIndex, share: KeyShare | None) -> None:
-        self._keys = schema.trimmed_primary_keys
-        self._types = [schema.field(name).type for name in self._keys]
+        super().__init__(schema, index)
         self._rules = _Rules.of(options, share)
-        self._index = index
         self._partitions: dict[bytes, _Partition] = {}
 
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
@@ -130,7 +171,7 @@ class DynamicBuckets:
             OptionError: all buckets that a partition may have are full; or a row of a key of another assigner.
             CorruptFileError, StorageError: a hash index file can't be read.
         """
-        hashes = hash_rows([batch.rows.column(name) for name in self._keys], self._types)
+        hashes = self._hashes(batch.rows)
         if len(batch.partitions) == 1:
             return self._partition(batch.partitions[0]).assign(hashes)
         out = np.empty(len(hashes), np.int32)
@@ -143,16 +184,8 @@ class DynamicBuckets:
             start = end
         return out
 
-    def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
-        return -1
-
-    def found_in(self, partition: bytes) -> frozenset[str]:
-        """The names of the hash index files that rows of a partition were assigned by."""
-        return self._partitions[partition].files
-
     def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
-        """The hashes of keys that were not in a hash index, bucket by bucket, ascending."""
+        """See `IndexedBuckets`."""
         for partition, keys in self._partitions.items():
             for bucket, hashes in keys.added.by_bucket():
                 yield PartitionBucket(partition, bucket), hashes
@@ -164,7 +197,7 @@ class DynamicBuckets:
         return found
 
 
-class AssignedBuckets:
+class AssignedBuckets(IndexedBuckets):
     """Dynamic buckets that rows bring along, as `DynamicBuckets` in other tasks found them; a `BucketAssigner`.
 
     Args:
@@ -173,12 +206,8 @@ class AssignedBuckets:
         column: has the bucket of each row.
     """
 
-    one_bucket = False
-
     def __init__(self, schema: TableSchema, index: HashIndex, column: str) -> None:
-        self._keys = schema.trimmed_primary_keys
-        self._types = [schema.field(name).type for name in self._keys]
-        self._index = index
+        super().__init__(schema, index)
         self._column = column
         self._known: dict[PartitionBucket, KeyBuckets] = {}
         self._added: dict[PartitionBucket, KeyBuckets] = {}
@@ -186,7 +215,7 @@ class AssignedBuckets:
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
         """See `BucketAssigner`. Raises CorruptFileError or StorageError where a hash index file can't be read."""
         buckets = to_numpy(batch.rows.column(self._column))
-        hashes = hash_rows([batch.rows.column(name) for name in self._keys], self._types)
+        hashes = self._hashes(batch.rows)
         order = np.lexsort((hashes, buckets, batch.codes))
         sorted_codes, sorted_buckets = batch.codes[order], buckets[order]
         edges = np.flatnonzero(np.diff(sorted_codes) | np.diff(sorted_buckets)) + 1
@@ -195,16 +224,8 @@ class AssignedBuckets:
             self._add(bucket, np.unique(hashes[order[start:stop]]))
         return np.asarray(buckets, np.int32)
 
-    def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
-        return -1
-
-    def found_in(self, partition: bytes) -> frozenset[str]:
-        """See `DynamicBuckets`."""
-        return frozenset(entry.file_name for entry in self._index.files(partition))
-
     def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
-        """See `DynamicBuckets`."""
+        """See `IndexedBuckets`."""
         for key, added in self._added.items():
             for _, hashes in added.by_bucket():
                 yield key, hashes
@@ -226,33 +247,20 @@ class _Rules:
     """What the options say.
 
     Attributes:
-        target: keys of a bucket.
-        most: buckets of a partition.
-        limited: whether keys go to full buckets when there are so many.
+        limits: of buckets.
         assigners: how many share the keys of a partition.
         share: see `DynamicBuckets`.
     """
 
-    target: int
-    most: int
-    limited: bool
+    limits: BucketLimits
     assigners: int
     share: KeyShare | None
 
     @classmethod
     def of(cls, options: TableOptions, share: KeyShare | None) -> _Rules:
-        target = int(options.get("dynamic-bucket.target-row-num"))
-        most = int(options.get("dynamic-bucket.max-buckets"))
-        if target < 1 or not (most == -1 or 1 <= most <= _MOST_BUCKETS):
-            raise OptionError(
-                f"dynamic-bucket.target-row-num={target} or dynamic-bucket.max-buckets={most} is out of range",
-                hint=f"a target is at least 1; buckets are 1 to {_MOST_BUCKETS:,}, or -1 for no limit",
-            )
-        channels = assigner_channels(options, 1 if share is None else share.channels)
-        if share is not None and share.channels > 1:
-            channels = share.channels
-        limit = _MOST_BUCKETS if most == -1 else most
-        return cls(target, limit, most != -1, _assigners(options, channels), share)
+        side_by_side = share is not None and share.channels > 1
+        channels = share.channels if share is not None and side_by_side else assigner_channels(options)
+        return cls(BucketLimits.of(options), _assigners(options, channels), share)
 
 
 class _Partition:
@@ -262,12 +270,16 @@ class _Partition:
         self._rules = rules
         self._hash = _one_hash(partition)
         files = index.files(partition)
-        self.files = frozenset(entry.file_name for entry in files)
-        self.counts = {entry.bucket: entry.row_count for entry in files}
+        counts = {entry.bucket: entry.row_count for entry in files}
         readers = [(entry.bucket, partial(self._read, index, entry)) for entry in files]
-        self._known = KeyBuckets.of(readers, sum(self.counts.values()))
+        self._known = KeyBuckets.of(readers, sum(counts.values()))
         self.added = KeyBuckets()
-        self._room = None if rules.share is not None else self._open_room()
+        self._room = BucketRoom(rules.limits, counts)
+        self._open: tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]] | None = None
+        if rules.share is None:
+            buckets, rooms = self._room.opened(max(1, sum(counts.values()) // _GROWTH), rules.assigners)
+            ends = np.cumsum(rooms, dtype=np.float64)
+            self._open = buckets, ends / ends[-1] * 2**32
 
     def assign(self, hashes: Hashes) -> npt.NDArray[np.int32]:
         """The bucket of each key."""
@@ -281,12 +293,12 @@ class _Partition:
         places = places.reshape(-1)
         if len(new):
             keys = distinct[new]
-            if self._room is None:
+            if self._open is None:
                 first = np.empty(len(distinct), np.int64)
                 first[places[::-1]] = np.arange(len(places))[::-1]
                 buckets[new] = self._fill(keys, first[new])
             else:
-                buckets[new] = self._pick(keys, *self._room)
+                buckets[new] = self._pick(keys, *self._open)
             self.added.add(keys, buckets[new])
         return np.asarray(buckets[places])
 
@@ -307,68 +319,14 @@ class _Partition:
         out = np.empty(len(keys), np.int32)
         for number in np.unique(assigners).tolist():
             mine = np.flatnonzero(assigners == number)
-            buckets, rooms = self._buckets_for(len(mine), number)
-            if len(buckets) > 1:
+            given = self._room.give(len(mine), number, count)
+            if (given != given[0]).any():
                 mine = mine[np.argsort(ages[mine])]
-            out[mine] = np.repeat(np.array(buckets, np.int32), rooms)
+            out[mine] = given
         return out
-
-    def _buckets_for(self, keys: int, number: int) -> tuple[list[int], list[int]]:
-        """Buckets of one assigner, and how many of the new keys each one gets."""
-        rules, step = self._rules, self._rules.assigners
-        own = sorted(bucket for bucket in self.counts if bucket % step == number)
-        unused = (bucket for bucket in range(number, rules.most, step) if bucket not in self.counts)
-        buckets, gets = [], []
-        candidates = iter(own)
-        while keys:
-            bucket = next(candidates, None)
-            if bucket is None:
-                bucket = next(unused, None)
-            if bucket is None:
-                break
-            room = min(keys, rules.target - self.counts.get(bucket, 0))
-            if room > 0:
-                buckets.append(bucket)
-                gets.append(room)
-                self.counts[bucket] = self.counts.get(bucket, 0) + room
-                keys -= room
-        if keys:
-            own = sorted(bucket for bucket in self.counts if bucket % step == number)
-            self._check_limit(bool(own))
-            for bucket, more in zip(own, np.diff(np.arange(len(own) + 1) * keys // len(own)).tolist(), strict=True):
-                buckets.append(bucket)
-                gets.append(more)
-                self.counts[bucket] += more
-        return buckets, gets
-
-    def _open_room(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-        """The buckets that new keys go to when tasks may see any of them, and where each one's hashes end."""
-        rules, counts = self._rules, self.counts
-        rooms = {bucket: rules.target - count for bucket, count in counts.items() if count < rules.target}
-        missing = max(1, sum(counts.values()) // _GROWTH) - sum(rooms.values())
-        number = len(counts)
-        for bucket in range(rules.most):
-            if missing <= 0 and number >= rules.assigners:
-                break
-            if bucket not in counts:
-                rooms[bucket] = rules.target
-                missing -= rules.target
-                number += 1
-        if not rooms:
-            self._check_limit(bool(counts))
-            rooms = dict.fromkeys(counts, 1)
-        ends = np.cumsum([rooms[bucket] for bucket in sorted(rooms)], dtype=np.float64)
-        return np.array(sorted(rooms), np.int32), ends / ends[-1] * 2**32
 
     def _pick(
         self, keys: Hashes, buckets: npt.NDArray[np.int32], ends: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.int32]:
         places = np.searchsorted(ends, keys.view(np.uint32).astype(np.float64), side="right")
         return np.asarray(buckets[np.minimum(places, len(buckets) - 1)])
-
-    def _check_limit(self, has_buckets: bool) -> None:
-        if not self._rules.limited or not has_buckets:
-            raise OptionError(
-                f"a partition has {len(self.counts):,} dynamic buckets, which is all that it may have",
-                hint="raise dynamic-bucket.target-row-num or dynamic-bucket.max-buckets",
-            )

@@ -123,26 +123,26 @@ class Conflicts:
                     raise self._conflict(f"the data file {name} was removed or changed by another commit meanwhile")
 
     def check_buckets(self, live: pa.RecordBatch, schema: TableSchema) -> None:
-        """Files of one partition must agree on the number of buckets; those that wait for a bucket have none.
+        """New files must have as many buckets as their partition; in a new or overwritten one, as the option says.
 
         ``schema``: the table's now. Raises CommitError where rescaling would help; another try does not.
         """
-        if self.increment.overwrite is not None or not any(bucket.files for bucket in self.increment.added):
-            return
-        totals = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
-        if min(totals.values(), default=0) < 0:
-            live = live.filter(pc.greater(live["total_buckets"], 0))
-            totals = dict(zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True))
+        totals: dict[bytes, int] = {}
+        if self.increment.overwrite is None:
+            pairs = zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True)
+            totals = {partition: total for partition, total in pairs if total > 0}  # others wait for their bucket
+        own = int(TableOptions(schema.options).get("bucket"))
         for bucket in self.increment.added:
-            before, number = totals.get(bucket.partition), bucket.total_buckets
-            if before is None or not bucket.files or number <= 0 or before == number:
+            number = bucket.total_buckets
+            before = totals.get(bucket.partition, own if own > 0 else number)
+            if not bucket.files or number <= 0 or before == number:
                 continue
             where = partition_directory(schema, bucket.partition)
             what = (
                 f"Try to write {f'partition {where}' if where else 'table'} with a new bucket num {number}, "
                 f"but the previous bucket num is {before}"
             )
-            if int(TableOptions(schema.options).get("bucket")) != number:
+            if own != number:
                 raise self._conflict(f"{what}: it was rescaled meanwhile")
             raise CommitError(
                 what, path=self.root, hint=f"rescale it first, by table.rescale({number}); nothing was published"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
-from paimon_pyds.commit_message import BucketFiles, IndexIncrement
+from paimon_pyds.commit.earlier import EarlierCommits
+from paimon_pyds.commit_message import BucketFiles, IndexIncrement, increments_of
 from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError
 from paimon_pyds.metadata.manifest import HASH, IndexEntry
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -49,9 +51,16 @@ def _conflict(root: str) -> CommitConflictError:
 
 
 def with_hash_index(
-    store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles], written: list[str], *, overwrite: bool
-) -> tuple[BucketFiles, ...]:
-    """New files of buckets together with the hash index files that they need.
+    store: TableStore,
+    schema: TableSchema,
+    buckets: Sequence[BucketFiles],
+    written: list[str],
+    *,
+    overwrite: bool,
+    several: bool,
+) -> tuple[tuple[BucketFiles, ...], list[str]]:
+    """New files of buckets together with the hash index files that they need; and the files of writers whose hashes
+    these hold, which nobody needs once they are committed. As they were given, where the table has them already.
 
     Args:
         store: the table.
@@ -59,12 +68,19 @@ def with_hash_index(
         buckets: what writers wrote.
         written: gets the paths of the files that are written here.
         overwrite: whether they replace all others of their partitions.
+        several: whether more than one writer wrote them.
 
     Raises:
+        CommitError: a new key is in two buckets.
         CommitConflictError: writers went by different states of the table, or by one that is no longer the latest.
         CorruptFileError: a bucket has rows and no hash index, or one that is damaged.
         StorageError: a hash index file can't be read or written.
     """
+    if all(bucket.hashes is None for bucket in buckets):
+        return tuple(buckets), []
+    latest = store.latest_snapshot()
+    if EarlierCommits(store, increments_of(buckets)[0]).find(latest) is not None:
+        return tuple(buckets), []
     found_in: dict[bytes, frozenset[str]] = {}
     touched: dict[PartitionBucket, list[int]] = {}
     for number, bucket in enumerate(buckets):
@@ -72,7 +88,6 @@ def with_hash_index(
             if found_in.setdefault(bucket.partition, bucket.hashes.found_in) != bucket.hashes.found_in:
                 raise _conflict(store.root)
             touched.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(number)
-    latest = store.latest_snapshot()
     name = None if latest is None else latest.index_manifest
     entries = () if name is None else store.read_index_manifest(name)
     check_hash_files(entries, {key: names for key, names in found_in.items() if names or not overwrite}, store.root)
@@ -80,7 +95,9 @@ def with_hash_index(
         wanted = EntryFilter(schema, partitions=frozenset(found_in))
         live = ManifestReader(store, wanted).live_files(latest, ("partition", "bucket"))
         _check_indexed(live, entries, store.root)
-    index, made = HashIndex(store, schema, entries), list(buckets)
+    index, made, parts = HashIndex(store, schema, entries), list(buckets), list[str]()
+    if several:
+        _check_new_keys(index, buckets, store.root)
     for key, numbers in touched.items():
         files = [file for number in numbers if (file := buckets[number].hashes) is not None and file.added is not None]
         new = [file.added for file in files if file.added is not None]
@@ -90,10 +107,11 @@ def with_hash_index(
         elif new or (old and overwrite):
             entry, path = index.write(key, _united(index, old, new), written)
             indexes = IndexIncrement((entry,), frozenset(e.file_name for e in old), (path,))
+            parts += [file.path for file in files]
         else:
             continue
         made[numbers[0]] = replace(buckets[numbers[0]], indexes=indexes)
-    return tuple(made)
+    return tuple(made), parts
 
 
 def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: str) -> None:
@@ -108,37 +126,29 @@ def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: st
             )
 
 
-def check_new_keys(store: TableStore, schema: TableSchema, buckets: Sequence[BucketFiles]) -> None:
-    """Look whether new keys of a commit are in one bucket each, which Spark's tasks can't tell one another.
-
-    Args:
-        store: the table.
-        schema: its schema.
-        buckets: what writers wrote, each to buckets of its own.
-
-    Raises:
-        CommitError: a key has two.
-        CorruptFileError, StorageError: a hash index file can't be read.
-    """
-    index, added = HashIndex(store, schema, ()), dict[bytes, list[IndexEntry]]()
-    for bucket in buckets:
+def _check_new_keys(index: HashIndex, added: Iterable[BucketFiles], root: str) -> None:
+    """New keys must be in one bucket each, whoever put them there."""
+    buckets: dict[PartitionBucket, list[IndexEntry]] = {}
+    for bucket in added:
         if bucket.hashes is not None and bucket.hashes.added is not None:
-            added.setdefault(bucket.partition, []).append(bucket.hashes.added)
-    for files in added.values():
-        if sum(map(len, _united(index, (), files))) < sum(file.row_count for file in files):
+            key = PartitionBucket(bucket.partition, bucket.bucket)
+            buckets.setdefault(key, []).append(bucket.hashes.added)
+    partitions: dict[bytes, list[list[IndexEntry]]] = {}
+    for key, files in buckets.items():
+        partitions.setdefault(key.partition, []).append(files)
+    for parts in partitions.values():
+        if len(parts) > 1 and _distinct(index, [*chain(*parts)]) < sum(_distinct(index, files) for files in parts):
             raise CommitError(
-                "a key was put into two buckets: the DataFrame had other rows when Spark computed a part of it again",
-                path=store.root,
-                hint="write the DataFrame after checkpoint() or localCheckpoint(), which keep its rows",
+                "a key was put into two buckets: two writers had rows of it and did not know of one another; or the "
+                "DataFrame had other rows when Spark computed a part of it again",
+                path=root,
+                hint="give the writers of a job the numbers of their tasks; write such a DataFrame after checkpoint() "
+                "or localCheckpoint(), which keep its rows",
             )
 
 
-def hash_parts(buckets: Iterable[BucketFiles]) -> list[str]:
-    """The files of writers whose hashes `with_hash_index` has put into others."""
-    listed = list(buckets)
-    used = {path for bucket in listed for path in bucket.indexes.paths}
-    paths = [bucket.hashes.path for bucket in listed if bucket.hashes is not None and bucket.hashes.added is not None]
-    return [path for path in paths if path not in used]
+def _distinct(index: HashIndex, files: Sequence[IndexEntry]) -> int:
+    return files[0].row_count if len(files) == 1 else sum(map(len, _united(index, (), files)))
 
 
 def _united(index: HashIndex, old: Iterable[IndexEntry], new: Sequence[IndexEntry]) -> Iterator[Hashes]:

@@ -136,11 +136,13 @@ class Clusters:
         if unit is None:
             return
         picked: list[LiveFile] = []
+        size = 0
         for file in unit.files:
             picked.append(by_place[file.at])
-            if self.task_size is not None and sum(f.size for f in picked) >= self.task_size:
+            size += file.size
+            if self.task_size is not None and size >= self.task_size:
                 yield picked, unit.output_level
-                picked = []
+                picked, size = [], 0
         if picked:
             yield picked, unit.output_level
 

@@ -182,10 +182,7 @@ def _with_idle_partitions(
     options = context.options
     if not context.schema.partition_keys or not options.is_set("clustering.history-partition.idle-to-full-sort"):
         return entries, frozenset()
-    wanted, everything = (
-        set(entries["partition"].unique().to_pylist()),
-        live_in(store, context.schema, snapshot, None, ""),
-    )
+    everything, wanted = live_in(store, context.schema, snapshot, None, ""), set(entries["partition"].to_pylist())
     others: dict[bytes, list[LiveFile]] = {}
     for (partition, _, _), files in files_by_bucket(everything, {}).items():
         if partition not in wanted:

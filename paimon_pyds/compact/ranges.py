@@ -22,10 +22,11 @@ from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, ShufflingExecutor
 from paimon_pyds.sort.external import KeySample, RowSorter, SortSpec
 from paimon_pyds.sort.keys import SortKeys, range_bounds, rows_by_range
-from paimon_pyds.write.writer import joined_batches
 
 _FILES = 2
 """Full files that a worker writes, about."""
+_CHUNK = 64 << 20
+"""Bytes of rows that are cut at once."""
 
 
 def run_tasks(executor: Executor, tasks: Sequence[CompactTask]) -> Iterator[CompactResult]:
@@ -128,7 +129,7 @@ def _cut(sort: SortSpec, samples: Sequence[pa.RecordBatch | None], ranges: int) 
 
 def _split(cut: _Cut, part: CompactTask) -> Iterator[tuple[int, bytes]]:
     """The rows of a part by the numbers of their ranges, as Arrow streams."""
-    for batch in joined_batches(read_rows(part, part.spec.fields)):
+    for batch in _chunks(read_rows(part, part.spec.fields)):
         positions, places = rows_by_range(cut.keys_of(batch), cut.bounds)
         rows, numbers = batch.take(pa.array(positions)), places // 2
         edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
@@ -137,6 +138,18 @@ def _split(cut: _Cut, part: CompactTask) -> Iterator[tuple[int, bytes]]:
             with pa.ipc.new_stream(sink, rows.schema) as stream:
                 stream.write_batch(rows.slice(start, stop - start))
             yield int(numbers[start]), sink.getvalue().to_pybytes()
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches that still have enough of them when they are cut into all ranges."""
+    chunk: list[pa.RecordBatch] = []
+    for batch in batches:
+        chunk.append(batch)
+        if sum(b.nbytes for b in chunk) >= _CHUNK:
+            yield one_batch(pa.Table.from_batches(chunk))
+            chunk.clear()
+    if chunk:
+        yield one_batch(pa.Table.from_batches(chunk))
 
 
 def _write_range(task: CompactTask, cut: _Cut, number: int, streams: Iterator[bytes]) -> CompactResult:

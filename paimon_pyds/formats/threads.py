@@ -5,9 +5,13 @@ Threads pay where the work, decoding mostly, releases the interpreter's lock.
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -44,19 +48,27 @@ def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.
             except BaseException as error:  # noqa: BLE001 - carried to the caller, who raises it
                 errors[number] = error
 
-    running = [threading.Thread(target=work, name="paimon-parallel", daemon=True) for _ in range(helpers)]
+    running: list[Future[None]] = []
     try:
-        for thread in running:
-            thread.start()
+        with suppress(RuntimeError):  # the interpreter is ending: this thread does it all
+            running.extend(_pool().submit(work) for _ in range(helpers))
         work()
     finally:
-        for thread in running:
-            if thread.ident is not None:
-                thread.join()
+        wait(future for future in running if not future.cancel())
         permits.release(helpers)
     if errors:
         raise errors[min(errors)]
     return [results[number] for number in range(len(pieces))]
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads that are kept: what a thread has allocated is given back to the system, page by page, when it ends."""
+    return ThreadPoolExecutor(4 * (os.cpu_count() or 1), "paimon-parallel")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of the threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def in_order(

@@ -29,6 +29,8 @@ COLUMNS = (
 _HEAD = ("column", "one value", "1% of rows", "deepest", "overlapping", "no statistics")
 _SHOWN = 20
 _WIDTH, _LEFT, _CHART, _HEIGHT, _STEP = 760, 150, 380, 64, 104
+_LEAST = 1.5
+"""So much can be seen, however many files there are."""
 _AFTER, _BEFORE = "#4f8ac9", "#c98a2f"
 _TRACK = "rgba(128,128,128,.2)"
 _FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
@@ -136,7 +138,8 @@ def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]
         f'height="{height}" style="max-width:100%;height:auto;display:block"><title>Files over the values of each '
         f"column</title>{body}</svg>"
     )
-    legend = f'<span style="{_FAINT}">files that hold a value, over the rows in the order of their values</span>'
+    what = "files that hold a value, of all files, over the rows in the order of their values"
+    legend = f'<span style="{_FAINT}">{what}</span>'
     if any(was is not None for _, was in shown):
         legend += f': <span style="color:{_BEFORE}">before</span>, <span style="color:{_AFTER}">after</span>'
     rest = [f"and {len(columns) - _SHOWN:,} more columns: to_arrow() has them all"] if len(columns) > _SHOWN else []
@@ -150,7 +153,7 @@ def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]
 def _plot(y: int, now: ColumnLayout, was: ColumnLayout | None) -> str:
     """One column, from ``y`` on."""
     top, base = y + 8, y + 8 + _HEIGHT
-    most = max([*now.depths, *(was.depths if was else ()), 1])
+    most = max(now.files, was.files if was else 0, 1)
     name = now.column if len(now.column) <= 18 else f"{now.column[:17]}…"
     parts = [
         f'<text x="0" y="{top + 14}" {_FONT} font-weight="600">{escape(name)}'
@@ -189,6 +192,6 @@ def _edge(depths: Sequence[int], most: int, base: int) -> str:
     steps, last = [], None
     for i, depth in enumerate(depths):
         if depth != last:
-            steps.append(f"H{_LEFT + i * width:.1f}V{base - depth * _HEIGHT / most:.1f}")
+            steps.append(f"H{_LEFT + i * width:.1f}V{base - max(depth * _HEIGHT / most, _LEAST):.1f}")
             last = depth
     return f"{''.join(steps)}H{_LEFT + _CHART}"

@@ -19,7 +19,7 @@ from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable, order_codes, sorted_rows
 from paimon_pyds.predicate.compare import compare_char
 from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Leaf, Op, Predicate, make_and
-from paimon_pyds.types import FLOAT_KINDS, AtomicType, DataField, Kind
+from paimon_pyds.types import AtomicType, DataField, Kind
 
 _FEW = 1024
 """So many keys are compared with all rows of a batch."""
@@ -86,7 +86,7 @@ class KeySet:
         field, values = self.fields[0], self.columns[0]
         if len(self) * _ROWS_PER_KEY < rows or len(self) <= _FEW or field.type.kind in (Kind.CHAR, Kind.BOOLEAN):
             return self.listed
-        return make_and(_leaf(Op.GE, field, values[:1]), _leaf(Op.LE, field, values[-1:]))
+        return between(field, values)
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Whether rows have one of the keys."""
@@ -131,7 +131,7 @@ def one_of(field: DataField, values: pa.Array) -> Predicate:
 
 def between(field: DataField, values: pa.Array) -> Predicate:
     """The same of one that is no less than the first and no greater than the last of some values in their order."""
-    if field.type.kind is Kind.CHAR or field.type.kind in FLOAT_KINDS:
+    if field.type.kind is Kind.CHAR:
         return Const.TRUE
     return make_and(_leaf(Op.GE, field, values[:1]), _leaf(Op.LE, field, values[-1:]))
 

@@ -263,7 +263,7 @@ class RowStatistics:
         low = decode_column(self.minimum, self.types, i, arity=True)
         high = decode_column(self.maximum, self.types, i, arity=True)
         return ColumnStats(
-            min=_unpadded(low.values) if self.types[i].kind is Kind.CHAR else low.values,
+            min=unpadded(low.values) if self.types[i].kind is Kind.CHAR else low.values,
             max=high.values,
             null_count=nulls,
             row_count=self.row_counts,
@@ -273,7 +273,7 @@ class RowStatistics:
         )
 
 
-def _unpadded(minimum: pa.Array) -> pa.Array:
+def unpadded(minimum: pa.Array) -> pa.Array:
     """A lower bound of CHAR values from that of Java's ORC files, where blanks fill them up and readers take these off.
 
     So it can be greater than a value that is read (``'h   '`` and ``'h'``), and hide a shorter one before a character

@@ -1,10 +1,10 @@
-"""Partition rows (``_PARTITION``: arity + BinaryRow) → texts and columns; which a condition keeps."""
+"""Partition rows (``_PARTITION``: arity + BinaryRow) → texts and columns; conditions on them, and which they keep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,11 @@ import pyarrow as pa
 from paimon_pyds.buffers import array, is_true
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
 from paimon_pyds.row import decode_row, decode_rows
-from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.sql import tree
+from paimon_pyds.sql.tree import Literal
+from paimon_pyds.types import DataField, Kind, arrow_schema
 from paimon_pyds.types.java_text import partition_text
 
 
@@ -56,3 +58,42 @@ def partition_values(fields: Sequence[DataField], partitions: pa.BinaryArray) ->
 def partition_mask(schema: TableSchema, predicate: Predicate, partitions: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     """Which of these partitions (arity + BinaryRow) a bound predicate on partition columns keeps."""
     return is_true(matches(predicate, partition_values(schema.partition_fields, partitions)))
+
+
+def partition_is(schema: TableSchema, partition: bytes) -> Predicate:
+    """The condition that is true for one partition (arity + BinaryRow)."""
+    fields = schema.partition_fields
+    values = decode_row(partition, [field.type for field in fields])
+    columns = [ColumnRef(field.name, (), field.type, field.id) for field in fields]
+    return make_and(
+        *(
+            Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (value,))
+            for column, value in zip(columns, values, strict=True)
+        )
+    )
+
+
+def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
+    """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast.
+
+    A CHAR value is the one partition that holds exactly this text, blanks at its end included.
+    """
+    from paimon_pyds.predicate.bind import bind  # planning does without
+
+    leaves: list[Predicate] = []
+    for name, value in partition.items():
+        column = ColumnRef(name)
+        leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
+    fields = schema.partition_fields
+    exact = [DataField(f.id, f.name, tree.STRING) if f.type.kind is Kind.CHAR else f for f in fields]
+    return bind(make_and(*leaves), exact)
+
+
+def partitions_meeting(schema: TableSchema, predicate: Predicate) -> Callable[[Sequence[bytes]], set[bytes]]:
+    """Which of some partitions (arity + BinaryRow) a condition on their columns is true for."""
+
+    def meeting(rows: Sequence[bytes]) -> set[bytes]:
+        mask = partition_mask(schema, predicate, pa.array(rows, pa.binary())) if rows else ()
+        return {row for row, matches in zip(rows, mask, strict=True) if matches}
+
+    return meeting

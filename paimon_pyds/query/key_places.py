@@ -105,8 +105,8 @@ class KeyPlaces:
         rows = rows.take(from_numpy(kept))
         at = np.full(keys.num_rows, -1, np.int64)
         at[numbers] = np.arange(len(numbers))
-        if int((at >= 0).sum()) < len(numbers) and not self.keeps_twins:
-            raise self.twice(_named(keys.slice(int(numbers[np.argmax(np.bincount(numbers)[numbers] > 1)]), 1)))
+        if int((at >= 0).sum()) < len(numbers) and not self.may_repeat:
+            raise self.in_two_places(_named(keys.slice(int(numbers[np.argmax(np.bincount(numbers)[numbers] > 1)]), 1)))
         parts = self.schema.partition_fields
         partitions = encode_rows([rows.column(f.name) for f in parts], [f.type for f in parts], arity=True)
         if self.only_new and len(numbers):
@@ -137,11 +137,11 @@ class KeyPlaces:
         return _nowhere(keys)
 
     @property
-    def keeps_twins(self) -> bool:
+    def may_repeat(self) -> bool:
         """Whether a key may be in several partitions, as old files are not looked through."""
         return self._ttl is not None
 
-    def twice(self, key: str = "of a row") -> PaimonError:
+    def in_two_places(self, key: str = "of a row") -> PaimonError:
         """The error for a key that is in two places."""
         return PaimonError(
             f"the key {key} is in two partitions or buckets: jobs have written it side by side",

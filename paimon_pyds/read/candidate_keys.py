@@ -18,13 +18,14 @@ from paimon_pyds.buffers import array, from_numpy, one_batch
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats import FormatReader, FoundRows
 from paimon_pyds.merge.key_set import KeySet
+from paimon_pyds.metadata.manifest_reader import unpadded
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.read.file import FileReading, open_data_file, read_file, timed
 from paimon_pyds.read.live_rows import FileTrace, LiveRows, SectionTrace
 from paimon_pyds.row import decode_column
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, Kind
 
 _BLOCK_ROWS = 1 << 12
 """Of a block of rows: when a candidate lies in it, its pages are read, and those with its keys in other files."""
@@ -223,7 +224,10 @@ def _within(spec: ReadSpec, keys: KeySet, file: PlannedFile) -> KeySet:
     if any(held.get(field.id) != field.type.with_nullable(True) for field in keys.fields):
         return keys
     ends = decode_column(array(file.run.key_range, pa.binary()), [f.type for f in keys.fields], 0, arity=True)
-    return keys if ends.unknown is not None else keys.between(ends.values[:1], ends.values[1:])
+    if ends.unknown is not None:
+        return keys
+    least, greatest = ends.values[:1], ends.values[1:]
+    return keys.between(unpadded(least) if keys.fields[0].type.kind is Kind.CHAR else least, greatest)
 
 
 def _having(

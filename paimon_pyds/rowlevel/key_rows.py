@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.append import RowChanges, commit_messages, partitions_meeting
+from paimon_pyds.append import RowChanges, commit_messages
 from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.publisher import removing_unfinished
@@ -39,7 +39,7 @@ from paimon_pyds.merge.key_values import DELETE, KEY_VALUE_FIELDS, UPDATE_AFTER,
 from paimon_pyds.merge.partial_update import PartialUpdate
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.partition import PartitionBucket, partitions_meeting
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot

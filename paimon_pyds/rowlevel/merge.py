@@ -232,7 +232,7 @@ class _Merge:
 
     def _insert_by_key(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Write new rows to where their keys are. What moves a key can't be known of by what inserts it."""
-        from paimon_pyds.cross_partition import Unmoved
+        from paimon_pyds.cross_partition import UnchangedKeys
         from paimon_pyds.cross_partition import write_rows as write_by_key
         from paimon_pyds.query.key_places import KeyPlaces
 
@@ -243,7 +243,7 @@ class _Merge:
         places = KeyPlaces.of(target.store, context, target.snapshot)
         message = write_by_key(context, batches, replace(places, only_new=moving), 1)
         self._messages.append(message)
-        self._checks.append(Unmoved(places, [message]).check)
+        self._checks.append(UnchangedKeys(places, [message]).check)
 
 
 def _joined_on(on: str | Sequence[str] | Operand) -> Operand:

@@ -116,7 +116,7 @@ def buckets_text(entries: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> str:
     numbers, totals = to_numpy(entries.column("bucket"))[mask], np.unique(to_numpy(entries.column("total_buckets")))
     kept = np.unique(numbers).tolist()
     if len(totals) > 1:
-        return f"{len(kept)} bucket{'' if len(kept) == 1 else 's'} of partitions of {totals[0]} to {totals[-1]}"
+        return f"bucket key; partitions have {totals[0]} to {totals[-1]} buckets"
     if not 0 < len(kept) <= _SHOWN_BUCKETS:
         return f"{len(kept)} of {totals[0]} buckets"
     return f"bucket{'' if len(kept) == 1 else 's'} {', '.join(map(str, kept))} of {totals[0]}"

@@ -161,6 +161,11 @@ def _pandas_function(function: ArrowFunction, wanted: Sequence[pa.DataType], ret
     return F.pandas_udf(of_pandas, returns)
 
 
+def is_connect(df: DataFrame) -> bool:
+    """Whether a DataFrame is of Spark Connect, whose server may see other files than this process."""
+    return ".connect." in type(df).__module__
+
+
 def repartition_by_number(df: DataFrame, partitions: int, number: Column) -> DataFrame:
     """The rows shuffled so that those of each number, 0 … partitions-1, are in one partition; from 4.1 just these."""
     if hasattr(df, "repartitionById"):

@@ -42,7 +42,8 @@ def bucket(df: DataFrame, table: Table | str) -> Column:
     """The bucket of each row in a table with fixed buckets, as the writer computes it.
 
     ``df.repartition(n, bucket(df, table))`` brings the rows of a bucket to one task, which then writes one file of them
-    (more where they exceed ``target-file-size``). Partition columns go beside it where the table has some.
+    (more where they exceed ``target-file-size``). Partition columns go beside it where the table has some. Partitions
+    that have another number of buckets than the table's options say can't be written to before they are rescaled.
 
     Args:
         df: classic or Connect, with the table's bucket key; a key column that is missing has its default, or NULL.
@@ -82,6 +83,7 @@ def distributed(df: DataFrame, context: WriteContext) -> tuple[DataFrame, dict[s
 
 
 _PLACE, _ORDER = "__paimon_place", "__paimon_order"
+"""The assigner and the hash of a row's key, as one number; and where the row is in the DataFrame."""
 
 
 def _with_dynamic_buckets(df: DataFrame, context: WriteContext) -> DataFrame:
@@ -182,7 +184,7 @@ def _bucket_column(df: DataFrame, context: WriteContext) -> Column:
     keys = KeyColumns(df, context, context.schema.bucket_keys)
     if str(context.options.get("bucket-function.type")).lower() == "mod":
         for column, type_ in keys.arguments:
-            if isinstance(type_, _WHOLE_NUMBERS):
+            if isinstance(type_, _WHOLE_NUMBERS) and fields[0].default is None:
                 count = F.lit(int(context.options.get("bucket")))
                 return F.pmod(F.coalesce(column.cast("bigint"), F.lit(0)), count).cast("int")
     assigner = bucket_assigner(context.schema, context.options)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.options import TableOptions
+from paimon_pyds.spark import compat
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.table import Table
@@ -35,10 +36,11 @@ def write(
     """Write a DataFrame into the table at a path, which is made when it is missing.
 
     It is ``df.write.format("paimon_pyds").mode(mode).option(…).save(path)`` with Python values: True instead of "true",
-    lists of columns, a mapping for ``overwrite_partition``. Rows for fixed buckets are shuffled by bucket first, and
-    each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. The buckets that it wrote to of a
-    table with a primary key are compacted by the workers, a task for each; a plain ``df.write`` leaves that to the
-    process that commits.
+    lists of columns, a mapping for ``overwrite_partition``. Rows are shuffled by bucket first, for dynamic buckets by
+    key before that, and each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. Where a
+    primary key does not hold all partition columns, rows are joined with where their keys are, and a plain ``df.write``
+    is refused. The buckets that it wrote to of a table with a primary key are compacted by the workers, a task for
+    each; a plain ``df.write`` leaves that to the process that commits.
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
@@ -99,6 +101,8 @@ def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared
         try:
             table = Table.open(parsed.path, parsed.branch, parsed.storage)
         except TableNotFoundError:  # what the write makes has no runs to merge yet
+            if compat.is_connect(df) and any(SparkExecutor(df.sparkSession).map(_is_table, [parsed.path])):
+                return _Prepared(df, {})  # where the client sees no files
             return _Prepared(*_shuffled(df, new_context(df.schema, parsed), overwrite=overwrite))
         own = dynamic_options(table, parsed)
         prepared = _Prepared(*_shuffled(df, table.write_context(own, overwrite=overwrite), overwrite=overwrite))
@@ -108,6 +112,14 @@ def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared
         return prepared
     except PaimonError:
         return _Prepared(df, {})
+
+
+def _is_table(path: str) -> bool:
+    try:
+        Table.open(path)
+    except TableNotFoundError:
+        return False
+    return True
 
 
 def _shuffled(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[DataFrame, dict[str, str]]:

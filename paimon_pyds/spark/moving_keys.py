@@ -191,8 +191,8 @@ class _Placing:
         at = np.full(int(numbers[-1]) + 1, -1, np.int64)
         there = np.flatnonzero(to_numpy(known))
         at[numbers[there]] = there
-        if int((at >= 0).sum()) < len(there) and not self.places.keeps_twins:
-            raise self.places.twice()
+        if int((at >= 0).sum()) < len(there) and not self.places.may_repeat:
+            raise self.places.in_two_places()
         where = from_numpy(at)
         where = pc.if_else(pc.less(where, 0), pa.scalar(None, pa.int64()), where)
         old_buckets = batch.column(BUCKET_COLUMN).take(where).fill_null(0)

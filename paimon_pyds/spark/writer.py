@@ -22,10 +22,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_pyds.append import RowChanges, commit_messages
 from paimon_pyds.commit.earlier import check_same_table
-from paimon_pyds.commit.key_hashes import check_new_keys
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.cross_partition import Unmoved
+from paimon_pyds.cross_partition import UnchangedKeys, check_places
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -159,19 +158,15 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
         written = [m.message for m in messages if m.message is not None]
-        if self._context.schema.crosses_partitions and not self._how["overwrite"]:
-            self._publish_moved(written)
-            return
-        if self._assigned and not self._context.schema.crosses_partitions:
-            check_new_keys(self._store(), self._context.schema, [b for message in written for b in message.buckets])
-        Table(self._store()).commit(written, options=self._context.dynamic_options, **self._how)
-
-    def _publish_moved(self, messages: Sequence[CommitMessage]) -> None:
-        """Append rows that were placed by where their keys were in a snapshot, which is named instead of a manifest."""
         store, named = self._store(), self._context.index_manifest
-        places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)
-        changes = RowChanges(Operation.WRITE, Unmoved(places, messages).check)
-        commit_messages(store, messages, changes=changes, options=self._context.dynamic_options)
+        if self._context.schema.crosses_partitions:  # the snapshot in which keys were looked for is named instead
+            places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)
+            check_places(places, written)
+            if not self._how["overwrite"]:
+                changes = RowChanges(Operation.WRITE, UnchangedKeys(places, written).check)
+                commit_messages(store, written, changes=changes, options=self._context.dynamic_options)
+                return
+        Table(store).commit(written, options=self._context.dynamic_options, **self._how)
 
 
 def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter:
@@ -192,8 +187,15 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     others = {BUCKET_COLUMN: pa.field(BUCKET_COLUMN, pa.int32())} if options.assigned is not None else {}
     if options.row_kinds is not None:
         others[options.row_kinds] = pa.field(options.row_kinds, pa.string())
-    _check_placed(context.schema, options, overwrite=overwrite)
+    keeps_buckets = context.schema.has_dynamic_buckets or context.schema.crosses_partitions
+    if options.assigned is not None and not (keeps_buckets and BUCKET_COLUMN in schema.fieldNames()):
+        raise OptionError(
+            "assigned-buckets is for rows with the dynamic buckets that paimon_pyds.spark.write gave them",
+            path=table.path,
+            hint="leave the option out; or write again, if the table was made anew meanwhile",
+        )
     incoming = incoming_columns(schema, context, others)
+    _check_placed(context.schema, options, overwrite=overwrite)
     if options.assigned is not None:
         context = replace(context, index_manifest=options.assigned)
     how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}

@@ -151,9 +151,7 @@ class Conformer:
 
     def _check_nulls(self, batch: pa.RecordBatch) -> None:
         for at, field in enumerate(self._fields):
-            if field.type.nullable:
-                continue
-            missing = batch.column(at).null_count
+            missing = 0 if field.type.nullable else batch.column(at).null_count
             if missing:
                 raise SchemaError(
                     f"column {field.name!r} is NOT NULL, and {missing} of {batch.num_rows} rows have no value",
@@ -251,11 +249,7 @@ def _kind_texts(column: pa.Array, name: str) -> pa.Array:
 
 
 def _bounded(type_: object) -> bool:
-    return (
-        isinstance(type_, AtomicType)
-        and type_.kind in (Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY)
-        and type_.length != 2_147_483_647
-    )
+    return isinstance(type_, AtomicType) and type_.kind in STRING_KINDS | BINARY_KINDS and type_.length != 2**31 - 1
 
 
 def _missing(field: DataField, type_: pa.DataType, rows: int) -> pa.Array:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.bucket.room import BucketLimits, BucketRoom
 from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.key_values import DELETE, VALUE_KIND, is_retract
@@ -63,41 +64,17 @@ class NewBuckets:
     def __init__(
         self, options: TableOptions, held: Callable[[bytes], Mapping[int, int]], share: tuple[int, int] = (0, 1)
     ) -> None:
-        self._target = max(1, int(options.get("dynamic-bucket.target-row-num")))
-        most = int(options.get("dynamic-bucket.max-buckets"))
-        self._most = most if most > 0 else None
+        self._limits = BucketLimits.of(options)
         self._held = held
         self._share = share
-        self._rows: dict[bytes, dict[int, int]] = {}
+        self._rooms: dict[bytes, BucketRoom] = {}
 
     def give(self, partition: bytes, count: int) -> npt.NDArray[np.int32]:
         """The buckets of so many new keys."""
-        rows = self._rows.get(partition)
-        if rows is None:
-            rows = self._rows[partition] = dict(self._held(partition))
-        parts: list[tuple[int, int]] = []
-        bucket, step = self._share
-        while count:
-            if self._most is not None and bucket >= self._most:
-                parts += self._spread(rows, count)
-                break
-            room = min(count, max(0, self._target - rows.get(bucket, 0)))
-            if room:
-                parts.append((bucket, room))
-                rows[bucket] = rows.get(bucket, 0) + room
-                count -= room
-            bucket += step
-        return np.repeat([b for b, _ in parts], [n for _, n in parts]).astype(np.int32)
-
-    def _spread(self, rows: dict[int, int], count: int) -> Iterator[tuple[int, int]]:
-        """As many keys for each of the buckets that there may be: all of them are full."""
-        assert self._most is not None
-        first, step = self._share
-        own = range(first, self._most, step) or range(self._most)
-        for number, bucket in enumerate(own):
-            part = (count + number) // len(own)
-            rows[bucket] = rows.get(bucket, 0) + part
-            yield bucket, part
+        room = self._rooms.get(partition)
+        if room is None:
+            room = self._rooms[partition] = BucketRoom(self._limits, self._held(partition))
+        return room.give(count, *self._share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.bucket import BucketAssigner, PartitionedRows, bucket_assigner
 from paimon_pyds.bucket.assigner import OneBucket, PlacedRows
-from paimon_pyds.bucket.dynamic import AssignedBuckets, DynamicBuckets, KeyShare
+from paimon_pyds.bucket.dynamic import AssignedBuckets, DynamicBuckets, IndexedBuckets, KeyShare
 from paimon_pyds.bucket.hash_index import HashIndex
 from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, KeyHashes, WriteOrigin
@@ -124,19 +124,16 @@ class TableWriter:
             self._numbers = SequenceNumbers(context, task)
             self._most_held = min(int(context.options.get("write-buffer-size")), _OPEN_BYTES)
         self._incoming = IncomingRows(context, bucket if isinstance(bucket, str) else None)
-        self._hash_index: HashIndex | None = None
-        self._dynamic: DynamicBuckets | AssignedBuckets | None = None
+        self._indexed: IndexedBuckets | None = None
         if isinstance(bucket, int):
             self._assigner: BucketAssigner = OneBucket(bucket, int(context.options.get("bucket")))
         elif context.schema.crosses_partitions:
             self._assigner = PlacedRows(bucket)
         elif bucket is not None:
-            self._hash_index = hash_index(context)
-            self._assigner = self._dynamic = AssignedBuckets(context.schema, self._hash_index, bucket)
+            self._assigner = self._indexed = AssignedBuckets(context.schema, hash_index(context), bucket)
         elif context.schema.has_dynamic_buckets:
-            self._hash_index = hash_index(context)
-            share = KeyShare() if keys is None and task is None else keys
-            self._assigner = self._dynamic = DynamicBuckets(context.schema, context.options, self._hash_index, share)
+            share, index = KeyShare() if keys is None and task is None else keys, hash_index(context)
+            self._assigner = self._indexed = DynamicBuckets(context.schema, context.options, index, share)
         else:
             known = () if self._numbers is None else (self._numbers.total_buckets,)
             self._assigner = bucket_assigner(context.schema, context.options, *known)
@@ -215,21 +212,11 @@ class TableWriter:
 
     def _with_hashes(self, written: Sequence[BucketFiles]) -> Sequence[BucketFiles]:
         """What was written to buckets, with the hashes of keys that are new in them."""
-        if self._dynamic is None or self._hash_index is None:
+        if self._indexed is None:
             return written
-        added = {}
-        touched = {PartitionBucket(bucket.partition, bucket.bucket) for bucket in written}
-        for key, hashes in self._dynamic.new_hashes():
-            if key in touched:
-                added[key] = self._hash_index.write(key, [hashes], self._hash_files)
-        found_in = {bucket.partition: self._dynamic.found_in(bucket.partition) for bucket in written}
-        none = (None, "")
-        return [
-            replace(
-                b, hashes=KeyHashes(found_in[b.partition], *added.get(PartitionBucket(b.partition, b.bucket), none))
-            )
-            for b in written
-        ]
+        keys = [PartitionBucket(bucket.partition, bucket.bucket) for bucket in written]
+        hashes = self._indexed.write_hashes(set(keys), self._hash_files)
+        return [replace(bucket, hashes=KeyHashes(*hashes[key])) for key, bucket in zip(keys, written, strict=True)]
 
     def _origin(self) -> WriteOrigin:
         context = self._context

@@ -22,7 +22,7 @@ import paimon_pyds as pp
 from paimon_pyds.bucket.dynamic import KeyShare, assigner_channels, assigner_of
 from paimon_pyds.bucket.key_buckets import KeyBuckets
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import CommitConflictError, CorruptFileError, OptionError
+from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError, OptionError
 from paimon_pyds.execution.live_files import table_files
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write import TableWriter
@@ -281,6 +281,20 @@ def test_tasks_that_went_by_different_states_are_no_job(tmp_path: Path) -> None:
     messages += _written(table, [_rows(range(5))], [None])
     with pytest.raises(CommitConflictError, match="another job"):
         table.commit(messages)
+
+
+def test_writers_that_know_nothing_of_one_another_are_no_job(tmp_path: Path) -> None:
+    """Each takes itself for the only one."""
+    table = _table(tmp_path / "t", 10)
+    before = sorted(tmp_path.rglob("*"))
+    messages = []
+    for part in (range(20), range(15, 40)):
+        with TableWriter(table.write_context()) as writer:
+            writer.write(_rows(part))
+            messages.append(writer.prepare_commit())
+    with pytest.raises(CommitError, match=r"two buckets.*numbers of their tasks"):
+        table.commit(messages)
+    assert {path for path in set(tmp_path.rglob("*")) - {*before} if path.is_file()} == set()
 
 
 def test_a_commit_that_is_made_again_is_one(tmp_path: Path) -> None:

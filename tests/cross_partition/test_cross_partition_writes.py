@@ -12,9 +12,12 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CommitConflictError, OptionError, PaimonError, UnsupportedError
+from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.cross_partition import check_places
+from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.write import TableWriter
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("v", pa.int64())])
@@ -56,6 +59,34 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], 
 
 
 # --------------------------------------------------------------------------------------------------------- two writers
+
+
+_HIDDEN = [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}]
+"""Where readers don't see what is not compacted yet."""
+
+
+@pytest.mark.parametrize("options", _HIDDEN)
+def test_keys_that_readers_do_not_see_yet_are_found(tmp_path: Path, options: dict[str, str]) -> None:
+    table = _table(tmp_path, **options)
+    table.append(_rows([1, 2], 0), options={"write-only": "true"})
+    assert table.count() == 0
+    table.append(_rows([2, 3], 1, 5))
+    table.compact(full=True)
+    moved = {} if "merge-engine" in options else {2: (1, 5)}
+    assert _found(table) == {1: (0, 0), 2: (0, 0), 3: (1, 5)} | moved
+
+
+@pytest.mark.parametrize("options", _HIDDEN)
+def test_and_conflict_with_those_of_another_writer(
+    tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None], options: dict[str, str]
+) -> None:
+    table = _table(tmp_path, **options)
+    other = pp.Table.open(table.path)
+    meanwhile(lambda: other.append(_rows([5], 1), options={"write-only": "true"}))
+    with pytest.raises(CommitConflictError, match="rows with the same keys were written"):
+        table.append(_rows([5], 2))
+    table.compact(full=True)
+    assert _found(table) == {5: (1, 0)}
 
 
 @pytest.mark.parametrize("ids", [[5], [1]], ids=["new", "old"])
@@ -100,6 +131,29 @@ def test_an_overwrite_meanwhile_is_a_conflict(tmp_path: Path, meanwhile: Callabl
     with pytest.raises(CommitConflictError, match="overwritten"):
         table.append(_rows([1], 1))
     assert _found(table) == {7: (0, 0)}
+
+
+def test_tasks_that_put_a_key_into_two_places_are_found_out(tmp_path: Path) -> None:
+    """Spark computes a part of the rows again when an executor is lost, and they may be others then."""
+    table = _table(tmp_path, **{"write-buffer-size": "1 b"})
+    kinds = {"rowkind-column": "op"}
+    column = pa.field("b", pa.int32())
+
+    def written(task: int, *rows: tuple[str, int, int]) -> CommitMessage:
+        with TableWriter(table.write_context(kinds), task, bucket="b") as writer:
+            for kind, id_, p in rows:
+                given = {"op": [kind], "id": [id_], "p": [p], "v": [task], "b": [task]}
+                schema = pa.schema([("op", pa.string()), *_SCHEMA, column])
+                writer.write(pa.table(given, schema=schema))
+            return writer.prepare_commit()
+
+    places = KeyPlaces.of(table.store, table.write_context(), None)
+    moves = written(1, ("+I", 1, 1), ("-D", 1, 1), ("+I", 2, 1), ("+I", 1, 3), ("-D", 1, 3))
+    check_places(places, [moves, written(0, ("+I", 1, 2), ("+I", 3, 2))])
+    with pytest.raises(CommitError, match=r"a key was put into two buckets.*checkpoint"):
+        check_places(places, [moves, written(0, ("+I", 1, 2), ("+I", 2, 2))])
+    with pytest.raises(CommitError, match="a key was put into two buckets"):
+        check_places(places, [written(0, ("+I", 9, 2)), written(1, ("+I", 8, 2), ("+I", 9, 2))])
 
 
 # ------------------------------------------------------------------------------------------------------------- buckets

@@ -77,3 +77,12 @@ def test_tables_without_buckets_have_no_skew(tmp_path: Path) -> None:
     table.append(pa.table({"p": [1, 2], "id": [1, 2]}, SCHEMA))
     e = table.explain()
     assert e.skew is None and "Buckets" not in e.text
+
+
+def test_partitions_of_different_numbers_of_buckets(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", keys=True)
+    table.rescale(4, partitions="p = 0")
+    e = table.explain("id = 5")
+    assert e.skew is not None and (e.skew.buckets, e.skew.partitions) == (20, 2)
+    (step,) = [step for step in e.steps if step.name == "buckets"]
+    assert step.detail.startswith("bucket key; partitions have 4 to 16 buckets: id = 5")

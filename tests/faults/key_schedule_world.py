@@ -21,6 +21,7 @@ from schedule_world import (
     fill,
     merge,
     overwrite,
+    rescale,
     rows_of,
     same,
 )
@@ -48,6 +49,7 @@ KEY_KINDS: dict[str, dict[str, str]] = {
     "vectors": _VECTORS,
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "3"},
     "dynamic, partitions": {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "write-only": "true"},
+    "later": {"bucket": "-2", "postpone.target-row-num-per-bucket": "2"},
     "vectors, partitions": {**_VECTORS, "deletion-vectors.bitmap64": "true"},
 }
 _OP = {"rowkind-column": "op"}
@@ -102,6 +104,8 @@ class KeyWorld(World):
             found |= {self._remove: 2, delete: 2, fill: 1, merge: 3}
         if "sums" not in self.kind and "first" not in self.kind:
             found |= {_raise: 3}
+        if "dynamic" not in self.kind:
+            found |= {rescale: 2}
         return found
 
     def _append(self, rng: Dice) -> Step:

@@ -310,6 +310,12 @@ def _compact(rng: Dice) -> Step:
     return same("compact", lambda t: t.compact(full=True, executor=ONE))
 
 
+def rescale(rng: Dice) -> Step:
+    """The rows move to other buckets."""
+    count = rng.randrange(1, 4)
+    return same(f"rescale to {count}", lambda t: t.rescale(count, executor=ONE))
+
+
 def _alter(rng: Dice) -> Step:
     changes = rng.choice(
         [
@@ -374,7 +380,7 @@ class World:
 
     def weights(self) -> dict[Callable[[Dice], Step], int]:
         """The operations, and how often each is one of an actor's."""
-        return _WEIGHTS
+        return {**_WEIGHTS, rescale: 2} if "buckets" in self.kind else _WEIGHTS
 
     def table(self) -> pp.Table:
         """The table as nobody of the actors sees it."""
@@ -402,6 +408,7 @@ class World:
                 return
             except PaimonError as error:
                 faster = isinstance(error, CommitError) and "other commits" in str(error)
+                faster |= "new bucket num" in str(error)  # a rescale has altered the option, and is about to commit
                 conflict = isinstance(error, CommitConflictError)
                 assert conflict or isinstance(error, step.says) or faster or io.failed, f"{error!r}\n{self}"
                 step.outcome = "refused"

@@ -59,6 +59,7 @@ _WRITES: dict[str, Callable[[pp.Table], object]] = {
     "minor": lambda table: table.compact(executor=_ONE),
     "full": lambda table: table.compact(full=True, executor=_ONE),
     "delete": lambda table: table.delete("v = 1", executor=_ONE),
+    "rescale": lambda table: table.rescale(3, executor=_ONE),
     "update": lambda table: table.update({"v": "v + 10"}, "k > 3", executor=_ONE),
 }
 

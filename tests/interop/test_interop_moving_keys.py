@@ -18,7 +18,7 @@ from support.moving_keys import COLUMNS, ENGINES, KINDS, OP, SCHEMA, Engine, Mod
 from support.oracle import Oracle, requires_java_oracle
 from support.values import expected_lines, in_order, lines
 
-_ENGINES = ["deduplicate", "partial", "first-row", *(["vectors", "aggregation", "lookup", "before"] if LONG else [])]
+_ENGINES = ["deduplicate", "partial", "first-row", *(["vectors", "aggregation", "lookup", "input"] if LONG else [])]
 
 
 def _rows(random: Random, engine: Engine) -> list[Row]:

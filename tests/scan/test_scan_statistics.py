@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.metadata.manifest_reader import RowStatistics, _unpadded
+from paimon_pyds.metadata.manifest_reader import RowStatistics, unpadded
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import may_match
@@ -34,10 +34,10 @@ def test_char_bounds_padded_by_java_keep_the_values(text: str, kept: bool) -> No
 
 def test_char_bounds_are_cut_below_a_blank() -> None:
     stored = ["h\x01  ", "h   ", None, "a\nb "]
-    assert _unpadded(pa.array(stored)).to_pylist() == ["h", "h", None, "a"]
+    assert unpadded(pa.array(stored)).to_pylist() == ["h", "h", None, "a"]
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, max_size=6))
 def test_char_bounds_hold_for_every_value(values: list[str]) -> None:
     padded = min(value.ljust(12) for value in values)
-    assert _unpadded(pa.array([padded]))[0].as_py() <= min(value.rstrip(" ") for value in values)
+    assert unpadded(pa.array([padded]))[0].as_py() <= min(value.rstrip(" ") for value in values)

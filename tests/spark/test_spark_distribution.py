@@ -51,6 +51,15 @@ def test_keys_of_all_types(frames, path):
     assert dict(zip(found, expected, strict=True)) == found
 
 
+def test_a_default_of_a_key(frames, path):
+    options = {"bucket": "100", "bucket-key": "k", "bucket-function.type": "mod"}
+    pp.Table.create(path, pa.schema([("k", pa.int64())]), options=options).alter(column_defaults={"k": "7"})
+    frame = frames.spark.sql("SELECT nullif(id, 0L) AS k FROM range(3)")
+    frames.save(frame, path)
+    assert frames.ids(frames.load(path, metadata_columns="__paimon_bucket").select("__paimon_bucket")) == [1, 2, 7]
+    assert frames.ids(frame.select(bucket(frame, path))) == [1, 2, 7]
+
+
 def test_keys_that_the_writer_casts_or_fills(frames, path):
     options = {"bucket": "100", "bucket-key": "K,t,missing"}
     schema = pa.schema([("K", pa.int64()), ("t", pa.timestamp("ms")), ("missing", pa.string()), ("bucket", pa.int32())])

@@ -18,6 +18,8 @@ from paimon_pyds.row import hash_rows
 from paimon_pyds.spark import write
 from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
+from support.oracle import requires_java_oracle
+from support.values import lines
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +43,7 @@ def test_a_key_has_one_bucket_however_rows_are_split(frames, path, by_function):
     }
     pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"], options=options)
     model = {}
-    for turn in range(12 if LONG else 4):
+    for turn in range(20 if LONG else 3):
         keys = [(random.randrange(2), f"key {random.randrange(200)}") for _ in range(random.choice([1, 40, 150]))]
         frame = frames.spark.sql(rows_of(keys, turn, random.choice([1, 2, 5])))
         if by_function:
@@ -57,6 +59,47 @@ def test_a_key_has_one_bucket_however_rows_are_split(frames, path, by_function):
             assert max(map(len, found.values())) <= target
             most = sum(count // target + assigners for count in Counter(p for p, _ in model).values())
             assert len(found) <= most
+
+
+@pytest.mark.connect
+def test_a_client_of_connect_that_sees_no_files(frames, path, monkeypatch):
+    from paimon_pyds.errors import TableNotFoundError
+    from paimon_pyds.spark import functions
+
+    class Unseen(pp.Table):
+        @classmethod
+        def open(cls, *args, **kwargs):
+            raise TableNotFoundError("there is no table", path=path)
+
+    rows = frames.spark.sql("SELECT INT(id % 2) AS p, STRING(id) AS k, id AS v FROM range(20)")
+    monkeypatch.setattr(functions, "Table", Unseen)
+    for _ in range(2):
+        write(rows, path, options={"primary-key": "p,k", "bucket": "-1"})
+    assert sum(map(len, bucket_keys(pp.Table.open(path)).values())) == 20 == frames.load(path).count()
+
+
+@requires_java_oracle
+@pytest.mark.java
+def test_java_goes_on_where_spark_ended(frames, oracle, tmp_path):
+    schema = pa.schema([pa.field("k", pa.string(), False), ("v", pa.int64())])
+    options = {"dynamic-bucket.target-row-num": "20", "dynamic-bucket.assigner-parallelism": "2"}
+    path, model = str(tmp_path / "db.db" / "t"), {}
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", schema, primary_keys=["k"], options=options)
+    for turn in range(3):
+        values = {str(k): turn for k in range(30 * turn, 30 * turn + 90)}
+        model.update(values)
+        rows = pa.table([pa.array(values.keys()), pa.array(values.values(), pa.int64())], schema=schema)
+        with oracle.batch() as batch:
+            if turn == 1:
+                batch.write(tmp_path, "db.t", rows)
+            else:
+                write(frames.spark.createDataFrame(rows).repartition(3), path)
+            reply = batch.read(tmp_path, "db.t")
+        table = pp.Table.open(path)
+        assert reply.lines == lines(table.scan().to_arrow())
+        assert sum(map(len, bucket_keys(table).values())) == len(model)
+        assert {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()} == model
 
 
 @pytest.mark.parametrize("by_function", [False, True])
@@ -123,9 +166,19 @@ def test_two_jobs_at_once_conflict(frames, path, monkeypatch):
     assert frames.load(path).count() == 20
 
 
+@pytest.mark.parametrize("bucket", ["1", "-1"])
+def test_buckets_of_rows_are_not_for_users(path, bucket):
+    from paimon_pyds.errors import OptionError
+    from paimon_pyds.spark import PaimonDataSource
+    from paimon_pyds.spark.types import spark_schema
+
+    table = pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"], options={"bucket": bucket})
+    with pytest.raises(OptionError, match="leave the option out"):
+        PaimonDataSource({"path": path, "assigned-buckets": ""}).writer(spark_schema(table.schema.fields), False)
+
+
 def test_a_frame_that_changes_while_it_is_written_is_refused(frames, path):
     """Spark computes a part of the rows again when an executor is lost: these keys have another bucket then."""
-    from paimon_pyds.commit.key_hashes import check_new_keys
     from paimon_pyds.errors import CommitError
     from paimon_pyds.write import TableWriter
 
@@ -136,10 +189,9 @@ def test_a_frame_that_changes_while_it_is_written_is_refused(frames, path):
             keys = {"p": [0, 0], "k": ["both", str(bucket)], "v": [1, 1], "b": [bucket, bucket]}
             writer.write(pa.table(keys, schema=SCHEMA.append(pa.field("b", pa.int32()))))
             messages.append(writer.prepare_commit())
-    buckets = [bucket for message in messages for bucket in message.buckets]
-    check_new_keys(table.store, table.schema, buckets[:1])
     with pytest.raises(CommitError, match=r"two buckets.*checkpoint"):
-        check_new_keys(table.store, table.schema, buckets)
+        table.commit(messages)
+    assert not table.snapshots()
 
 
 @pytest.mark.long

@@ -46,7 +46,7 @@ def test_a_table_is_its_model_after_each_job(frames, path, name):
     random, engine = Random(name), ENGINES[name]
     table = create(path, engine, ("id",), **{"dynamic-bucket.assigner-parallelism": "3"})
     model = Model(engine)
-    for _ in range(10 if LONG else 3):
+    for _ in range(10 if LONG else 2):
         rows = random_rows(random, engine, 60)
         write(frame_of(frames, rows), path, rowkind_column="op")
         model.write(rows)
@@ -78,5 +78,29 @@ def test_what_a_plain_write_is_told(frames, path):
     write(frames.spark.sql(query), path, primary_key="id", partition_by="p", options={"bucket": "-1"})
     with pytest.raises(Exception, match=r"paimon_pyds\.spark\.write\(df, path\)"):
         frames.save(query, path)
+    with pytest.raises(Exception, match="the table has no column 'more'"):
+        write(frames.spark.sql("SELECT id, 1 AS p, 2 AS more FROM range(3)"), path)
     with pytest.raises(Exception, match="overwrite the whole table"):
         write(frames.spark.sql(query), path, "overwrite", overwrite_partition={"p": 1})
+
+
+def test_two_jobs_that_write_one_key_at_once_conflict(frames, path, monkeypatch):
+    from paimon_pyds.spark import functions
+
+    table = create(path, ENGINES["deduplicate"])
+    first = frame_of(frames, [{KIND: 0, "p": 0, "q": "x", "id": 1, "a": 1, "b": "x", "l": 1}]).drop("op")
+    write(first, path)
+    real = functions._prepared
+
+    def meanwhile(*args):
+        prepared = real(*args)
+        table.append(table.scan(columns=["id", "a", "b", "l"]).to_arrow().append_column("q", [["y"]]))
+        return prepared
+
+    monkeypatch.setattr(functions, "_prepared", meanwhile)
+    with pytest.raises(Exception, match="rows with the same keys were written by another commit meanwhile"):
+        write(first, path)
+    assert [(row["id"], row["p"], row["q"]) for row in found(table)] == [(1, None, "y")]
+    monkeypatch.undo()
+    write(first, path)
+    assert [(row["id"], row["p"], row["q"]) for row in found(table)] == [(1, 0, "x")]

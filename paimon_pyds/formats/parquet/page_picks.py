@@ -49,6 +49,8 @@ _SINGLE_PAGE_MICROS = 11.5
 """A page that is read by itself."""
 _GATHER_PAGE_MICROS = 3.5
 """What gathering values of a page costs on top, many or few; the others are not decoded then."""
+_GATHER_BYTE_MICROS = 0.0009
+"""A byte that is read to gather values: it goes through new memory of Python's, pyarrow's is used again."""
 _BOTH_MICROS = 500.0
 """What it costs on top to read some columns by pages and others whole."""
 _MOST_SELECTED = 0.25
@@ -181,10 +183,12 @@ def choose(picks: Mapping[int, tuple[PagePick, int]], rows: int) -> tuple[frozen
         page = _ZSTD_PAGE_MICROS if chunk.codec == ZSTD else _PAGE_MICROS
         by_group[leaf] = rows * (row + value) + pages * page
         if can_gather(pick):
-            value, page = 0.0, _SINGLE_PAGE_MICROS + _GATHER_PAGE_MICROS
+            copied = _GATHER_BYTE_MICROS * pick.size
+            by_pages[leaf] = (
+                pick.covered * row + len(pick.starts) * (_SINGLE_PAGE_MICROS + _GATHER_PAGE_MICROS) + copied
+            )
         else:
-            value, page = value + _COPY_MICROS * size, _SINGLE_PAGE_MICROS
-        by_pages[leaf] = pick.covered * (row + value) + len(pick.starts) * page
+            by_pages[leaf] = pick.covered * (row + value + _COPY_MICROS * size) + len(pick.starts) * _SINGLE_PAGE_MICROS
     cheaper = frozenset(leaf for leaf in picks if by_pages[leaf] < by_group[leaf])
     ways = [(sum(by_pages.values()), frozenset(picks))]
     if 0 < len(cheaper) < len(picks):
