@@ -1,14 +1,22 @@
-"""Numbers to bit slices and back, eight rows and eight bits at a time."""
+"""Numbers to bit slices and back, eight rows and eight bits at a time; and rows in the order of their numbers.
+
+Between two bounds lie a few stretches of that order, of which the first and the last are compared by one step each
+instead of one for each bit. Who asks once is not made to pay for ordering a million rows.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
 
 
@@ -55,3 +63,69 @@ def _transposed(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         swapped <<= np.uint64(shift)
         words ^= swapped
     return words.view(np.uint8).reshape(-1, 8)
+
+
+_FEW = 1 << 15
+"""Of more rows, slices tell sooner which lie between two bounds."""
+
+Numbers = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """Rows that have a value, by its highest bits and then by position.
+
+    The rows whose highest bits are ``n`` are ``rows[starts[n]:starts[n + 1]]``; ``low_bits`` are their ``bits`` others.
+    """
+
+    rows: npt.NDArray[np.uint32]
+    low_bits: Numbers
+    starts: list[int]
+    bits: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.low_bits.nbytes + 40 * len(self.starts)
+
+    def between(self, low: int, high: int) -> BitMap | None:
+        """Rows whose value is at least ``low`` and at most ``high``, neither beyond the slices; None where many rows
+        have the highest bits of one between them."""
+        first, last = low >> self.bits, high >> self.bits
+        begin, end = self.starts[first], self.starts[last + 1]
+        if end - begin > _FEW:
+            return None
+        below = (1 << self.bits) - 1
+        least, most, kind = low & below, high & below, self.low_bits.dtype.type
+        if first == last:  # what lies below wraps round, to more than any number
+            inside = self.low_bits[begin:end] - kind(least) <= kind(most - least)
+            found = self.rows[begin:end].compress(inside)
+        else:
+            middle, after = self.starts[first + 1], self.starts[last]
+            head = self.rows[begin:middle].compress(self.low_bits[begin:middle] >= kind(least))
+            tail = self.rows[after:end].compress(self.low_bits[after:end] <= kind(most))
+            found = np.concatenate([head, self.rows[middle:after], tail])
+        found.sort()  # it takes less time than is spared then
+        return BitMap(array("I", found.tobytes()))  # several times quicker than from a numpy array
+
+
+def order_rows(existing: BitMap, high: Sequence[BitMap], low: Sequence[BitMap], row_count: int) -> RowOrder:
+    """The rows that have a value, by their highest bits.
+
+    Args:
+        existing: these rows.
+        high: the slices of the highest bits, lowest first; 8 at most.
+        low: those of the others; 32 at most.
+        row_count: rows of the data file.
+    """
+    highest = numbers_of(high, row_count, np.uint8)
+    present: npt.NDArray[np.uint32] | None = None
+    if len(existing) < row_count:
+        present = np.frombuffer(existing.to_array(), np.uint32)
+        highest = highest.take(present)
+    counts = np.bincount(highest, minlength=1 << len(high))
+    places = pc.array_sort_indices(from_numpy(highest))  # rows that have the same bits stay in their order
+    rows = to_numpy(places).astype(np.uint32)
+    if present is not None:
+        rows = present.take(rows)
+    low_bits = numbers_of(low, row_count, np.uint16 if len(low) <= 16 else np.uint32).take(rows)
+    return RowOrder(rows, low_bits, [0, *np.cumsum(counts).tolist()], len(low))

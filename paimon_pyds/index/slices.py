@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import keep_freed_memory
+from paimon_pyds.index.slice_codec import RowOrder, order_rows
 from paimon_pyds.index.slice_containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.source import ByteCache, views
 from paimon_pyds.roaring.codec import decode_bitmap
@@ -28,6 +29,14 @@ _HEADS = 4
 
 _PARTS = 4
 """After so many questions answered by parts, whole slices are loaded, if the cache has room for them."""
+
+_BEFORE_ORDER = 16
+"""So many intervals are answered before rows are put in order: it takes as long as about 60 of them."""
+
+_SHARE_OF_ORDER = 4
+"""An order takes no more of the cache than one part in so many."""
+
+_MOST_ORDERED_BITS = 32
 
 _LARGE = 1 << 20
 """Bytes of slices from which on it matters where the memory for them comes from."""
@@ -54,6 +63,7 @@ class BitSlices:
         self._cache = cache
         self._owner = object()
         self._parts_read = 0
+        self._intervals = 0
 
     @property
     def count(self) -> int:
@@ -133,9 +143,30 @@ class BitSlices:
         most = 128 + 2 * len(rows) + 64 * (((rows.max() - rows.min()) >> 16) + 1 if rows else 0)
         self._cache.put((self._owner, "highest", highest), rows, most)
 
+    def order(self) -> RowOrder | None:
+        """The rows in order, kept in the cache; None where few intervals were asked for, or it takes too much memory.
+
+        Raises:
+            CorruptFileError: a slice is damaged.
+        """
+        order: RowOrder | None = self._cache.get((self._owner, "order"))
+        bits = self.low_count
+        if order is not None or not bits or self.count > _MOST_ORDERED_BITS:
+            return order
+        if 8 * self._row_count > self._cache.capacity // _SHARE_OF_ORDER:
+            return None
+        self._intervals += 1
+        if self._intervals <= _BEFORE_ORDER:
+            return None
+        self._intervals = 0
+        order = order_rows(self.existing(), self.load(bits), self.load(0, bits), self._row_count)
+        self._cache.put((self._owner, "order"), order, order.nbytes)
+        return order
+
 
 _HIGHEST = 8
-"""The rows that have some number in so many highest bits are remembered once they were found."""
+"""The rows that have some number in so many highest bits are remembered once they were found, and rows that are asked
+for often are put in the order of these bits."""
 
 _LEVELS = (4, 0)
 """So are those of fewer bits: they spare the many others that begin with them the steps among most rows."""
@@ -154,6 +185,10 @@ def rows_between(slices: BitSlices, low: int, high: int | None) -> BitMap:
         return BitMap()
     if low == 0 and high == most:
         return slices.existing()
+    order = slices.order()
+    rows = None if order is None else order.between(low, high)
+    if rows is not None:
+        return rows
     below = (1 << slices.low_count) - 1
     first, last = low >> slices.low_count, high >> slices.low_count
     if first == last:
