@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_pyds.append import RowChanges, commit_messages
 from paimon_pyds.commit.earlier import check_same_table
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.cross_partition import UnchangedKeys, check_places
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -35,10 +33,8 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_writable, restore_case
-from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear_errors import clear_errors
@@ -158,15 +154,25 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
         written = [m.message for m in messages if m.message is not None]
+        if self._context.schema.crosses_partitions:
+            self._publish_placed(written)
+        else:
+            Table(self._store()).commit(written, options=self._context.dynamic_options, **self._how)
+
+    def _publish_placed(self, messages: Sequence[CommitMessage]) -> None:
+        """Publish rows that went to where their keys were: in a snapshot, which is named instead of a manifest."""
+        from paimon_pyds.append import OverwriteMode, RowChanges, commit_messages  # other tables do without
+        from paimon_pyds.cross_partition import UnchangedKeys, check_places
+        from paimon_pyds.metadata.snapshot import Operation
+        from paimon_pyds.query.key_places import KeyPlaces
+
         store, named = self._store(), self._context.index_manifest
-        if self._context.schema.crosses_partitions:  # the snapshot in which keys were looked for is named instead
-            places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)
-            check_places(places, written)
-            if not self._how["overwrite"]:
-                changes = RowChanges(Operation.WRITE, UnchangedKeys(places, written).check)
-                commit_messages(store, written, changes=changes, options=self._context.dynamic_options)
-                return
-        Table(store).commit(written, options=self._context.dynamic_options, **self._how)
+        places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)
+        check_places(places, messages)
+        how: dict[str, Any] = {"overwrite": OverwriteMode()}
+        if not self._how["overwrite"]:
+            how = {"changes": RowChanges(Operation.WRITE, UnchangedKeys(places, messages).check)}
+        commit_messages(store, messages, options=self._context.dynamic_options, **how)
 
 
 def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_pyds.query import key_places
 from support.effort import LONG
 from support.engine_model import KIND, Row
 from support.moving_keys import ENGINES, OP, VALUES, Engine, Model, create, data, found
@@ -37,15 +39,16 @@ _LAYOUTS = st.sampled_from(
 
 @pytest.mark.parametrize("name", ENGINES)
 @settings(max_examples=1000 if LONG else 3, deadline=None)
-@given(steps=_STEPS, layout=_LAYOUTS, whole=st.booleans())
+@given(steps=_STEPS, layout=_LAYOUTS, whole=st.booleans(), few=st.sampled_from([0, 1024]))
 def test_a_table_is_its_model_after_each_step(
-    name: str, steps: list[tuple[str, list[Row]]], layout: dict[str, str], whole: bool
+    name: str, steps: list[tuple[str, list[Row]]], layout: dict[str, str], whole: bool, few: int
 ) -> None:
+    """Whether keys are looked up or joined."""
     engine = ENGINES[name]
     if layout.get("write-only") and name in ("vectors", "first-row"):
         layout = {}  # readers would not see the rows
     key = ("id",) if whole else ("id", "q")
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, mock.patch.object(key_places, "_FEW", few):
         table, model = create(f"{directory}/t", engine, key, **layout), Model(engine, key)
         for step, rows in steps:
             rows = _fitting(rows, engine)

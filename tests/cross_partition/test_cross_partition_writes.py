@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from paimon_pyds.cross_partition import check_places
 from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.query import key_places
 from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.write import TableWriter
 
@@ -234,3 +237,33 @@ def test_a_writer_of_its_own_does_not_know_where_keys_are(tmp_path: Path) -> Non
     with pytest.raises(UnsupportedError, match=r"paimon_pyds\.spark\.write"), TableWriter(table.write_context()) as own:
         own.write(_rows([1], 0))
         own.prepare_commit()
+
+
+_KEYS = {
+    "string": (pa.string(), ["", "a", "ä", "long " * 9]),
+    "double": (pa.float64(), [0.0, -1.5, float("inf"), 1e300]),
+    "decimal": (pa.decimal128(25, 2), [Decimal("-1.50"), Decimal(0), Decimal("1e20"), Decimal(7)]),
+    "date": (pa.date32(), [date(1, 1, 1), date(1970, 1, 1), date(2026, 1, 2), date(9999, 12, 31)]),
+    "timestamp": (pa.timestamp("us"), [datetime(1950, 1, 1), datetime(1970, 1, 1), datetime(2026, 1, 1, 1, 1, 1, 7)]),
+    "binary": (pa.binary(), [b"", b"\0", b"\xff\x00", b"x" * 40]),
+    "boolean": (pa.bool_(), [False, True]),
+}
+
+
+@pytest.mark.parametrize("few", [0, 1024], ids=["joined", "looked up"])
+@pytest.mark.parametrize("kind", _KEYS)
+def test_keys_of_any_type_move(tmp_path: Path, kind: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_places, "_FEW", few)
+    type_, values = _KEYS[kind]
+    schema = pa.schema([("k", type_), ("second", pa.int32()), ("p", pa.int32())])
+    for key in (["k"], ["k", "second"]):
+        path = tmp_path / str(len(key))
+        table = pp.Table.create(path, schema, primary_key=key, partition_by=["p"], options={"bucket": "-1"})
+        for p in range(3):
+            rows = values[p % 2 :] * 2
+            second = [i // (len(rows) // 2) % len(key) for i in range(len(rows))]
+            table.append(pa.table([rows, second, [p] * len(rows)], schema))
+            if p:
+                rows = table.scan().to_arrow()
+                assert rows.num_rows == len(values) * len(key)
+                assert table.count("p = 2") == (len(values) * len(key) if p == 2 else 0)
