@@ -308,13 +308,16 @@ class _Positions:
     """Walks the selected positions in step with the batches that a reader gives."""
 
     def __init__(self, selection: RowSelection, row_count: int) -> None:
-        self._rows = None if selection.is_all else selection.to_array(row_count)
+        rows = selection.positions
+        self._first = 0 if not rows else int(rows.min())
+        one_run = rows is None or (bool(rows) and int(rows.max()) - self._first + 1 == len(rows))
+        self._rows = None if one_run else selection.to_array(row_count)
         self._next = 0
 
     def take(self, n: int) -> npt.NDArray[np.int64]:
         start, self._next = self._next, self._next + n
         if self._rows is None:
-            return np.arange(start, start + n, dtype=np.int64)
+            return np.arange(self._first + start, self._first + start + n, dtype=np.int64)
         return self._rows[start : start + n]
 
 
