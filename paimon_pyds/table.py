@@ -559,6 +559,8 @@ class Table:
     ) -> CompactSummary:
         """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
 
+        With ``bucket=-2``, rows that wait for their buckets come into them first, by a snapshot of its own.
+
         Args:
             where: a condition on partition columns; all partitions when None.
             order_by: columns to order the rows of each partition by (in tables of buckets, of each bucket), so that

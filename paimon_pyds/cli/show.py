@@ -175,6 +175,11 @@ def describe(table: Table, options: Sequence[Mapping[str, Any]]) -> None:
         line(f"Partition  {', '.join(schema.partition_keys)}")
     if schema.primary_keys:
         line(f"Key        {', '.join(schema.primary_keys)}")
+    bucket = schema.options.get("bucket", "-1")
+    if bucket != "-1":
+        totals = {row["total_buckets"] for row in table.system("partitions").to_pylist()}
+        others = ", ".join(str(total) for total in sorted(totals) if total > 0 and str(total) != bucket)
+        line(f"Buckets    {bucket}{f'; partitions of {others}' if others else ''}")
     line()
     text_rows([{"id": f.id, "column": f.name, "type": str(f.type)} for f in schema.fields])
     if options:

@@ -227,7 +227,8 @@ def _remove(store: TableStore, results: Iterable[RescaleResult]) -> None:
 def _altered(store: TableStore, base: _Base) -> Iterator[None]:
     """The table's option ``bucket`` says the new number, where all partitions get it: else nothing could be written.
 
-    It is altered just before the commit, and back again where that fails: writers go on until then.
+    It is altered just before the commit, and back again where that fails: writers go on until then. After a process
+    that ended in between, writes say that the table is to be rescaled.
     """
     before = base.plan.schema.options.get("bucket")
     if base.option_after == before:
@@ -376,12 +377,12 @@ def _rescaled_entries(
 
 def _in_own_runs(task: MergeTask) -> MergeTask:
     """Files of different buckets as files of different levels, that is, of different sorted runs."""
-    buckets = {file.bucket for rewrite in task.rewrites for files in rewrite for file in files}
+    buckets = {(file.bucket, file.total_buckets) for rewrite in task.rewrites for files in rewrite for file in files}
     place = {bucket: number for number, bucket in enumerate(sorted(buckets))}
 
     def moved(file: PlannedFile) -> PlannedFile:
         assert file.run is not None
-        level = file.run.level and file.run.level * len(place) + place[file.bucket]
+        level = file.run.level and file.run.level * len(place) + place[file.bucket, file.total_buckets]
         return file._replace(run=replace(file.run, level=level))
 
     rewrites = tuple(tuple(tuple(map(moved, files)) for files in rewrite) for rewrite in task.rewrites)

@@ -330,6 +330,10 @@ def test_a_table_with_a_primary_key(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert _run(capsys, "compact", path, "--full") == "nothing to do: 1 file\n"
     assert "would rescale 1 partition to 3 buckets (1 file, " in _run(capsys, "rescale", path, "3", "--dry-run")
     assert "rescaled 1 partition to 3 buckets; 1 file became 1 (" in _run(capsys, "rescale", path, "3")
+    assert "\nBuckets    3\n" in _run(capsys, "describe", path)
+    table.alter({"bucket": "5"})
+    assert "\nBuckets    5; partitions of 3\n" in _run(capsys, "describe", path)
+    table.alter({"bucket": "3"})
     assert _run(capsys, "rescale", path) == "nothing to rescale: 3 buckets already\n"
     assert "a key is JSON" in _run(capsys, "lookup", path, "1", status=1)
     assert _json(capsys, "lookup", path, '{"id": 1}') == [{"id": 1, "n": 11}]
