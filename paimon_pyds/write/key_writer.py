@@ -150,7 +150,7 @@ class KeyBucketWriter:
 
 
 class PostponedRowsWriter:
-    """Writes rows that wait for their bucket, in the order they come, without numbers and statistics of values.
+    """Writes rows that wait for their bucket, as they come, without sequence numbers and statistics of values.
 
     Compactions take the files of one writer, which its names tell from those of others, in the order they were made.
     (Java: class PostponeBucketFileStoreWrite.)

@@ -28,7 +28,7 @@ _AS_STORED = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.d
 _LOCATION_BYTES = 12
 """Of a page in an offset index, about."""
 _MOST_ROWS = 3_000
-"""Of a small page. In those of 6,144 rows that are written by default pyarrow is faster, as it uses its memory again."""
+"""Of a small page. In those of 6,144 rows, as written by default, pyarrow is faster: it uses its memory again."""
 _PAGE_MICROS = 10.0
 """Saved for a page of zstd."""
 _COPY_MICROS = 0.0002
