@@ -15,6 +15,8 @@ from paimon_pyds.metadata.manifest import DELETION_VECTORS, DataFile, FileKind, 
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
+from paimon_pyds.one_line import files_text, one_line
+from paimon_pyds.redaction import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,10 @@ class BucketFiles:
     compact: CompactIncrement = CompactIncrement()
     hashes: KeyHashes | None = None
 
+    def __repr__(self) -> str:
+        rows, size = sum(f.row_count for f in self.files), sum(f.file_size for f in self.files)
+        return one_line(self, f"bucket {self.bucket}", files_text(len(self.files), rows, size))
+
     @property
     def sequence_numbers(self) -> tuple[int, int]:
         """The least and the greatest of the rows in new files and their changelog; (0, -1) without any."""
@@ -139,6 +145,10 @@ class CommitMessage:
     """All that one write task wrote. It pickles: Spark carries it to the driver."""
 
     buckets: tuple[BucketFiles, ...]
+
+    def __repr__(self) -> str:
+        buckets = counted(len(self.buckets), "bucket")
+        return one_line(self, files_text(self.file_count, self.row_count, self.size), buckets)
 
     @property
     def row_count(self) -> int:

@@ -1,4 +1,5 @@
-"""What must not be shown: secrets in texts and options, and characters that a terminal or a reader's eye would obey.
+"""Texts for people. What must not be shown: secrets in texts and options, and characters that a terminal or a reader's
+eye would obey. How counts and sizes are written.
 
 This is the one place that knows what names a secret. Keys are those that Java Paimon takes for sensitive, in any case
 and with any separator (``fs.oss.accessKeySecret``, ``s3.secret-key``, ``AccountKey``), and those of signed addresses
@@ -105,3 +106,18 @@ def visible(text: str) -> str:
 def _escaped(match: re.Match[str]) -> str:
     char = match[0]
     return _LETTERS.get(char) or (f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}")
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """``1 row``, ``4 rows``; ``many`` is the plural that is not made by an s."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def human_bytes(size: int) -> str:
+    """A size for people."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from paimon_pyds.formats import InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.one_line import files_text, names_text, one_line, size_text
+from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
@@ -161,6 +163,17 @@ class PlannedFile(NamedTuple):
     instants: InstantBounds = ()
     run: SortedRun | None = None
 
+    def __repr__(self) -> str:
+        return one_line(
+            self,
+            self.name,
+            size_text(self.row_count, self.size),
+            f"bucket {self.bucket} of {self.total_buckets}" if self.total_buckets > 0 else "",
+            "with a deletion vector" if self.deletion else "",
+            f"rows {self.window[0]:,} to {self.window[1]:,}" if self.window else "",
+            "merged" if self.merged else "",
+        )
+
     @property
     def name(self) -> str:
         """The file's name."""
@@ -252,6 +265,11 @@ class ReadSpec:
     sequence_gaps: Mapping[str, tuple[int, int]] | None = None
     """By paths of files whose sequence numbers are not read: two numbers that manifests say they all lie between."""
 
+    def __repr__(self) -> str:
+        names = names_text([*(f.name for f in self.fields), *self.metadata_columns])
+        where = "" if self.predicate is Const.TRUE else f"filter {to_sql(self.predicate, shorten=True)}"
+        return one_line(self, f"columns [{names}]", where)
+
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file needs besides its path and size."""
         return ReadHints(self.options or {}, file.instants, self.read_ahead)
@@ -286,6 +304,9 @@ class Split:
 
     spec: ReadSpec
     files: tuple[PlannedFile, ...]
+
+    def __repr__(self) -> str:
+        return one_line(self, files_text(len(self.files), self.row_count, self.size))
 
     @property
     def raw_convertible(self) -> bool:

@@ -14,8 +14,9 @@ from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import one_line
 from paimon_pyds.options.option import columns, mapping, path_like, present, text, texts
-from paimon_pyds.redaction import RedactedDict, redact, visible
+from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import Clauses, MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
@@ -698,14 +699,16 @@ class Table:
         return index_advise(self._store, recorded, files=files, where=where)
 
     def __repr__(self) -> str:
-        return f"Table({redact(self._store.root)!r}, branch={self._store.branch!r})"
+        branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"
+        return one_line(self, self._last_store.root, branch, "" if self._is_there() else "no table is here any more")
+
+    def _is_there(self) -> bool:
+        try:
+            return bool(self._store.schema_ids())
+        except Exception:  # noqa: BLE001 - nothing is known then, and a repr does not fail
+            return True
 
     def _repr_html_(self) -> str:
-        import html
+        from paimon_pyds.explain.notebook import table_html
 
-        schema = self.schema
-        cells = [(html.escape(visible(f.name)), html.escape(visible(str(f.type)))) for f in schema.fields]
-        rows = "".join(f"<tr><td>{name}</td><td>{type_}</td></tr>" for name, type_ in cells)
-        title = html.escape(visible(redact(self.path)))
-        head = "<tr><th>column</th><th>type</th></tr>"
-        return f"<div><b>Paimon table</b> <code>{title}</code><table>{head}{rows}</table></div>"
+        return table_html(self._store)

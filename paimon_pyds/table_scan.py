@@ -17,10 +17,11 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, sugge
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, check_readable, parse_value
 from paimon_pyds.options.option import condition, integer, mapping, text, texts
+from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
-from paimon_pyds.redaction import redact, visible
 from paimon_pyds.scan.travel import (
     Difference,
     Incremental,
@@ -175,6 +176,11 @@ class Scan(RowStream):
         return (*self._fields, *self._request(self._fields).filter_fields, *sorted_by)
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns that the scan returns."""
+        return (*(f.name for f in self._fields), *self._metadata)
+
+    @property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the result. Raises UnsupportedError for a column of a type that can't be read."""
         return arrow_schema([*self._fields, *(METADATA_FIELDS[m] for m in self._metadata)])
@@ -287,8 +293,22 @@ class Scan(RowStream):
         return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000, spent)
 
     def __repr__(self) -> str:
-        columns = visible(", ".join(f.name for f in self._fields))
-        return f"Scan({visible(redact(self._store.root))}, snapshot {self.snapshot_id}, columns {columns})"
+        columns = names_text(self.column_names)
+        return one_line(
+            self,
+            self._store.root,
+            "never written" if self.snapshot_id is None else f"snapshot {self.snapshot_id}",
+            f"columns [{columns}]",
+            "" if self._predicate is Const.TRUE else f"filter {to_sql(self._predicate, shorten=True)}",
+            "" if self._top_n is None else f"top_n {self._top_n}",
+            "" if self._limit is None else f"limit {self._limit:,}",
+            "" if self._between is None else "incremental",
+        )
+
+    def _repr_html_(self) -> str:
+        from paimon_pyds.explain.notebook import scan_html
+
+        return scan_html(self, "" if self._top_n is None else str(self._top_n))
 
     @property
     def row_limit(self) -> int | None:

@@ -18,7 +18,7 @@ from paimon_pyds.cli.arguments import (
     table_options,
 )
 from paimon_pyds.errors import StorageError
-from paimon_pyds.redaction import visible
+from paimon_pyds.redaction import counted, human_bytes, visible
 
 if TYPE_CHECKING:
     from paimon_pyds.index_tools.advise import AdviceReport
@@ -142,8 +142,6 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the indexes; 1 when anything is."""
-    from paimon_pyds.explain.file import counted
-
     table = open_table(arguments)
     with rows_progress("verified") as progress:
         report = table.index_verify(arguments.where, progress=progress)
@@ -174,8 +172,6 @@ def _cost(arguments: argparse.Namespace) -> None:
 
 
 def _show_cost(report: CostReport) -> None:
-    from paimon_pyds.explain.file import human_bytes
-
     print(f"{report.sampled_files} of {report.files:,} files sampled, {report.sampled_rows:,} of {report.rows:,} rows")
     if not report.sampled_files:
         print("no file to build an index of")
@@ -237,8 +233,6 @@ def _advise(arguments: argparse.Namespace) -> None:
 
 
 def _show_advice(report: AdviceReport) -> None:
-    from paimon_pyds.explain.file import counted, human_bytes
-
     print(f"{counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
     rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
             for a in report.advice]  # fmt: skip
@@ -270,8 +264,6 @@ def _columns(rows: Sequence[Sequence[str]]) -> None:
 
 def _rewrite(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
-
-    from paimon_pyds.explain.file import counted, human_bytes
 
     table = open_table(arguments)
     with rows_progress("indexed") as progress:

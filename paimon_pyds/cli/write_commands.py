@@ -22,6 +22,7 @@ from paimon_pyds.cli.arguments import (
     table_options,
 )
 from paimon_pyds.errors import OptionError, SchemaError, StorageError, TableNotFoundError
+from paimon_pyds.redaction import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,8 +134,6 @@ def _write(arguments: argparse.Namespace) -> None:
     elif snapshot is None:
         print("nothing to write: the input has no rows")
     else:
-        from paimon_pyds.explain.file import counted
-
         print(f"{counted(progress.rows, 'row')} written, snapshot {snapshot.id}")
 
 
@@ -211,8 +210,6 @@ def _show_summary(arguments: argparse.Namespace, summary: S, text: Callable[[S],
 
 
 def _rows_text(s: RowSummary) -> str:
-    from paimon_pyds.explain.file import counted
-
     if s.snapshot_id is None:
         return "no such row: nothing changed"
     counts = {"deleted": s.rows_deleted, "updated": s.rows_updated, "inserted": s.rows_inserted}
@@ -276,8 +273,6 @@ def _compact(arguments: argparse.Namespace) -> None:
 
 
 def _compact_text(s: CompactSummary, due: str) -> str:
-    from paimon_pyds.explain.file import counted
-
     if s.groups == 0 and s.groups_skipped == 0:
         return f"nothing to do: {counted(s.files, 'file')}{due if s.files > 1 else ''}"
     dropped = f", {s.rows_dropped:,} deleted or replaced dropped" if s.rows_dropped else ""
@@ -308,8 +303,6 @@ def _rescale(arguments: argparse.Namespace) -> None:
 
 
 def _rescale_text(s: RescaleSummary) -> str:
-    from paimon_pyds.explain.file import counted
-
     if not s.partitions:
         return f"nothing to rescale: {counted(s.bucket_num, 'bucket')} already"
     what = f"{counted(s.partitions, 'partition')} to {counted(s.bucket_num, 'bucket')}"

@@ -35,7 +35,9 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import rewritten_text, summary_line
 from paimon_pyds.options import TableOptions
+from paimon_pyds.redaction import counted
 from paimon_pyds.scan.planned_files import has_stray_vectors
 
 if TYPE_CHECKING:
@@ -75,6 +77,18 @@ class CompactSummary:
     seconds: float = 0.0
     attempts: int = 0
     dry_run: bool = False
+
+    def __repr__(self) -> str:
+        files, size = (self.files_before, self.files_after), (self.bytes_before, self.bytes_after)
+        parts = [
+            rewritten_text(files, size, self.rows, dry_run=self.dry_run)
+            if self.files_before
+            else f"nothing to do with {counted(self.files, 'file')}",
+            f"{self.rows_dropped:,} rows dropped" if self.rows_dropped else "",
+            f"{counted(self.groups_skipped, 'group')} skipped" if self.groups_skipped else "",
+            f"attempt {self.attempts}" if self.attempts > 1 else "",
+        ]
+        return summary_line(self, self.snapshot_id, parts, self.seconds)
 
 
 def compact(

@@ -45,9 +45,11 @@ from paimon_pyds.merge.files import highest_level
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import rewritten_text, summary_line
 from paimon_pyds.options import TableOptions, check_compactable
 from paimon_pyds.options.option import integer
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.redaction import counted
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
@@ -97,6 +99,16 @@ class RescaleSummary:
     seconds: float = 0.0
     attempts: int = 0
     dry_run: bool = False
+
+    def __repr__(self) -> str:
+        files, size = (self.files_before, self.files_after), (self.bytes_before, self.bytes_after)
+        buckets = counted(self.bucket_num, "bucket")
+        parts = [
+            f"{counted(self.partitions, 'partition')} to {buckets}" if self.partitions else f"{buckets} already",
+            rewritten_text(files, size, self.rows, dry_run=self.dry_run) if self.files_before else "",
+            f"attempt {self.attempts}" if self.attempts > 1 else "",
+        ]
+        return summary_line(self, self.snapshot_id, parts, self.seconds)
 
 
 def rescale(

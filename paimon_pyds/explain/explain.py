@@ -19,7 +19,6 @@ from paimon_pyds.explain.file import (
     ExplainedFile,
     PlannedVisit,
     RunPlan,
-    counted,
     explain_file,
 )
 from paimon_pyds.explain.html import to_html, to_page
@@ -31,7 +30,7 @@ from paimon_pyds.query.top_n_rows import by_best_value
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read import FileTrace
 from paimon_pyds.read.live_rows import SectionTrace
-from paimon_pyds.redaction import redact
+from paimon_pyds.redaction import counted, redact
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.split import PlannedFile, ReadSpec
 

@@ -19,6 +19,7 @@ from paimon_pyds.query.top_n_rows import best_possible
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read.file import FileReading
 from paimon_pyds.read.live_rows import LiveRows
+from paimon_pyds.redaction import counted
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import scalar_to_internal
@@ -163,21 +164,6 @@ class ExplainedFile:
         if self.top_n is not None and not self.top_n.reads:
             return READ_PART
         return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
-
-
-def counted(n: int, one: str, many: str = "") -> str:
-    """``1 row``, ``4 rows``; ``many`` is the plural that is not made by an s."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def human_bytes(size: int) -> str:
-    """A size for people."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"
 
 
 def explain_file(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from paimon_pyds.explain.file import NOT_NEEDED, NOT_SKIPPED, READ_PART, READ_WHOLE, ExplainedFile, counted, human_bytes
+from paimon_pyds.explain.file import NOT_NEEDED, NOT_SKIPPED, READ_PART, READ_WHOLE, ExplainedFile
 from paimon_pyds.explain.scan import (
     ENDS,
     REST,
@@ -25,7 +25,7 @@ from paimon_pyds.explain.scan import (
     short_path,
     skew_text,
 )
-from paimon_pyds.redaction import redact, visible
+from paimon_pyds.redaction import counted, human_bytes, redact, visible
 from paimon_pyds.scan.result import PruneStep
 from paimon_pyds.selection import STRIP_BINS
 
@@ -150,16 +150,21 @@ def _svg(height: float, title: str, body: str) -> str:
 _SHOWN_STRIPS = 10
 _SHOWN_FILES = 20
 _CELL = "padding:2px 10px 2px 0;border:0;background:none;vertical-align:top;"
-_LEFT = f"{_CELL}text-align:left;"
+CELL_LEFT = f"{_CELL}text-align:left;"
 _RIGHT = f"{_CELL}text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 _HEAD = "font-weight:600;margin:14px 0 4px 0;"
-_TABLE = "border-collapse:collapse;border:0;margin:0;font-size:13px;color:inherit;"
-_FAINT = "opacity:.7;"
+TABLE_STYLE = "border-collapse:collapse;border:0;margin:0;font-size:13px;color:inherit;"
+FAINT = "opacity:.7;"
 
 
 def to_html(e: ExplainedScan) -> str:
     """The explanation as a piece of HTML."""
     parts = [_title(e), _funnel(e), _buckets(e), _bar(e), _strips(e), _details(e)]
+    return piece(*parts)
+
+
+def piece(*parts: str) -> str:
+    """Some HTML as one block, in the size of type that all of it has."""
     return f'<div style="max-width:960px;font-size:13px;line-height:1.4">{"".join(parts)}</div>'
 
 
@@ -176,20 +181,20 @@ def to_page(e: ExplainedScan) -> str:
 
 def _title(e: ExplainedScan) -> str:
     def faint(text: str) -> str:
-        return f'<span style="{_FAINT}">({escape(text)})</span>'
+        return f'<span style="{FAINT}">({escape(text)})</span>'
 
     snapshot = "never written" if e.snapshot_id is None else f"snapshot {e.snapshot_id}"
     where = (
         f'<div style="margin-top:4px"><code style="white-space:pre-wrap">{escape(e.predicate)}</code></div>'
         if e.predicate
-        else f'<div style="margin-top:4px;{_FAINT}">no filter</div>'
+        else f'<div style="margin-top:4px;{FAINT}">no filter</div>'
     )
     if e.on_rows:
         where += f"<div>evaluated on rows: <code>{escape(', '.join(e.on_rows))}</code></div>"
     order = f"<div>first rows by <code>{escape(e.order)}</code> {faint(REST)}</div>" if e.order else ""
     limit = "" if e.limit is None else f"<div>{counted(e.limit, 'row')} at most {faint(ENDS)}</div>"
     return (
-        f"<div><b>Scan of</b> {escape(redact(e.table))} <span style='{_FAINT}'>at {snapshot}</span>"
+        f"<div><b>Scan of</b> {escape(redact(e.table))} <span style='{FAINT}'>at {snapshot}</span>"
         f"{where}{order}{limit}</div>"
     )
 
@@ -198,10 +203,10 @@ def _funnel(e: ExplainedScan) -> str:
     if not e.steps:
         return ""
     whole = max(e.steps[0].rows, 1)
-    head = _row("th", [("step", _LEFT), ("files", _RIGHT), ("rows", _RIGHT), ("bytes", _RIGHT), ("ms", _RIGHT),
-                       ("rows left", _LEFT), ("what decided", _LEFT)])  # fmt: skip
+    head = table_row("th", [("step", CELL_LEFT), ("files", _RIGHT), ("rows", _RIGHT), ("bytes", _RIGHT), ("ms", _RIGHT),
+                       ("rows left", CELL_LEFT), ("what decided", CELL_LEFT)])  # fmt: skip
     rows = "".join(_step(s, whole) for s in e.steps)
-    table = f'<table style="{_TABLE}">{head}{rows}</table>'
+    table = f'<table style="{TABLE_STYLE}">{head}{rows}</table>'
     return f'<div style="{_HEAD}">What each step left</div>{_scrolled(table)}'
 
 
@@ -213,18 +218,19 @@ def _step(s: PruneStep, whole: int) -> str:
         "</div></div>"
     )
     cells = [
-        (escape(s.name), f"{_LEFT}white-space:nowrap;"),
+        (escape(s.name), f"{CELL_LEFT}white-space:nowrap;"),
         (f"{s.files:,}", _RIGHT),
         (f"{s.rows:,}", _RIGHT),
         (human_bytes(s.bytes), _RIGHT),
         (f"{s.millis:,.1f}", _RIGHT),
-        (bar, _LEFT),
-        (escape(s.detail), f"{_LEFT}{_FAINT}overflow-wrap:anywhere;"),
+        (bar, CELL_LEFT),
+        (escape(s.detail), f"{CELL_LEFT}{FAINT}overflow-wrap:anywhere;"),
     ]
-    return _row("td", cells)
+    return table_row("td", cells)
 
 
-def _row(tag: str, cells: Iterable[tuple[str, str]]) -> str:
+def table_row(tag: str, cells: Iterable[tuple[str, str]]) -> str:
+    """A row of a table: ``th`` or ``td``, with the HTML and the style of each cell."""
     inner = "".join(f'<{tag} style="{style}">{text}</{tag}>' for text, style in cells)
     return f'<tr style="background:none">{inner}</tr>'
 
@@ -242,7 +248,7 @@ def _buckets(e: ExplainedScan) -> str:
     )
     text = skew_text(e.skew)
     picture = _svg(height, f"Rows of the buckets, the largest first: {text}", columns)
-    return f'<div style="{_HEAD}">How rows lie in buckets</div>{picture}<div style="{_FAINT}">{escape(text)}</div>'
+    return f'<div style="{_HEAD}">How rows lie in buckets</div>{picture}<div style="{FAINT}">{escape(text)}</div>'
 
 
 def _bar(e: ExplainedScan) -> str:
@@ -274,8 +280,8 @@ def _strips(e: ExplainedScan) -> str:
         kept, of = sum(f.rows_kept for f in e.files), sum(f.rows for f in e.files)
         rows.insert(0, (f"{len(e.files):,} files, one after the other", joined_strip(e.files), rows_text(kept, of)))
     if len(shown) > _SHOWN_STRIPS:
-        rest = f'<div style="{_FAINT}">and {len(shown) - _SHOWN_STRIPS:,} more files</div>'
-    faint = f'<span style="font-weight:400;{_FAINT}">(stronger: more of the rows)</span>'
+        rest = f'<div style="{FAINT}">and {len(shown) - _SHOWN_STRIPS:,} more files</div>'
+    faint = f'<span style="font-weight:400;{FAINT}">(stronger: more of the rows)</span>'
     head = f'<div style="{_HEAD}">Where the rows lie that indexes and deletions leave {faint}</div>'
     return f"{head}{_scrolled(row_strips(rows))}{rest}"
 
@@ -292,7 +298,7 @@ def _details(e: ExplainedScan) -> str:
     items = "".join(_file(f, e.table) for f in chosen[:_SHOWN_FILES])
     more = len(chosen) - _SHOWN_FILES
     rest = (
-        f'<div style="{_FAINT}">and {more:,} more: <code>files_to_arrow()</code> has them all</div>' if more > 0 else ""
+        f'<div style="{FAINT}">and {more:,} more: <code>files_to_arrow()</code> has them all</div>' if more > 0 else ""
     )
     return f'<div style="{_HEAD}">File by file</div>{items}{rest}'
 
@@ -302,12 +308,14 @@ def _file(f: ExplainedFile, table: str) -> str:
     name = escape(short_path(f.path, table))
     summary = f"{dot} <code>{name}</code> {escape(f.outcome)}: {rows_text(f.rows_to_read, f.rows)}"
     lines = [_line(*line) for line in file_lines(f)]
-    body = _scrolled(f'<table style="{_TABLE}margin-left:18px">{"".join(lines)}</table>')
+    body = _scrolled(f'<table style="{TABLE_STYLE}margin-left:18px">{"".join(lines)}</table>')
     return f'<details style="margin:1px 0"><summary style="cursor:pointer">{summary}</summary>{body}</details>'
 
 
 def _line(what: str, leaf: str, result: str, bytes_read: str) -> str:
     fits = "white-space:nowrap" if len(leaf) < 48 else ""
     code = f'<code style="{fits}">{escape(leaf)}</code>' if leaf else ""
-    first = f"{_LEFT}white-space:nowrap;"
-    return _row("td", [(escape(what), first), (code, _LEFT), (escape(result), _LEFT), (bytes_read, _RIGHT)])
+    first = f"{CELL_LEFT}white-space:nowrap;"
+    return table_row(
+        "td", [(escape(what), first), (code, CELL_LEFT), (escape(result), CELL_LEFT), (bytes_read, _RIGHT)]
+    )

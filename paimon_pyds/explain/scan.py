@@ -18,11 +18,9 @@ from paimon_pyds.explain.file import (
     PagePlan,
     RunPlan,
     TopNVisit,
-    counted,
-    human_bytes,
 )
 from paimon_pyds.index.evaluate import IndexAnswer
-from paimon_pyds.redaction import redact, visible
+from paimon_pyds.redaction import counted, human_bytes, redact, visible
 from paimon_pyds.scan.result import BucketSkew, PruneStep, SkippedFile
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2

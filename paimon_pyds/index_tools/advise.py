@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from paimon_pyds.execution.live_files import file_specs, live_in, planned_live_files
-from paimon_pyds.explain.file import human_bytes
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.build import IndexSpec, bloom_size, parse_index_specs
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, supports
@@ -41,6 +40,7 @@ from paimon_pyds.index_tools.needs import (
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.redaction import human_bytes
 from paimon_pyds.types import DataField
 
 _ANSWERS = {

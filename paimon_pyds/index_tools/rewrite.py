@@ -36,8 +36,10 @@ from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import counts_text, summary_line
 from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, FileIO, discard
 
@@ -74,6 +76,17 @@ class RewriteSummary:
     rows: int = 0
     index_bytes: int = 0
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        changes = {"built": self.built, "dropped": self.dropped, "kept": self.kept}
+        parts = [
+            f"{self.rewritten:,} of {counted(self.files, 'file')} changed",
+            *counts_text(changes, "index", "indexes"),
+            *counts_text({"repaired": self.repaired}, "container"),
+            *counts_text({"skipped": self.skipped}, "file"),
+            f"{human_bytes(self.index_bytes)} of indexes" if self.index_bytes else "",
+        ]
+        return summary_line(self, self.snapshot_id, parts, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

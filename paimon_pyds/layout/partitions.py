@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import one_array, to_numpy
 from paimon_pyds.execution.live_files import live_in, planned_live_files
-from paimon_pyds.explain.file import counted, human_bytes
 from paimon_pyds.index_tools.cost import read_sample, sample_files
 from paimon_pyds.index_tools.needs import RecordedFilter, bound_filters, counted_filters, useful_parts
 from paimon_pyds.layout.overlap import KNOWN, NULLS, UNKNOWN, column_bounds
@@ -30,7 +29,7 @@ from paimon_pyds.layout.show import table_lines
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.redaction import redact, visible
+from paimon_pyds.redaction import counted, human_bytes, redact, visible
 from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, DataField, Kind, arrow_type
 from paimon_pyds.write.context import target_file_size
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.explain.file import counted, human_bytes
 from paimon_pyds.explain.html import escape
-from paimon_pyds.redaction import redact
+from paimon_pyds.redaction import counted, human_bytes, redact
 
 if TYPE_CHECKING:
     from paimon_pyds.layout.data import ColumnLayout, Layout, LayoutComparison

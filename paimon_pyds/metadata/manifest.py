@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.buffers import one_array, scalar
+from paimon_pyds.one_line import one_line, size_text
 
 if TYPE_CHECKING:
     from paimon_pyds.avro.schema import Node
@@ -175,6 +176,9 @@ class DataFile:
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return one_line(self, self.file_name, size_text(self.row_count, self.file_size), f"level {self.level}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,9 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
+from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options.option import comma_separated
-from paimon_pyds.redaction import RedactedDict
+from paimon_pyds.redaction import RedactedDict, counted
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, field_from_json, field_to_json
 
@@ -55,6 +56,17 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", RedactedDict(self.options))
+
+    def __repr__(self) -> str:
+        columns = names_text([f"{f.name} {f.type}" for f in self.fields])
+        key, partitions = names_text(self.primary_keys), names_text(self.partition_keys)
+        return one_line(
+            self,
+            f"{self.id}: {columns or 'no column'}",
+            f"primary key {key}" if key else "",
+            f"partitioned by {partitions}" if partitions else "",
+            counted(len(self.options), "option") if self.options else "",
+        )
 
     def field(self, name: str) -> DataField:
         """The column of that exact name. Raises SchemaError."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.one_line import one_line, utc_text
+from paimon_pyds.redaction import counted
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
@@ -74,6 +76,13 @@ class Snapshot:
     writer_version: str | None = None
     operation: str | None = None
     version: int = 3
+
+    def __repr__(self) -> str:
+        what = self.commit_kind.value if self.operation is None else f"{self.commit_kind.value} ({self.operation})"
+        rows = "" if self.total_record_count is None else counted(self.total_record_count, "row")
+        change = f" ({self.delta_record_count:+,})" if rows and self.delta_record_count is not None else ""
+        parts = (f"{self.id}: {what}", utc_text(self.time_millis), f"{rows}{change}", f"schema {self.schema_id}")
+        return one_line(self, *parts)
 
     @property
     def is_blind_append(self) -> bool:

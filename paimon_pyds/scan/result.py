@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.formats import traits_of
+from paimon_pyds.one_line import files_text, one_line
 from paimon_pyds.selection import STRIP_BINS
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
 
@@ -142,6 +143,11 @@ class ScanPlan:
     target_split_size: int = 128 << 20
     open_file_cost: int = 4 << 20
     _splits: list[tuple[Split, ...]] = field(default_factory=list, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        at = "never written" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
+        size = files_text(len(self.files), sum(f.row_count for f in self.files), sum(f.size for f in self.files))
+        return one_line(self, at, size)
 
     @property
     def splits(self) -> tuple[Split, ...]:

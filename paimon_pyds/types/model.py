@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paimon_pyds.errors import SchemaError
+from paimon_pyds.one_line import one_line
+from paimon_pyds.redaction import visible
 
 MAX_LENGTH = 2_147_483_647
 _MAX_DEPTH = 64
@@ -88,8 +90,11 @@ class DataType:
         """The type as SQL spells it; atomic types as schema files do, too."""
         return _text(self) + ("" if self.nullable else " NOT NULL")
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({visible(str(self))})"  # never cut: reprs of predicates are keys of plans
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class AtomicType(DataType):
     """A type without children.
 
@@ -102,7 +107,7 @@ class AtomicType(DataType):
     scale: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ArrayType(DataType):
     """ARRAY<element>."""
 
@@ -113,7 +118,7 @@ class ArrayType(DataType):
         return (self.element,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MapType(DataType):
     """MAP<key, value>."""
 
@@ -125,7 +130,7 @@ class MapType(DataType):
         return (self.key, self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MultisetType(DataType):
     """MULTISET<element>: stored as MAP<element, INT>."""
 
@@ -146,8 +151,12 @@ class DataField:
     description: str | None = None
     default: str | None = None
 
+    def __repr__(self) -> str:
+        default = "" if self.default is None else f"default {self.default}"
+        return one_line(self, f"{self.name} {self.type}", f"id {self.id}", default, self.description or "")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class RowType(DataType):
     """ROW<fields>."""
 
