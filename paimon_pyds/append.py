@@ -184,8 +184,6 @@ def commit_messages(
     """
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
-    schema = store.latest_schema()
-    table_options = TableOptions({**schema.options, **(options or {})})
     indexes: list[str] = []
 
     def remove() -> None:
@@ -194,6 +192,8 @@ def commit_messages(
             abort_messages(store, [*messages, CommitMessage(buckets)])
 
     with removing_unpublished(remove):
+        schema = store.latest_schema()
+        table_options = TableOptions({**schema.options, **(options or {})})
         buckets = _in_real_buckets(store, table_options, buckets, options)
         several, replaces = len(messages) > 1, overwrite is not None
         buckets, parts = with_hash_index(store, schema, buckets, indexes, overwrite=replaces, several=several)

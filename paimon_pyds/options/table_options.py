@@ -235,8 +235,8 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
         )
     if bucket < 1 and bucket not in (-1, -2):
         raise UnsupportedError(
-            f"a table with a primary key and bucket={bucket} can't be written yet",
-            hint="create the table with a fixed number of buckets, such as bucket=4; or write it with Java Paimon",
+            f"a table with a primary key can't have bucket={bucket}",
+            hint="bucket is -1 (dynamic), -2 (given when the table is compacted), or 1 and more (fixed)",
         )
     for key, values in WRITTEN_BY_KEY.items():
         if options.get(key) not in values:

@@ -188,7 +188,7 @@ def test_a_missing_table_is_not_made_when_told_so(frames, path):
         ({"partition-by": "nope"}, "partition-by names 'nope', which is not a column"),
         ({"bucket": "many"}, "bucket"),
         ({"merge-engin": "x"}, "there is no option merge-engin.*did you mean merge-engine"),
-        ({"primary-key": "id", "bucket": "-2"}, "a primary key and bucket=-2 can't be written yet"),
+        ({"primary-key": "id", "bucket": "-3"}, "bucket=-3"),
         ({"primary-key": "nope", "bucket": "1"}, "primary-key names 'nope', which is not a column"),
         ({"rowkind-column": "nope"}, "rowkind-column names 'nope', which is not a column"),
         ({"file-index.bitmap.columns": "nope"}, "nope"),
