@@ -24,6 +24,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
+from paimon_pyds.frames import as_batches
 from paimon_pyds.metadata.partition import PartitionBucket, partition_is, partition_predicate, partitions_meeting
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
@@ -32,7 +33,6 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.storage import discard
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.conform import as_batches
 
 Progress = Callable[[int], None]
 

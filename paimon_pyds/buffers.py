@@ -324,24 +324,3 @@ def block_checksums(data: bytes | memoryview, block_size: int) -> list[int]:
 
     view, digest = memoryview(data), xxhash.xxh64_intdigest
     return [digest(view[at : at + block_size]) & 0xFFFF_FFFF for at in range(0, len(view), block_size)]
-
-
-class RowStream:
-    """Rows that come as batches of one schema: what else they can be taken as."""
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches."""
-        raise NotImplementedError
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in bounded memory."""
-        raise NotImplementedError
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream."""
-        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())

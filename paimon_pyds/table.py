@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.frames import rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -87,7 +89,7 @@ class Table:
     def create(  # noqa: PLR0913 - named arguments that users type
         cls,
         path: str | os.PathLike[str],
-        schema: pa.Schema | Sequence[DataField],
+        schema: Any,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
@@ -98,7 +100,8 @@ class Table:
 
         Args:
             path: a local path, ``file://…``, or a URL of an object store.
-            schema: an Arrow schema, or Paimon columns.
+            schema: an Arrow schema, or Paimon columns; or data as for `append`: the table gets its columns and rows.
+                Where the rows don't fit, a key with NULL for one, the table is there and empty.
             primary_key: names of columns; none for an append table.
             partition_by: names of columns.
             options: any table option of Paimon, such as ``{"file-index.bitmap.columns": "color"}``.
@@ -112,14 +115,16 @@ class Table:
         from paimon_pyds.ddl.create import TableDefinition, create_table
         from paimon_pyds.storage import open_file_io
 
-        fields = from_arrow_schema(schema) if isinstance(schema, pa.Schema) else columns("schema", schema)
+        fields, rows = _columns_and_rows(schema)
         key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
         io, root = open_file_io(path_like("path", path), storage_options)
         given = dict(mapping("options", options or {}))
         allowed = ExternalPaths.of(storage_options)
         definition = TableDefinition(fields, tuple(key), tuple(parts), given, comment)
-        store = create_table(io, root, definition, external=allowed)
-        return cls(store)
+        made = cls(create_table(io, root, definition, external=allowed))
+        if rows is not None:
+            made.append(rows)
+        return made
 
     @property
     def path(self) -> str:
@@ -270,6 +275,30 @@ class Table:
         given = scan_options(snapshot, tag, timestamp, options)
         return Scan(self._store, filter=filter, columns=columns, limit=limit, top_n=top_n, options=given)
 
+    def head(self, n: int = 5) -> pa.Table:
+        """The first rows, at most ``n``; no more files are read than it takes."""
+        return self.scan().head(n)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """All rows as record batches, in bounded memory."""
+        return self.scan().to_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows as a stream for any library that reads Arrow's, as in ``polars.DataFrame(table)``."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All rows as a pandas DataFrame: see `RowStream.to_pandas`."""
+        return self.scan().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """All rows as a polars DataFrame."""
+        return self.scan().to_polars()
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """All rows as a DuckDB relation: see `RowStream.to_duckdb`."""
+        return self.scan().to_duckdb(connection)
+
     def explain(self, filter: str | Predicate | None = None, *, analyze: bool = False, **scan: Any) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
         return self.scan(filter, **scan).explain(analyze=analyze)
@@ -316,8 +345,7 @@ class Table:
         """The current row of each key, without a scan: a table with a primary key only.
 
         Args:
-            keys: rows with the columns of the primary key: a pyarrow Table, a pandas or polars DataFrame, a list of
-                dictionaries.
+            keys: rows with the columns of the primary key, as data for `append`.
             columns: columns to return; all by default.
             **scan: of which state: ``snapshot``, ``tag``, ``timestamp`` and ``options`` as for `scan`; a ``filter``.
 
@@ -339,8 +367,9 @@ class Table:
         """Append rows as one snapshot.
 
         Args:
-            data: a pyarrow Table, batch or reader, an iterable of them, a pandas or polars DataFrame. Columns are
-                matched by name.
+            data: a pandas or polars DataFrame (lazy ones, too), a pyarrow Table, batch or reader, a DuckDB relation, a
+                dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
+                these. Columns are matched by name.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
             progress: called with the number of rows written so far.
 
@@ -504,7 +533,7 @@ class Table:
 
         Args:
             source: data as for `append`; it is held in memory.
-            on: which rows match: names of columns that are equal on both sides, or Spark SQL text, such as
+            on: which rows match: a name or names of columns that are equal on both sides, or Spark SQL text, such as
                 ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
             when_matched: what to do to rows of the table that match: "update", "delete", or `Update` and `Delete`
                 clauses such as ``["source.gone THEN DELETE", "UPDATE SET price = source.price"]`` or
@@ -712,3 +741,16 @@ class Table:
         from paimon_pyds.explain.notebook import table_html
 
         return table_html(self._store)
+
+
+def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], Iterator[pa.RecordBatch] | None]:
+    """The columns of a new table, and the rows where data was given."""
+    if isinstance(schema, pa.Schema):
+        return from_arrow_schema(schema), None
+    parts = schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list | tuple) else ()
+    if isinstance(schema, str | None) or any(isinstance(part, DataField | str) for part in parts):
+        return columns("schema", schema), None
+    found, rows = rows_of(schema)
+    if found is None:
+        raise SchemaError("the data has no rows and no columns", hint="give an Arrow schema")
+    return from_arrow_schema(found), rows

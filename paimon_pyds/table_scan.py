@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import RowStream
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.frames import RowStream
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -250,6 +250,12 @@ class Scan(RowStream):
             threads=os.cpu_count() or 1,
             on_file=on_file,
         )
+
+    def head(self, n: int = 5) -> pa.Table:
+        """The first rows, at most ``n``; no more files are read than it takes. Raises OptionError: ``n`` < 0."""
+        if integer("n", n) < 0:
+            raise OptionError(f"n must not be negative, it is {n}")
+        return self._but(_limit=n if self._limit is None else min(n, self._limit)).to_arrow()
 
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""

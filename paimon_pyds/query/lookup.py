@@ -22,6 +22,7 @@ from paimon_pyds.buffers import array, from_numpy, is_true, one_batch
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats.threads import in_order
+from paimon_pyds.frames import as_batches
 from paimon_pyds.merge.grouped_rows import Positions
 from paimon_pyds.merge.key_set import KeySet, one_of
 from paimon_pyds.merge.order_codes import order_codes, sorted_rows
@@ -38,7 +39,7 @@ from paimon_pyds.row import decode_column
 from paimon_pyds.scan.prune import bucket_key_fields, hashes_alike
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
 from paimon_pyds.types import DataField, Kind, arrow_schema, scalar_to_internal
-from paimon_pyds.write.conform import Conformer, as_batches
+from paimon_pyds.write.conform import Conformer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

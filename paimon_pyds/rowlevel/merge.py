@@ -39,7 +39,7 @@ from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.clauses import Delete, Insert, MergeOptions, Update
 from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, BoundClause, MergeScopes, bind_clauses, listed
 from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, inserted_rows, new_versions
-from paimon_pyds.rowlevel.merge_source import eligible_rows, key_predicate, source_table
+from paimon_pyds.rowlevel.merge_source import eligible_rows, joined_on, key_predicate, source_table
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RemovedRows, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import by_total_buckets, in_place, unfiltered, write_rows
 from paimon_pyds.split import ReadSpec
@@ -65,9 +65,9 @@ def merge_into(
 
     Args:
         store: the table.
-        source: a pyarrow Table, batch or reader, a pandas or polars DataFrame; its rows are held in memory.
-        on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns that
-            are equal on both sides. NULL equals nothing, unless written with ``<=>``.
+        source: what `Table.append` takes; its rows are held in memory.
+        on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns, or
+            one name, that are equal on both sides. NULL equals nothing, unless written with ``<=>``.
         how: the clauses, and options.
         executor: where the work runs; the cores of this machine by default.
         progress: called with the rows of the files that are looked through so far.
@@ -86,7 +86,7 @@ def merge_into(
     own = dict(how.options or {})
     zone = own.pop("timezone", "UTC")
     rows, fields = source_table(source)
-    request = _Request(rows, fields, _joined_on(on), clauses, zone, datetime.now(timezone.utc))
+    request = _Request(rows, fields, joined_on(on, fields), clauses, zone, datetime.now(timezone.utc))
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
@@ -244,16 +244,6 @@ class _Merge:
         message = write_by_key(context, batches, replace(places, only_new=moving), 1)
         self._messages.append(message)
         self._checks.append(UnchangedKeys(places, [message]).check)
-
-
-def _joined_on(on: str | Sequence[str] | Operand) -> Operand:
-    """Names of columns as a condition."""
-    if isinstance(on, str) or not isinstance(on, Sequence):
-        return on
-    if not on:
-        raise OptionError("a merge needs a condition, or columns that are equal on both sides")
-    quoted = [f"`{str(name).replace('`', '``')}`" for name in on]
-    return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 
 
 def _check_clauses(target: RowTarget, clauses: Mapping[str, Sequence[BoundClause]], condition: JoinCondition) -> None:

@@ -10,8 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import PredicateError, SchemaError
+from paimon_pyds.errors import OptionError, PredicateError, SchemaError
+from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
+from paimon_pyds.frames import rows_of
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql.tree import Literal
@@ -25,7 +27,6 @@ from paimon_pyds.types import (
     arrow_schema,
     from_arrow_schema,
 )
-from paimon_pyds.write.conform import as_batches
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
@@ -37,13 +38,14 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     Raises:
         SchemaError: nothing that Arrow understands, or columns that Paimon has no type for.
     """
-    batches = list(as_batches(data))
-    if not batches:
-        schema = getattr(data, "schema", None)
-        if not isinstance(schema, pa.Schema):
-            raise SchemaError("the source has no rows and no columns", hint="give an Arrow table with a schema")
-        batches = [pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)]
-    table = pa.Table.from_batches(batches)
+    schema, rows = rows_of(data)
+    if schema is None:
+        raise SchemaError("the source has no rows and no columns", hint="give an Arrow table with a schema")
+    parts = [pa.Table.from_batches([batch]) for batch in rows] or [schema.empty_table()]
+    try:
+        table = pa.concat_tables(parts, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise SchemaError(f"parts of the source differ: {str(error).splitlines()[0]}") from error
     fields = from_arrow_schema(table.schema.remove_metadata())
     wanted = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
     columns = []
@@ -53,8 +55,22 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
             plain = plain if plain.type == field.type else plain.cast(field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(f"the source's column {field.name!r}: {str(error).splitlines()[0]}") from error
-        columns.append(pa.concat_arrays(plain.chunks) if plain.num_chunks != 1 else plain.chunk(0))
+        columns.append(
+            plain.chunk(0) if plain.num_chunks == 1 else pa.concat_arrays([pa.array([], field.type), *plain.chunks])
+        )
     return pa.RecordBatch.from_arrays(columns, schema=wanted), fields
+
+
+def joined_on(on: str | Sequence[str] | Operand, source: Sequence[DataField]) -> Operand:
+    """Names of columns, or the name of one, as a condition; a condition as it is. Raises OptionError for no name."""
+    if isinstance(on, str) and on.strip().casefold() in {field.name.casefold() for field in source}:
+        on = [on.strip()]
+    if isinstance(on, str) or not isinstance(on, Sequence):
+        return on
+    if not on:
+        raise OptionError("a merge needs a condition, or columns that are equal on both sides")
+    quoted = [f"`{str(name).replace('`', '``')}`" for name in on]
+    return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 
 
 def key_predicate(condition: JoinCondition, keys: SourceKeys, timezone: str, limit: int = LISTED_KEYS) -> Predicate:

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import RowStream, from_numpy, one_batch, to_numpy
+from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.frames import RowStream
 from paimon_pyds.merge.equal_values import equality_codes
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND
 from paimon_pyds.scan.travel import Additions, Difference

@@ -7,9 +7,9 @@ all; Flink and Java's API store the bare text. Java reads both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -27,34 +27,6 @@ if TYPE_CHECKING:
 
 ROW_KIND_COLUMN = "rowkind-column"
 """An option of a write: the column of the data that holds the kind of each row, and that is not stored."""
-
-
-def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
-    """Record batches of a Table, a batch, a reader, an iterable of those, or a pandas or polars DataFrame.
-
-    Raises:
-        SchemaError: nothing that Arrow understands.
-    """
-    if isinstance(data, pa.RecordBatch):
-        yield data
-    elif isinstance(data, pa.Table):
-        yield from data.to_batches()
-    elif isinstance(data, pa.RecordBatchReader):
-        yield from data
-    elif hasattr(data, "__arrow_c_stream__"):
-        yield from pa.RecordBatchReader.from_stream(data)
-    elif type(data).__module__.split(".")[0] == "pandas":
-        yield from pa.Table.from_pandas(data, preserve_index=False).to_batches()
-    elif isinstance(data, Sequence) and all(isinstance(row, dict) for row in data):
-        yield from pa.Table.from_pylist(list(data)).to_batches()
-    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
-        for part in data:
-            yield from as_batches(part)
-    else:
-        raise SchemaError(
-            f"can't take rows from {type(data).__name__}",
-            hint="give a pyarrow Table, RecordBatch or reader, or a pandas or polars DataFrame",
-        )
 
 
 def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str) -> list[int | None]:

@@ -1,0 +1,198 @@
+"""Rows of other libraries: what Arrow, pandas, polars, DuckDB and plain Python hand in, and what is handed out to them.
+
+None of them is imported before it is asked for; Arrow's C stream and C array interfaces do most of it.
+(Source: Arrow documentation, "The Arrow PyCapsule Interface".)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, islice
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.errors import SchemaError, UnsupportedError
+
+_ROWS_AT_ONCE = 65_536
+_TAKEN = (
+    "give a pandas or polars DataFrame, a pyarrow Table, batch or reader, a DuckDB relation, a dictionary of columns, "
+    "a list of dictionaries, or anything with __arrow_c_stream__ or __arrow_c_array__"
+)
+
+
+def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
+    """The rows of anything that `rows_of` takes, as record batches.
+
+    Raises:
+        SchemaError: as `rows_of`.
+    """
+    yield from rows_of(data)[1]
+
+
+def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+    """The schema of data, and its rows as record batches; no schema where there are no rows to take it from.
+
+    A dictionary holds columns; one within a list or another iterable is a row. Parts of an iterable may differ in
+    their schemas: the first one's is returned. Of a pandas index the levels that have a name are columns.
+
+    Raises:
+        SchemaError: nothing that rows can be taken from, or values of several types in one column.
+    """
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, iter((data,))
+    if isinstance(data, pa.Table):
+        return data.schema, iter(data.to_batches())
+    library = type(data).__module__.split(".")[0]
+    if library == "polars" and hasattr(data, "collect"):
+        if hasattr(data, "collect_batches"):
+            return rows_of(chain(data.collect_batches(), (data.clear().collect(),)))
+        return rows_of(data.collect())
+    try:
+        if library == "pandas" and hasattr(data, "columns"):
+            return rows_of(pa.Table.from_pandas(_with_index(data), preserve_index=False))
+        if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
+            reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+            return reader.schema, iter(reader)
+        if hasattr(data, "__arrow_c_array__"):
+            return rows_of(pa.record_batch(data))
+        if isinstance(data, Mapping):
+            return rows_of(_from_columns(data))
+        if isinstance(data, Sequence) and data and all(isinstance(row, Mapping) for row in data):
+            return rows_of(_from_rows(data))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise _refused(data, str(error)) from error
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        return _from_parts(iter(data))
+    raise _refused(data)
+
+
+def _from_parts(parts: Iterator[Any]) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+    """Rows of parts that follow each other: each is data of its own, or a dictionary that is a row."""
+    tables = (rows_of(part) for part in _with_rows_gathered(parts))
+    first = next(tables, None)
+    if first is None:
+        return None, iter(())
+    return first[0], chain(first[1], chain.from_iterable(batches for _, batches in tables))
+
+
+def _with_rows_gathered(parts: Iterator[Any]) -> Iterator[Any]:
+    for part in parts:
+        if not isinstance(part, Mapping):
+            yield part
+            continue
+        rows: list[Mapping[str, Any]] = [part]
+        other: list[Any] = []
+        for following in islice(parts, _ROWS_AT_ONCE - 1):
+            (rows if isinstance(following, Mapping) else other).append(following)
+            if other:
+                break
+        yield _from_rows(rows)
+        yield from other
+
+
+def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """A table of dictionaries; the columns are those of all of them, and NULL where one has none."""
+    names = dict.fromkeys(chain.from_iterable(rows))
+    return _from_columns({name: [row.get(name) for row in rows] for name in names})
+
+
+def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
+    arrays = {}
+    for name, values in columns.items():
+        if isinstance(values, str | bytes | Mapping | Set) or not hasattr(values, "__len__"):
+            raise SchemaError(
+                f"a dictionary holds columns, and {name!r} is of {type(values).__name__}, not a list of values",
+                hint="give a list of dictionaries for rows",
+            )
+        try:
+            arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            raise SchemaError(
+                f"column {name!r}: {str(error).splitlines()[0]}", hint="give values of one type"
+            ) from error
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise SchemaError(
+            f"the columns have different numbers of values: {', '.join(f'{k} {v}' for k, v in lengths.items())}"
+        )
+    return pa.table(arrays)
+
+
+def _with_index(frame: Any) -> Any:
+    """A pandas frame with those levels of its index as columns that have a name."""
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return frame.reset_index(level=named) if named else frame
+
+
+def _refused(data: Any, reason: str = "") -> SchemaError:
+    because = f": {reason.splitlines()[0]}" if reason else ""
+    return SchemaError(f"can't take rows from {type(data).__name__}{because}", hint=_TAKEN)
+
+
+class RowStream:
+    """Rows that come as batches of one schema: what else they can be taken as."""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        raise NotImplementedError
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in bounded memory."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, in bounded memory."""
+        return self.to_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as a stream for any library that reads Arrow's, as in ``polars.DataFrame(scan)``."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All rows as a pandas DataFrame.
+
+        pandas makes floats of integers where a value is NULL, unless ``types_mapper=pandas.ArrowDtype`` is given.
+
+        Args:
+            **options: as for ``to_pandas`` of a pyarrow Table.
+
+        Raises:
+            UnsupportedError: pandas is not installed.
+        """
+        _library("pandas")
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """All rows as a polars DataFrame. Raises UnsupportedError when polars is not installed."""
+        return _library("polars").from_arrow(self.to_arrow())
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """The rows as a DuckDB relation, which reads them once, in bounded memory.
+
+        Args:
+            connection: a connection of DuckDB; its default one when None.
+
+        Raises:
+            UnsupportedError: duckdb is not installed.
+        """
+        return (_library("duckdb") if connection is None else connection).from_arrow(self.to_reader())
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise UnsupportedError(f"{name} is not installed", hint=f"pip install {name}, or take to_arrow()") from None

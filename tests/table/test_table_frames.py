@@ -1,0 +1,201 @@
+"""Rows from other libraries, and rows for them: Arrow's interfaces, pandas, polars, DuckDB, dictionaries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
+
+ROWS = [{"id": 1, "s": "a"}, {"id": 2, "s": None}, {"id": 3, "s": "c"}]
+TABLE = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", None, "c"]})
+
+
+class Stream:
+    """What only has Arrow's stream interface, as a relation of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return TABLE.to_reader().__arrow_c_stream__(requested_schema)
+
+
+class Array:
+    """What only has Arrow's array interface."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return TABLE.to_batches()[0].__arrow_c_array__(requested_schema)
+
+
+def _pandas() -> Any:
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame({"id": [1, 9, 2, 3], "s": ["a", "x", None, "c"]})[lambda f: f["id"] != 9]
+
+
+def _indexed() -> Any:
+    return _pandas().set_index("id")
+
+
+def _polars() -> Any:
+    return pytest.importorskip("polars").DataFrame(ROWS)
+
+
+FORMS: dict[str, Callable[[], Any]] = {
+    "table": lambda: TABLE,
+    "reader": TABLE.to_reader,
+    "stream": Stream,
+    "array": Array,
+    "columns": lambda: {"id": [1, 2, 3], "s": ["a", None, "c"]},
+    "rows": lambda: ROWS,
+    "rows that lack a name": lambda: [{"id": 1, "s": "a"}, {"id": 2}, {"s": "c", "id": 3}],
+    "rows that gain a name": lambda: [{"id": 2}, {"id": 1, "s": "a"}, {"id": 3, "s": "c"}],
+    "generated rows": lambda: iter(ROWS),
+    "generated parts": lambda: iter([*TABLE.slice(0, 1).to_batches(), ROWS[1], ROWS[2:]]),
+    "pandas": _pandas,
+    "pandas with an index": _indexed,
+    "polars": _polars,
+    "lazy polars": lambda: _polars().lazy(),
+}
+
+
+def _sorted(table: pp.Table) -> list[dict[str, Any]]:
+    return sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_call_takes_every_form(tmp_path: Path, form: str) -> None:
+    data = FORMS[form]
+    table = pp.Table.create(tmp_path / "t", data())
+    assert _sorted(table) == ROWS
+    table.overwrite(data())
+    assert _sorted(table) == ROWS
+    table.append(data())
+    assert table.count() == 6
+    table.delete("TRUE")
+    table.merge(data(), on="id", when_matched="update", when_not_matched="insert")
+    assert _sorted(table) == ROWS
+    table.merge(data(), on=" ID ", when_matched="delete")
+    assert table.count() == 0
+
+
+def test_lookup_takes_frames_as_keys(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", ROWS, primary_key=["id"], options={"bucket": "1"})
+    keys = _pandas()[["id"]].iloc[1:]
+    for given in ({"id": [2, 3]}, keys, keys.set_index("id"), [{"id": 2}, {"id": 3}]):
+        assert table.lookup(given).to_pylist() == ROWS[1:]
+
+
+def test_no_rows_have_columns(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    empty = polars.DataFrame(schema={"id": polars.Int64, "s": polars.String})
+    table = pp.Table.create(tmp_path / "t", empty.lazy())
+    assert table.arrow_schema == TABLE.schema
+    assert table.snapshot() is None
+    table.append(ROWS)
+    for source in (empty, empty.lazy(), TABLE.slice(0, 0), TABLE.slice(0, 0).to_reader()):
+        table.merge(source, on="id", when_matched="delete")
+        assert table.count() == 3
+    with pytest.raises(SchemaError, match="no rows and no columns"):
+        table.merge([], on="id", when_matched="delete")
+    with pytest.raises(SchemaError, match="no rows and no columns"):
+        pp.Table.create(tmp_path / "u", iter(()))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (5, r"can't take rows from int — give a pandas or polars DataFrame, a pyarrow Table, .*DuckDB.*dictionar"),
+        ("a.csv", "can't take rows from str"),
+        ([1, 2], "can't take rows from int"),
+        (pa.chunked_array([[1, 2]]), "can't take rows from ChunkedArray"),
+        ({"id": 1, "s": "abc"}, "a dictionary holds columns, and 'id' is of int.*list of dictionaries for rows"),
+        ({"id": [1], "s": "a"}, "a dictionary holds columns, and 's' is of str"),
+        ({"id": [1, 2], "s": ["a"]}, "different numbers of values: id 2, s 1"),
+        ({"id": [1, "x"], "s": ["a", "b"]}, "column 'id': .*give values of one type"),
+        ([{"id": 1}, {"id": 2, "other": 3}], "no column 'other'"),
+    ],
+)
+def test_what_is_no_data_is_refused(tmp_path: Path, data: Any, message: str) -> None:
+    table = pp.Table.create(tmp_path / "t", TABLE.schema)
+    with pytest.raises(SchemaError, match=message):
+        table.append(data)
+    assert table.snapshot() is None
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
+    made = pp.Table.create(tmp_path_factory.mktemp("frames") / "t", TABLE)
+    made.append([{"id": 4, "s": "d"}])
+    return made
+
+
+EVERYTHING = [*ROWS, {"id": 4, "s": "d"}]
+
+
+def test_arrow_reads_tables_and_scans(table: pp.Table) -> None:
+    assert pa.table(table).to_pylist() == EVERYTHING
+    assert pa.table(table.scan("id > 2", columns=["s"])).to_pylist() == [{"s": "c"}, {"s": "d"}]
+    assert pa.table(table.scan("id > 9")).schema == TABLE.schema
+    reader = pa.RecordBatchReader.from_stream(table.scan())
+    assert [batch.num_rows for batch in reader] == [3, 1]
+    for batches in (table, table.scan()):
+        assert [row for batch in batches for row in batch.to_pylist()] == EVERYTHING
+
+
+def test_a_scan_is_data(table: pp.Table, tmp_path: Path) -> None:
+    copy = pp.Table.create(tmp_path / "copy", table)
+    copy.append(table.scan("id = 4"))
+    assert _sorted(copy) == [*EVERYTHING, EVERYTHING[-1]]
+
+
+def test_pandas_frames(table: pp.Table) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    assert frame["id"].tolist() == [1, 2, 3, 4]
+    assert table.scan("id > 2").to_pandas()["s"].tolist() == ["c", "d"]
+
+
+def test_polars_frames(table: pp.Table) -> None:
+    pl = pytest.importorskip("polars")
+    assert table.to_polars().to_dicts() == EVERYTHING
+    assert pl.DataFrame(table.scan("id > 3")).to_dicts() == EVERYTHING[3:]
+    assert table.scan("id > 9").to_polars().columns == ["id", "s"]
+
+
+def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Connection:
+        def from_arrow(self, rows: pa.RecordBatchReader) -> list[dict[str, Any]]:
+            return rows.read_all().to_pylist()
+
+    assert table.scan("id > 3").to_duckdb(Connection()) == EVERYTHING[3:]
+    assert table.to_duckdb(Connection()) == EVERYTHING
+    for name in ("duckdb", "pandas", "polars"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(UnsupportedError, match=f"{name} is not installed — pip install {name}"):
+            getattr(table, f"to_{name}")()
+
+
+def test_head_reads_the_files_it_needs(table: pp.Table) -> None:
+    assert table.head(2).to_pylist() == ROWS[:2]
+    assert table.head().to_pylist() == EVERYTHING
+    assert table.scan(limit=1).head(3).to_pylist() == ROWS[:1]
+    assert table.scan(limit=3).head(1).to_pylist() == ROWS[:1]
+    assert table.scan(top_n="id desc, 3").head(2).to_pylist() == EVERYTHING[:1:-1]
+    assert table.head(0).schema == TABLE.schema
+    with pytest.raises(OptionError, match="n must not be negative"):
+        table.head(-1)
+    with pytest.raises(ArgumentTypeError, match="n takes an integer"):
+        table.head("2")  # type: ignore[arg-type]
+
+
+def test_no_other_library_is_imported_before_it_is_asked_for(table: pp.Table) -> None:
+    script = (
+        "import sys, paimon_pyds as pp; t = pp.Table.open(sys.argv[1]); t.head(1); [b for b in t.scan()]\n"
+        "assert not {'polars', 'duckdb'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script, table.path], check=True)
