@@ -106,10 +106,9 @@ def _written(
     progress: Progress | None,
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    snapshot = store.latest_snapshot()
     context = write_context(store, options, overwrite=mode is not None)
     if context.schema.crosses_partitions:
-        return _written_by_key(store, snapshot, context, _reporting(data, progress), mode)
+        return _written_by_key(store, _reporting(data, progress), options, mode)
     with TableWriter(context) as writer:
         for batch in _reporting(data, progress):
             writer.write(batch)
@@ -128,14 +127,15 @@ def _reporting(data: Any, progress: Progress | None) -> Iterator[pa.RecordBatch]
 
 def _written_by_key(
     store: TableStore,
-    snapshot: Snapshot | None,
-    context: WriteContext,
     batches: Iterator[pa.RecordBatch],
+    options: Mapping[str, str] | None,
     mode: OverwriteMode | None,
 ) -> tuple[CommitMessage, RowChanges | None]:
     from paimon_pyds.cross_partition import UnchangedKeys, write_rows  # other tables do without looking for keys
     from paimon_pyds.query.key_places import KeyPlaces
 
+    snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one
+    context = write_context(store, options, overwrite=mode is not None)
     schema = context.schema
     if mode is None:
         places = KeyPlaces.of(store, context, snapshot)

@@ -12,7 +12,7 @@ from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.write.context import WriteContext
-from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, WriterThreads
+from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, UnspilledRows, WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
 
@@ -73,7 +73,7 @@ def open_bucket_writer(
     return KeyBucketWriter(context, bucket, threads, numbers)
 
 
-class AppendBucketWriter:
+class AppendBucketWriter(UnspilledRows):
     """Writes rows as they come: no keys, sequence numbers that count the rows.
 
     Args:
@@ -108,15 +108,6 @@ class AppendBucketWriter:
     def held_bytes(self) -> int:
         """See `BucketWriter`."""
         return self._rolling.gathered_bytes
-
-    def spill(self) -> bool:
-        """See `BucketWriter`."""
-        return False
-
-    @property
-    def spilled_bytes(self) -> int:
-        """See `BucketWriter`."""
-        return 0
 
     def flush(self) -> None:
         """See `BucketWriter`."""

@@ -23,7 +23,7 @@ from paimon_pyds.sort.keys import SortKeys
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.write.context import WriteContext, check_files
 from paimon_pyds.write.key_files import SortedRunWriter
-from paimon_pyds.write.rolling import WriterThreads
+from paimon_pyds.write.rolling import UnspilledRows, WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
 _BATCH_ROWS = 131_072
@@ -149,7 +149,7 @@ class KeyBucketWriter:
             self._files.write(merged.slice(start, _BATCH_ROWS))
 
 
-class PostponedRowsWriter:
+class PostponedRowsWriter(UnspilledRows):
     """Writes rows that wait for their bucket, as they come, without sequence numbers and statistics of values.
 
     Compactions take the files of one writer, which its names tell from those of others, in the order they were made.
@@ -194,15 +194,6 @@ class PostponedRowsWriter:
     def held_bytes(self) -> int:
         """See `BucketWriter`."""
         return self._files.held_bytes
-
-    def spill(self) -> bool:
-        """See `BucketWriter`."""
-        return False
-
-    @property
-    def spilled_bytes(self) -> int:
-        """See `BucketWriter`."""
-        return 0
 
     def flush(self) -> None:
         """See `BucketWriter`."""

@@ -296,3 +296,16 @@ class _OpenFile:
             queue.pending.clear()
         self._writer.abort()
         discard(self._context.io, [self._path, self._index_path])
+
+
+class UnspilledRows:
+    """What bucket writers have in common whose rows never wait: there is nothing to spill."""
+
+    def spill(self) -> bool:
+        """See `paimon_pyds.write.bucket_writer.BucketWriter`."""
+        return False
+
+    @property
+    def spilled_bytes(self) -> int:
+        """See `paimon_pyds.write.bucket_writer.BucketWriter`."""
+        return 0
