@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -677,6 +678,31 @@ class Table:
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
         return rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor, progress)
+
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: datetime | str | int | None = None,
+        dry_run: bool = False,
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> RemovalSummary:
+        """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
+
+        Without arguments as the table's options say, and as happens after each commit: ``snapshot.time-retained``,
+        ``snapshot.num-retained.min`` and ``.max``. No snapshot goes that a streaming reader has yet to read.
+
+        Args:
+            retain_max: snapshots that stay at most, however young.
+            retain_min: snapshots that stay at least.
+            older_than: only those made before this time, in milliseconds since the epoch or as text in UTC.
+            dry_run: only tell what would go.
+            options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
+        """
+        from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
+
+        return expire_snapshots(self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, options))
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
