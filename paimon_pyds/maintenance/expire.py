@@ -27,7 +27,7 @@ from paimon_pyds.maintenance.references import (
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, delete_files, threads_of
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import TableOptions, check_branch, check_known
 from paimon_pyds.options.option import integer
 from paimon_pyds.scan.travel import parse_timestamp
@@ -185,8 +185,9 @@ def _expire_some(
         others = _others(store, due)
         removal = _removal(store, gone, end, others, threads_of(options))
         if not dry_run:
+            latest = read_hint(store.io, store.paths.latest_hint)
             _write_hint(store, end.id)
-            if _others(store, due) != others or consumers(store) != positions:
+            if _others(store, due) != others or consumers(store) != positions or _is_rolled_back(store, end, latest):
                 _write_hint(store, earliest)
                 continue
             _remove(removal, gone, options)
@@ -196,6 +197,13 @@ def _expire_some(
         path=store.root,
         hint="try again later; nothing was removed",
     )
+
+
+def _is_rolled_back(store: TableStore, end: Snapshot, before: int | None) -> bool:
+    """Whether the first snapshot that is to stay goes by a rollback, which begins with the hint LATEST."""
+    latest = read_hint(store.io, store.paths.latest_hint)
+    going = latest is not None and latest < end.id and latest != before
+    return going or not store.snapshot_exists(end.id)
 
 
 def _write_hint(store: TableStore, id_: int) -> None:

@@ -50,7 +50,7 @@ def on_branch(store: TableStore, branch: str) -> TableStore:
 
 
 def tag_references(store: TableStore) -> list[Reference]:
-    """The tags of a branch, by the numbers of their snapshots. Tags that are deleted meanwhile are left out."""
+    """The tags of a branch, by the numbers of their snapshots."""
 
     def load(name: str) -> Reference | None:
         try:
@@ -58,10 +58,14 @@ def tag_references(store: TableStore) -> list[Reference]:
         except TagNotFoundError:
             return None
 
-    names = store.tag_names()
-    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="paimon-metadata") as pool:
-        found = list(pool.map(load, names) if len(names) > 1 else map(load, names))
-    return sorted((tag for tag in found if tag is not None), key=lambda tag: tag.snapshot.id)
+    while True:
+        names = store.tag_names()
+        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="paimon-metadata") as pool:
+            found = list(pool.map(load, names) if len(names) > 1 else map(load, names))
+        tags = [tag for tag in found if tag is not None]
+        if len(tags) == len(names):
+            return sorted(tags, key=lambda tag: tag.snapshot.id)
+        # One that is gone since the listing may have another name now: list again.
 
 
 def snapshot_references(store: TableStore) -> list[Reference]:
