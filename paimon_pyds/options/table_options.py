@@ -12,8 +12,9 @@ from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
 from paimon_pyds.options.option import Kind, Option, Scope, Status
 from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret
-from paimon_pyds.types import REFUSED_KINDS, DataField, DataType
-from paimon_pyds.types import Kind as TypeKind
+from paimon_pyds.types import DataField, DataType
+from paimon_pyds.types.kinds import REFUSED_KINDS
+from paimon_pyds.types.kinds import Kind as TypeKind
 
 OPTIONS: Mapping[str, Option] = {option.key: option for option in (*CORE_OPTIONS, *ENGINE_OPTIONS)}
 """Every option of Paimon by its key; options with a column in their key come from `dynamic_option`."""

@@ -22,19 +22,8 @@ from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack, unzigzag
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
-from paimon_pyds.types import (
-    NANOS_PER_UNIT,
-    TIMESTAMP_KINDS,
-    UNITS_PER_SECOND,
-    ArrayType,
-    AtomicType,
-    DataType,
-    Kind,
-    MapType,
-    MultisetType,
-    RowType,
-    arrow_type,
-)
+from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, arrow_type
+from paimon_pyds.types.kinds import NANOS_PER_UNIT, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 
 _DIRECT_V2 = 2
 _Words = npt.NDArray[np.uint64]

@@ -46,7 +46,8 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
-from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, DataField, DataType, Kind, RowType, arrow_schema, arrow_type
+from paimon_pyds.types import DataField, DataType, RowType, arrow_schema, arrow_type
+from paimon_pyds.types.kinds import FLOAT_KINDS, INTEGER_KINDS, Kind
 
 _TIMESTAMPS = (OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT)
 _SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)
