@@ -158,9 +158,7 @@ class TableOptions(Mapping[str, str]):
 
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _SHAPE = IMMUTABLE_OPTIONS | {"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}
-WRITTEN_BY_KEY = {
-    "primary-key.nullable": (False,),
-}
+WRITTEN_BY_KEY = {"primary-key.nullable": (False,)}
 """Values of options that tables with a primary key are written with."""
 
 
@@ -262,8 +260,7 @@ def check_without_key(schema: SchemaLike, operation: str) -> None:
     """Raises UnsupportedError for a table with a primary key. ``operation``: what is only done with other tables."""
     if schema.primary_keys:
         raise UnsupportedError(
-            f"{operation} is for tables without a primary key",
-            hint="use an append table (no primary key)",
+            f"{operation} is for tables without a primary key", hint="use an append table (no primary key)"
         )
 
 

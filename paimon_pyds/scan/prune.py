@@ -309,11 +309,7 @@ class EmbeddedAnswers:
 
 
 def ask_embedded(
-    entries: pa.RecordBatch,
-    predicate: Predicate,
-    devolved: Callable[[int], Predicate],
-    *,
-    explain: bool = False,
+    entries: pa.RecordBatch, predicate: Predicate, devolved: Callable[[int], Predicate], *, explain: bool = False
 ) -> EmbeddedAnswers:
     """The answers of the entries' embedded indexes; entries without one are kept whole.
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import zigzag_decoded
+from paimon_pyds.buffers import unzigzag, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
-from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack, unzigzag
+from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
 from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, arrow_type

@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import sliced
+from paimon_pyds.buffers import sliced, unzigzag
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
-from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack, unzigzag
+from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack
 from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
 from paimon_pyds.formats.orc.tail import (
     OrcKind,
