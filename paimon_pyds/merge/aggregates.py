@@ -27,19 +27,15 @@ from paimon_pyds.merge import aggregate_sets as sets
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated
-from paimon_pyds.types import (
+from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, RowType
+from paimon_pyds.types.kinds import (
     BINARY_KINDS,
     FLOAT_KINDS,
     INTEGER_KINDS,
     MAX_LENGTH,
     STRING_KINDS,
     TIMESTAMP_KINDS,
-    ArrayType,
-    AtomicType,
-    DataType,
     Kind,
-    MapType,
-    RowType,
 )
 
 DEFAULT_AGGREGATE = "last_non_null_value"

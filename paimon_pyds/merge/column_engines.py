@@ -14,12 +14,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError, suggest
 from paimon_pyds.merge.aggregated_columns import CountedVersions, aggregated_column
-from paimon_pyds.merge.aggregates import (
-    DEFAULT_AGGREGATE,
-    AggregateFunction,
-    configured_aggregate,
-    resolve_aggregate,
-)
+from paimon_pyds.merge.aggregates import DEFAULT_AGGREGATE, AggregateFunction, configured_aggregate, resolve_aggregate
 from paimon_pyds.merge.engine import MergeEngine
 from paimon_pyds.merge.key_values import DELETE, INSERT, SEQUENCE_NUMBER, VALUE_KIND, is_retract
 from paimon_pyds.merge.partial_update import PartialUpdate, SequenceGroup
