@@ -24,8 +24,8 @@ Progress: TypeAlias = Callable[[int], None]
 """Called with the rows that are done so far."""
 Order: TypeAlias = Literal["order", "zorder", "hilbert"]
 """How `compact` orders rows."""
-WriteMode: TypeAlias = Literal["append", "overwrite"]
-"""What `paimon_pyds.spark.write` does with the rows that are there."""
+WriteMode: TypeAlias = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+"""What `paimon_pyds.spark.write` does where there are rows."""
 RowChanges: TypeAlias = "Literal['update', 'delete'] | str | Update | Delete | Sequence[str | Update | Delete] | None"
 """Clauses of a merge for rows of the table; texts may also be as in ``"source.gone THEN DELETE"``."""
 Inserts: TypeAlias = "Literal['insert'] | str | Insert | Sequence[str | Insert] | None"
@@ -82,6 +82,7 @@ class WriteSettings(TypedDict, total=False):
 
     branch: str
     create_if_missing: bool
+    if_exists: Literal["append", "error", "ignore"]
     partition_by: str | Sequence[str]
     primary_key: str | Sequence[str]
     comment: str

@@ -35,7 +35,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.one_line import rewritten_text, summary_line
+from paimon_pyds.one_line import Summary, rewritten_text, summary_text
 from paimon_pyds.options import TableOptions
 from paimon_pyds.redaction import counted
 from paimon_pyds.scan.planned_files import has_stray_vectors
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactSummary:
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class CompactSummary(Summary):
     """What a compaction did, or would do.
 
     Attributes:
@@ -78,7 +78,7 @@ class CompactSummary:
     attempts: int = 0
     dry_run: bool = False
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         files, size = (self.files_before, self.files_after), (self.bytes_before, self.bytes_after)
         parts = [
             rewritten_text(files, size, self.rows, dry_run=self.dry_run)
@@ -88,7 +88,7 @@ class CompactSummary:
             f"{counted(self.groups_skipped, 'group')} skipped" if self.groups_skipped else "",
             f"attempt {self.attempts}" if self.attempts > 1 else "",
         ]
-        return summary_line(self, self.snapshot_id, parts, self.seconds)
+        return summary_text(self.snapshot_id, parts, self.seconds)
 
 
 def compact(
