@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
@@ -815,6 +816,30 @@ class Table:
         from paimon_pyds.maintenance.rollback import rollback
 
         return rollback(self._store, to, timestamp=timestamp, dry_run=dry_run)
+
+    def remove_orphan_files(
+        self,
+        older_than: timedelta | datetime | str | int = "1 day",
+        dry_run: bool = True,
+        *,
+        external: bool = False,
+        executor: Executor | None = None,
+    ) -> OrphanFiles:
+        """Find files in the table's directories that no snapshot, tag, branch or changelog names, and remove them.
+
+        Writers that were killed leave such files. One that is being written looks the same: choose an age that no write
+        reaches. ``print(table.remove_orphan_files().files)`` lists what would go.
+
+        Args:
+            older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as text in UTC.
+            dry_run: only find them, which is the default.
+            external: also look in the directories of ``data-file.external-paths``. Only right where no other table
+                uses them.
+            executor: where directories are listed and manifests are read; this machine by default.
+        """
+        from paimon_pyds.maintenance.orphans import remove_orphan_files
+
+        return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
 
     def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
