@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -696,6 +697,124 @@ class Table:
         return rescale(
             self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor, progress
         )
+
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: datetime | str | int | None = None,
+        dry_run: bool = False,
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> RemovalSummary:
+        """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
+
+        Without arguments as the table's options say, and as happens after each commit: ``snapshot.time-retained``,
+        ``snapshot.num-retained.min`` and ``.max``. No snapshot goes that a streaming reader has yet to read.
+
+        Args:
+            retain_max: snapshots that stay at most, however young.
+            retain_min: snapshots that stay at least.
+            older_than: only those made before this time, in milliseconds since the epoch or as text in UTC.
+            dry_run: only tell what would go.
+            options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
+        """
+        from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
+
+        return expire_snapshots(self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, options))
+
+    def create_tag(
+        self,
+        name: str,
+        snapshot: int | None = None,
+        timestamp: datetime | str | int | None = None,
+        retain: str | timedelta | None = None,
+        replace: bool = False,
+    ) -> Snapshot:
+        """Keep a state of the table readable under a name: that of the newest snapshot, or the one that is named.
+
+        Args:
+            name: of the tag.
+            snapshot: its number; one that has expired works while another tag has it.
+            timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            retain: for how long the tag lives, such as ``"7 d"``: then `expire_tags`, or a commit, deletes it. By
+                default as ``tag.default-time-retained`` says, or until `delete_tag`.
+            replace: a tag of this name may be there, and names this state from now on.
+        """
+        from paimon_pyds.maintenance.tags import TagOptions, create_tag
+
+        return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace))
+
+    def rename_tag(self, name: str, new_name: str) -> None:
+        """Give a tag another name."""
+        from paimon_pyds.maintenance.tags import rename_tag
+
+        rename_tag(self._store, name, new_name)
+
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
+        """Delete a tag; where its snapshot has expired, also the files that only it needed."""
+        from paimon_pyds.maintenance.tags import delete_tag
+
+        return delete_tag(self._store, name, dry_run=dry_run)
+
+    def expire_tags(self, older_than: datetime | str | int | None = None, *, dry_run: bool = False) -> RemovalSummary:
+        """Delete the tags that have outlived what they were made with, and those made before a time.
+
+        Args:
+            older_than: milliseconds since the epoch, or text in UTC.
+            dry_run: only tell what would go.
+        """
+        from paimon_pyds.maintenance.tags import expire_tags
+
+        return expire_tags(self._store, older_than, dry_run=dry_run)
+
+    def create_branch(self, name: str, tag: str | None = None) -> None:
+        """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
+
+        Args:
+            name: of the branch.
+            tag: the branch begins with its rows; without one, with none.
+        """
+        from paimon_pyds.maintenance.branches import create_branch
+
+        create_branch(self._store, name, tag)
+
+    def rename_branch(self, name: str, new_name: str) -> None:
+        """Give a branch another name."""
+        from paimon_pyds.maintenance.branches import rename_branch
+
+        rename_branch(self._store, name, new_name)
+
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
+        """Delete a branch, and the files that only it needed."""
+        from paimon_pyds.maintenance.branches import delete_branch
+
+        return delete_branch(self._store, name, dry_run=dry_run)
+
+    def fast_forward(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
+        """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
+        meanwhile; see `paimon_pyds.maintenance.branches.fast_forward`."""
+        from paimon_pyds.maintenance.branches import fast_forward
+
+        return fast_forward(self._store, name, dry_run=dry_run)
+
+    def rollback(
+        self,
+        to: int | str | None = None,
+        *,
+        timestamp: datetime | str | int | None = None,
+        dry_run: bool = False,
+    ) -> RemovalSummary:
+        """Make an older state the newest: all later snapshots and tags go, with the files that nothing else needs.
+
+        Args:
+            to: the number of a snapshot, or the name of a tag.
+            timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            dry_run: only tell what would go.
+        """
+        from paimon_pyds.maintenance.rollback import rollback
+
+        return rollback(self._store, to, timestamp=timestamp, dry_run=dry_run)
 
     def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
