@@ -106,23 +106,32 @@ def _written(
     progress: Progress | None,
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    context = write_context(store, options, overwrite=mode is not None)
-    if context.schema.crosses_partitions:
-        return _written_by_key(store, _reporting(data, progress), options, mode)
-    with TableWriter(context) as writer:
-        for batch in _reporting(data, progress):
-            writer.write(batch)
-        return writer.prepare_commit(), None
+    context, rows = write_context(store, options, overwrite=mode is not None), _Rows(data, progress)
+    try:
+        if context.schema.crosses_partitions:
+            return _written_by_key(store, iter(rows), options, mode)
+        with TableWriter(context) as writer:
+            for batch in rows:
+                writer.write(batch)
+            return writer.prepare_commit(), None
+    except SchemaError as error:
+        error.name_row(rows.taken)
+        raise
 
 
-def _reporting(data: Any, progress: Progress | None) -> Iterator[pa.RecordBatch]:
-    """The batches of data; ``progress`` is told how many rows have been taken."""
-    rows = 0
-    for batch in as_batches(data):
-        yield batch
-        rows += batch.num_rows
-        if progress is not None:
-            progress(rows)
+class _Rows:
+    """The batches of data; ``progress`` is told how many rows have been taken, those of the last batch not yet."""
+
+    def __init__(self, data: Any, progress: Progress | None) -> None:
+        self._data, self._progress = data, progress
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in as_batches(self._data):
+            yield batch
+            self.taken += batch.num_rows
+            if self._progress is not None:
+                self._progress(self.taken)
 
 
 def _written_by_key(

@@ -114,9 +114,11 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
         try:
             arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-            raise SchemaError(
-                f"column {name!r}: {str(error).splitlines()[0]}", hint="give values of one type"
-            ) from error
+            from paimon_pyds.types.misfits import first_refused
+
+            refused = SchemaError(f"column {name!r}: {str(error).splitlines()[0]}", hint="give values of one type")
+            refused.row = first_refused(len(values), lambda n, values=values: pa.array(values[:n]))  # type: ignore[misc]
+            raise refused from error
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise SchemaError(
