@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
 from paimon_pyds.row.hashing import hash_ints
+from paimon_pyds.spark.clear_errors import lacks_package
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +64,7 @@ class SparkExecutor:
         """
         if not tasks:
             return
-        done = self._spread(tasks).mapInArrow(partial(_run_tasks, function), _RESULTS).toArrow()
+        done = _collected(self._spread(tasks).mapInArrow(partial(_run_tasks, function), _RESULTS))
         yield from _results(done)
         _check_once(done["number"], len(tasks))
 
@@ -89,12 +90,22 @@ class SparkExecutor:
         slots = _slots(min(parts, self._partitions))
         pieces = self._spread(tasks).mapInArrow(partial(_split_tasks, split, slots), _PIECES_DDL)
         gathered = pieces.repartition(len(slots), "slot").sortWithinPartitions("part", "source", "number")
-        yield from _results(gathered.mapInArrow(partial(_gather_parts, gather), _RESULTS).toArrow())
+        yield from _results(_collected(gathered.mapInArrow(partial(_gather_parts, gather), _RESULTS)))
 
     def _spread(self, tasks: Sequence[Any]) -> DataFrame:
         rows = [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps(t) for t in tasks], pa.binary())]
         frame = self._spark.createDataFrame(pa.Table.from_arrays(rows, schema=_TASKS))
         return frame.repartition(min(self._partitions, len(tasks)))
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    """The rows of a frame. Raises PaimonError where Spark's workers lack this package."""
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        if "No module named 'paimon_pyds" not in str(error):
+            raise
+    raise PaimonError(lacks_package("another interpreter"))
 
 
 def _results(done: pa.Table) -> Iterator[Any]:
