@@ -161,8 +161,13 @@ def _length_of_all(bodies: _Bytes, starts: _Int64s, sizes: _Int64s, rows: _Int64
     stride = _LENGTH + int.from_bytes(bodies[starts[0] : starts[0] + _LENGTH].tobytes(), "little")
     if bool((sizes != stride * rows).any()):
         return 0
-    for start, count in zip(starts.tolist(), rows.tolist(), strict=True):
-        if bool((np.ndarray((count,), "<u4", bodies, start, (stride,)) != stride - _LENGTH).any()):
+    steps = np.diff(starts)
+    other = np.append(rows[1:] != rows[:-1], False)
+    other[1:-1] |= steps[1:] != steps[:-1]
+    for low, high in pairwise([0, *(np.flatnonzero(other) + 1).tolist(), len(rows)]):  # pages that are as long
+        step = int(steps[low]) if high - low > 1 else 0
+        lengths = np.ndarray((high - low, int(rows[low])), "<u4", bodies, int(starts[low]), (step, stride))
+        if bool((lengths != stride - _LENGTH).any()):
             return 0
     return stride
 
