@@ -87,7 +87,9 @@ def alter_table(
     """
     for key, value in (set_options or {}).items():
         if value is None:
-            raise OptionError(f"option {key} is set to None", hint=f"unset_options=[{key!r}] gives it its default again")
+            raise OptionError(
+                f"option {key} is set to None", hint=f"unset_options=[{key!r}] gives it its default again"
+            )
     unknown = sorted(changes.keys() - SchemaChanges.__annotations__)
     if unknown:
         allowed = ", ".join(SchemaChanges.__annotations__)

@@ -306,7 +306,6 @@ def _table_indexes(store: TableStore) -> pa.Table:
 
 
 def _consumers(store: TableStore) -> pa.Table:
-    """The snapshot that each streaming reader reads next."""
     names = (status.name for status in store.io.list(store.paths.consumer_dir) if not status.is_dir)
     rows = []
     for id_ in (name.removeprefix("consumer-") for name in names if name.startswith("consumer-")):
