@@ -217,15 +217,8 @@ def _totals(
     known: Mapping[bytes, int],
     needed: Callable[[TableOptions, int, int], int],
 ) -> dict[bytes, int]:
-    """How many buckets each partition of some waiting files has, or is to have.
-
-    Args:
-        store: the table.
-        context: as it is written to.
-        entries: of the waiting files.
-        known: of some partitions.
-        needed: `buckets_needed`, or `batch_buckets`.
-    """
+    """How many buckets each partition of some waiting files (``entries``) has, as far as ``known``, or is to have: by
+    ``needed``, which is `buckets_needed` or `batch_buckets`."""
     partitions = frozenset(entries["partition"].unique().to_pylist())
     wanted = EntryFilter(context.schema, partitions=partitions)
     live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), ("partition", "total_buckets"))

@@ -231,7 +231,6 @@ def _run_lines(run: RunPlan) -> list[tuple[str, str, str, str]]:
 
 
 def _visit_text(t: TopNVisit, merged: bool) -> str:
-    """When a file is asked for the first rows, and by what."""
     bound = f"no row before {t.bound}" if t.bound else "bounds not known"
     if merged:
         how = "rows are merged before they are compared"
@@ -254,7 +253,6 @@ def _cost_text(p: PagePlan) -> str:
 
 
 def _actual_text(a: Actual, merged: bool) -> str:
-    """What reading a file took."""
     pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
     requests = f" in {counted(a.requests, 'request')}" if a.requests else ""
     return (

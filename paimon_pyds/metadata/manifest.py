@@ -111,7 +111,7 @@ def _entry_paths() -> dict[str, str]:
 ENTRY_PATHS = _entry_paths()
 """Column of `ENTRY_SCHEMA` → place of its value in an entry."""
 _DELETION_RANGE = _record("record__DELETIONS_VECTORS_RANGES", f0="string", f1="int", f2="int", _CARDINALITY=["long"])
-_GLOBAL_INDEX = _record(
+GLOBAL_INDEX = _record(
     "record__GLOBAL_INDEX",
     _ROW_RANGE_START="long",
     _ROW_RANGE_END="long",
@@ -131,7 +131,7 @@ INDEX_ENTRY = _record(
     _ROW_COUNT="long",
     _DELETIONS_VECTORS_RANGES=[{"type": "array", "items": ["null", _DELETION_RANGE]}],
     _EXTERNAL_PATH=["string"],
-    _GLOBAL_INDEX=[_GLOBAL_INDEX],
+    _GLOBAL_INDEX=[GLOBAL_INDEX],
 )
 """A record of an index manifest (_VERSION 1)."""
 
