@@ -17,6 +17,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
+from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import columns, mapping, path_like, present, text, texts
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import Clauses, MergeOptions
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
     from paimon_pyds.system.row_changes import AuditLog, Binlog
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.write import WriteContext
+
+_ALSO_AFTER_COMMITS = (
+    "tag.automatic-creation", "tag.default-time-retained", "partition.expiration-time", "consumer.expiration-time",
+)  # fmt: skip
+"""Options that something besides snapshots may expire by after a commit."""
 
 
 class Table:
@@ -383,7 +389,9 @@ class Table:
         """
         from paimon_pyds.append import append
 
-        return append(self._store, data, options, progress)
+        snapshot = append(self._store, data, options, progress)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def overwrite(
         self,
@@ -405,7 +413,9 @@ class Table:
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
-        return overwrite(self._store, data, OverwriteMode(partition, dynamic), options, progress)
+        snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), options, progress)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def write_context(self, options: Mapping[str, str] | None = None, *, overwrite: bool = False) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles.
@@ -441,7 +451,9 @@ class Table:
         from paimon_pyds.append import OverwriteMode, commit_messages
 
         mode = OverwriteMode(partition, dynamic) if overwrite else None
-        return commit_messages(self._store, messages, overwrite=mode, options=options)
+        snapshot = commit_messages(self._store, messages, overwrite=mode, options=options)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
         """Remove the files of messages that will not be committed.
@@ -493,7 +505,9 @@ class Table:
         """
         from paimon_pyds.rowlevel.delete import delete
 
-        return delete(self._store, where, executor=executor, progress=progress, options=options)
+        summary = delete(self._store, where, executor=executor, progress=progress, options=options)
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def update(
         self,
@@ -516,7 +530,9 @@ class Table:
         """
         from paimon_pyds.rowlevel.update import update
 
-        return update(self._store, mapping("set", set), where, executor=executor, progress=progress, options=options)
+        summary = update(self._store, mapping("set", set), where, executor=executor, progress=progress, options=options)
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -554,7 +570,9 @@ class Table:
         from paimon_pyds.rowlevel.merge import merge_into
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, options)
-        return merge_into(self._store, source, on, how, executor=executor, progress=progress)
+        summary = merge_into(self._store, source, on, how, executor=executor, progress=progress)
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def rewrite_file_index(
         self,
@@ -574,7 +592,9 @@ class Table:
         """
         from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
-        return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
+        summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
+        self._maintain(summary.snapshot_id, None)
+        return summary
 
     def compact(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -609,7 +629,9 @@ class Table:
         from paimon_pyds.compact.compact import compact
 
         how = CompactOptions(where, order_by, order, full, dry_run, options)
-        return compact(self._store, how, executor, progress)
+        summary = compact(self._store, how, executor, progress)
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def layout(
         self,
@@ -677,7 +699,9 @@ class Table:
         """
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
-        return rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor, progress)
+        summary = rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor, progress)
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def expire_snapshots(
         self,
@@ -748,6 +772,19 @@ class Table:
         from paimon_pyds.maintenance.tags import expire_tags
 
         return expire_tags(self._store, older_than, dry_run=dry_run)
+
+    def expire_partitions(self, *, options: Mapping[str, str] | None = None, dry_run: bool = False) -> RemovalSummary:
+        """Delete the partitions older than ``partition.expiration-time``, by their values or by their last change.
+
+        Args:
+            options: table options for this run, such as ``{"partition.expiration-time": "30 d"}``.
+            dry_run: only tell which.
+        """
+        from paimon_pyds.maintenance.partitions import expire_partitions
+
+        summary = expire_partitions(self._store, options, dry_run=dry_run)
+        self._maintain(self._last_store.latest_snapshot_id() if summary.partitions and not dry_run else None, options)
+        return summary
 
     def create_branch(self, name: str, tag: str | None = None) -> None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
@@ -845,6 +882,18 @@ class Table:
         from paimon_pyds.index_tools.advise import index_advise
 
         return index_advise(self._store, recorded, files=files, where=where)
+
+    def _maintain(self, committed: int | None, options: Mapping[str, str] | None) -> None:
+        """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
+        if committed is None:
+            return
+        store = self._last_store
+        typed = TableOptions({**store.latest_schema().options, **(options or {})})
+        others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
+        if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
+            from paimon_pyds.maintenance.after_commit import maintain
+
+            maintain(store, options)
 
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"

@@ -67,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     from paimon_pyds import __version__
     from paimon_pyds.cli.index_commands import add_advise_commands, add_index_commands
+    from paimon_pyds.cli.maintenance_commands import add_maintenance_commands
     from paimon_pyds.cli.read_commands import add_read_commands
     from paimon_pyds.cli.write_commands import add_write_commands
 
@@ -77,6 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_read_commands(commands)
     add_write_commands(commands)
+    add_maintenance_commands(commands)
     add_index_commands(commands)
     add_advise_commands(commands)
     return parser
