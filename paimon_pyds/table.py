@@ -17,6 +17,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
+from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import MergeOptions
@@ -64,6 +65,11 @@ if TYPE_CHECKING:
         ScanArguments,
     )
     from paimon_pyds.write import WriteContext
+
+_ALSO_AFTER_COMMITS = (
+    "tag.automatic-creation", "tag.default-time-retained", "partition.expiration-time", "consumer.expiration-time",
+)  # fmt: skip
+"""Options that something besides snapshots may expire by after a commit."""
 
 
 class Table:
@@ -399,7 +405,9 @@ class Table:
         """
         from paimon_pyds.append import append
 
-        return append(self._store, data, option_texts(options), progress)
+        snapshot = append(self._store, data, option_texts(options), progress)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def overwrite(
         self,
@@ -421,7 +429,9 @@ class Table:
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
-        return overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options), progress)
+        snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options), progress)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def write_context(self, options: OptionValues | None = None, *, overwrite: bool = False) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles.
@@ -457,7 +467,9 @@ class Table:
         from paimon_pyds.append import OverwriteMode, commit_messages
 
         mode = OverwriteMode(partition, dynamic) if overwrite else None
-        return commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
+        snapshot = commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
         """Remove the files of messages that will not be committed.
@@ -509,7 +521,9 @@ class Table:
         """
         from paimon_pyds.rowlevel.delete import delete
 
-        return delete(self._store, where, executor=executor, progress=progress, options=option_texts(options))
+        summary = delete(self._store, where, executor=executor, progress=progress, options=option_texts(options))
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def update(
         self,
@@ -532,9 +546,11 @@ class Table:
         """
         from paimon_pyds.rowlevel.update import update
 
-        return update(
+        summary = update(
             self._store, mapping("set", set), where, executor=executor, progress=progress, options=option_texts(options)
         )
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -572,7 +588,9 @@ class Table:
         from paimon_pyds.rowlevel.merge import merge_into
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
-        return merge_into(self._store, source, on, how, executor=executor, progress=progress)
+        summary = merge_into(self._store, source, on, how, executor=executor, progress=progress)
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def rewrite_file_index(
         self,
@@ -592,7 +610,9 @@ class Table:
         """
         from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
-        return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
+        summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
+        self._maintain(summary.snapshot_id, None)
+        return summary
 
     def compact(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -627,7 +647,9 @@ class Table:
         from paimon_pyds.compact.compact import compact
 
         how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
-        return compact(self._store, how, executor, progress)
+        summary = compact(self._store, how, executor, progress)
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def layout(
         self,
@@ -695,9 +717,11 @@ class Table:
         """
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
-        return rescale(
+        summary = rescale(
             self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor, progress
         )
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def expire_snapshots(
         self,
@@ -706,7 +730,7 @@ class Table:
         older_than: datetime | str | int | None = None,
         dry_run: bool = False,
         *,
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
     ) -> RemovalSummary:
         """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
 
@@ -722,7 +746,9 @@ class Table:
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 
-        return expire_snapshots(self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, options))
+        return expire_snapshots(
+            self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
+        )
 
     def create_tag(
         self,
@@ -768,6 +794,19 @@ class Table:
         from paimon_pyds.maintenance.tags import expire_tags
 
         return expire_tags(self._store, older_than, dry_run=dry_run)
+
+    def expire_partitions(self, *, options: OptionValues | None = None, dry_run: bool = False) -> RemovalSummary:
+        """Delete the partitions older than ``partition.expiration-time``, by their values or by their last change.
+
+        Args:
+            options: table options for this run, such as ``{"partition.expiration-time": "30 d"}``.
+            dry_run: only tell which.
+        """
+        from paimon_pyds.maintenance.partitions import expire_partitions
+
+        summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)
+        self._maintain(self._last_store.latest_snapshot_id() if summary.partitions and not dry_run else None, options)
+        return summary
 
     def create_branch(self, name: str, tag: str | None = None) -> None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
@@ -890,6 +929,18 @@ class Table:
         from paimon_pyds.index_tools.advise import index_advise
 
         return index_advise(self._store, recorded, files=files, where=where)
+
+    def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
+        """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
+        if committed is None:
+            return
+        store, given = self._last_store, option_texts(options)
+        typed = TableOptions({**store.latest_schema().options, **(given or {})})
+        others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
+        if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
+            from paimon_pyds.maintenance.after_commit import maintain
+
+            maintain(store, given)
 
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"
