@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types.model import INTEGER_KINDS, INTEGER_RANGES, TIMESTAMP_KINDS, AtomicType, Kind
+from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, TIMESTAMP_KINDS, Kind
+from paimon_pyds.types.model import AtomicType
 
 _LONGEST = 60
 
