@@ -336,8 +336,9 @@ def check_names(options: Iterable[str]) -> None:
         name = _plain_name(str(key))
         if name not in _ARGUMENTS:
             prefix = next((p for ps in _PREFIXES.values() for p in ps if name.startswith(p)), "")
-            near = suggest(name, [known for known in _ARGUMENTS if known.startswith(prefix)], "storage options")
-            raise OptionError(f"unknown storage option {key}", hint=near)
+            near = suggest(name, [known for known in _ARGUMENTS if known.startswith(prefix)], "there are") or ""
+            may_be_secret = not prefix and not near.startswith("did you mean")
+            raise OptionError(f"unknown storage option{'' if may_be_secret else f' {key}'}", hint=near)
 
 
 def _arguments(options: Mapping[str, str]) -> dict[str, Any]:
