@@ -73,7 +73,7 @@ def test_what_fails_after_a_commit_is_a_warning(tmp_path: Path) -> None:
         ({"tag.creation-period": "two-hours"}, ["2026-01-05 20", "2026-01-06 04"]),
         ({"tag.creation-period-duration": "30 min"}, ["202601052230", "202601052300", "202601060530", "202601060630"]),
         ({"tag.creation-period": "hourly", "tag.automatic-completion": "true"},
-         ["2026-01-05 22", "2026-01-05 23", "2026-01-06 00"]),
+         ["2026-01-05 22", "2026-01-05 23", "2026-01-06 00", "2026-01-06 01"]),
     ],
 )  # fmt: skip
 def test_automatic_tags(tmp_path: Path, options: dict[str, str], names: list[str]) -> None:
