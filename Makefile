@@ -64,7 +64,7 @@ test-connect: java newest  ## the Spark tests that may differ over Spark Connect
 	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not slow and not long" $(CONNECT) $(ARGS)
 
 test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest dependencies
-	$(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)
+	HYPOTHESIS_PROFILE=few $(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)
 
 test-long: java newest  ## the tests that take minutes, and many more random examples of the others
 	HYPOTHESIS_PROFILE=long $(NEWEST) -m pytest --timeout 3600 $(ARGS)

@@ -195,6 +195,7 @@ def test_lengths_hold(frames, path):
             frames.save(f"SELECT {bad}", path)
 
 
+@pytest.mark.slow
 def test_filters_on_every_type(frames, path):
     """One query for each text: the option `filter` on one side, Spark on the other, counted in one action."""
     frames.save(query(COLUMNS), path)
