@@ -288,6 +288,10 @@ def _dense(values: pa.Array) -> bool:
     return bool(pa.Codec("zstd", 1).compress(data).size > data.size * (1 - _LEAST_SAVED))
 
 
+def _distinct(values: pa.Array) -> int:
+    return int(pc.count_distinct(values, mode="only_valid").as_py())
+
+
 def _repeats(values: pa.Array) -> bool:
     """Whether a small dictionary holds the values; one of a single use per value would only repeat the column."""
     count = len(values) - values.null_count
@@ -295,6 +299,8 @@ def _repeats(values: pa.Array) -> bool:
         return False
     if pa.types.is_decimal(values.type) and values.type.precision > _LONG_DIGITS:
         return False
-    distinct = pc.count_distinct(values, mode="only_valid").as_py()
+    if _distinct(values.slice(0, len(values) // 2)) * _LEAST_REPETITION > count:
+        return False
+    distinct = _distinct(values)
     width = values.nbytes / len(values)
     return bool(distinct * _LEAST_REPETITION <= count and distinct * width <= _DICTIONARY_BYTES)
