@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, to_numpy
-from paimon_pyds.index.dictionary import EncodedColumn, check_limits, sorted_rows
+from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, sorted_positions, to_numpy
+from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
@@ -308,7 +308,7 @@ def _sorted_rows(codes: npt.NDArray[np.int32], groups: int) -> npt.NDArray[np.ui
     """Indices that sort the codes, equal ones in order: counted by Arrow when few."""
     if groups <= 1 << 16:
         return to_numpy(pc.array_sort_indices(from_numpy(codes))).astype(np.uint32)
-    return sorted_rows(codes.astype(np.uint64)).astype(np.uint32)
+    return sorted_positions(codes.astype(np.uint64)).astype(np.uint32)
 
 
 def write_bitmap(column: EncodedColumn, version: int, block_size: int) -> bytes:
