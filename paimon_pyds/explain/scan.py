@@ -89,7 +89,10 @@ class ExplainedScan:
             "analyzed": self.analyzed,
             "buckets": None if self.skew is None else asdict(self.skew),
             "steps": self.to_arrow().to_pylist(),
-            "files": [_file_row(f) | {"path": _without_user(f.path)} for f in self.files],
+            "files": [
+                _file_row(f) | {"path": redact(f.path) if "@" in f.path or "?" in f.path else f.path}
+                for f in self.files
+            ],
             "skipped": [
                 {"file": s.path, "rows": s.row_count, "size": s.size, "step": s.step, "reason": s.reason}
                 for s in self.skips
@@ -316,10 +319,6 @@ _FILE_SCHEMA = pa.schema(
      ("run", _struct_of(RunPlan)), ("top_n", _struct_of(TopNVisit)), ("pages", _struct_of(PagePlan)),
      ("actual", _struct_of(Actual))]
 )  # fmt: skip
-
-
-def _without_user(path: str) -> str:
-    return redact(path) if "@" in path or "?" in path else path
 
 
 def _file_row(file: ExplainedFile) -> dict[str, Any]:

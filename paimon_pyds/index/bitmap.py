@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
@@ -356,8 +355,8 @@ def _entries(column: EncodedColumn, offsets: I64, lengths: I64 | None) -> tuple[
     if lengths is not None:
         tail[:, 1] = lengths
     if column.codec.is_binary:
-        joined = join_binary(_sizes_of(column.keys), column.keys, fixed_binary(tail))
-        return joined
+        sizes = to_numpy(pc.binary_length(column.keys)).astype(">i4").reshape(-1, 1)
+        return join_binary(fixed_binary(sizes), column.keys, fixed_binary(tail))
     width = column.codec.width
     table = np.empty((count, width + tail.shape[1] * 4), np.uint8)
     values = np.ascontiguousarray(column.codec.serialize(column.int_keys()))
@@ -384,8 +383,3 @@ def _blocks(column: EncodedColumn, offsets: I64, lengths: I64, block_size: int) 
         table.append(bytes(view[bounds[first] : value_end]) + struct.pack(">i", offset))
         offset += len(blocks[-1])
     return [struct.pack(">i", len(blocks)), *table, struct.pack(">i", offset), *blocks]
-
-
-def _sizes_of(values: pa.Array) -> pa.Array:
-    sizes = to_numpy(pc.binary_length(values)).astype(">i4")
-    return fixed_binary(sizes.reshape(-1, 1))

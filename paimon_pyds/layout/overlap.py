@@ -57,14 +57,7 @@ def layout_of(
     where: str | Predicate | None = None,
     snapshot: int | None = None,
 ) -> Layout:
-    """The layout of a snapshot's files.
-
-    Args:
-        store: the table.
-        columns: as a sequence or with commas between them; all whose values have an order when None, of a table with a
-            primary key those of the key.
-        where: a condition on partition columns.
-        snapshot: its number; the latest when None.
+    """The layout of a snapshot's files: see `paimon_pyds.Table.layout`.
 
     Raises:
         SchemaError: an unknown column.

@@ -178,13 +178,7 @@ def advise_partition(
     files: int = 3,
     where: str | Predicate | None = None,
 ) -> PartitionAdvice:
-    """Which column suits as a partition.
-
-    Args:
-        store: the table.
-        filters: recorded ones, with how often they were used.
-        files: how many files to sample.
-        where: a condition on partition columns that files are taken from.
+    """Which column suits as a partition: see `paimon_pyds.Table.advise_partition`.
 
     Raises:
         UnsupportedError: a table that can't be read.
