@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options.option import columns, mapping, path_like, present, text, texts
+from paimon_pyds.progress import Show, shown
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import Clauses, MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
@@ -359,11 +360,10 @@ class Table:
         from paimon_pyds.query.lookup import lookup_rows
 
         keys = present("keys", keys, "rows with the columns of the key")
-        return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
+        with shown("lookup"):
+            return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
 
-    def append(
-        self, data: Any, *, options: Mapping[str, str] | None = None, progress: Callable[[int], None] | None = None
-    ) -> Snapshot | None:
+    def append(self, data: Any, *, options: Mapping[str, str] | None = None, progress: Show = None) -> Snapshot | None:
         """Append rows as one snapshot.
 
         Args:
@@ -371,7 +371,7 @@ class Table:
                 dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
                 these. Columns are matched by name.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
-            progress: called with the number of rows written so far.
+            progress: whether and where it is shown how far it is: see `paimon_pyds.show_progress`.
 
         Returns:
             The new snapshot; None when there was no row.
@@ -382,7 +382,8 @@ class Table:
         """
         from paimon_pyds.append import append
 
-        return append(self._store, data, options, progress)
+        with shown("append", progress):
+            return append(self._store, data, options)
 
     def overwrite(
         self,
@@ -391,7 +392,7 @@ class Table:
         dynamic: bool = False,
         *,
         options: Mapping[str, str] | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Show = None,
     ) -> Snapshot | None:
         """Replace rows as one snapshot.
 
@@ -404,7 +405,8 @@ class Table:
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
-        return overwrite(self._store, data, OverwriteMode(partition, dynamic), options, progress)
+        with shown("overwrite", progress):
+            return overwrite(self._store, data, OverwriteMode(partition, dynamic), options)
 
     def write_context(self, options: Mapping[str, str] | None = None, *, overwrite: bool = False) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles.
@@ -479,7 +481,7 @@ class Table:
         where: Operand | Predicate,
         *,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Show = None,
         options: Mapping[str, str] | None = None,
     ) -> RowSummary:
         """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.delete`.
@@ -487,12 +489,13 @@ class Table:
         Args:
             where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: table options for this run.
         """
         from paimon_pyds.rowlevel.delete import delete
 
-        return delete(self._store, where, executor=executor, progress=progress, options=options)
+        with shown("delete", progress):
+            return delete(self._store, where, executor=executor, options=options)
 
     def update(
         self,
@@ -500,7 +503,7 @@ class Table:
         where: Operand | Predicate | None = None,
         *,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Show = None,
         options: Mapping[str, str] | None = None,
     ) -> RowSummary:
         """Set columns of the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.update`.
@@ -510,12 +513,13 @@ class Table:
                 old values, or Python values that are not texts.
             where: Spark SQL text; every row when None.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: table options for this run.
         """
         from paimon_pyds.rowlevel.update import update
 
-        return update(self._store, mapping("set", set), where, executor=executor, progress=progress, options=options)
+        with shown("update", progress):
+            return update(self._store, mapping("set", set), where, executor=executor, options=options)
 
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -526,7 +530,7 @@ class Table:
         when_not_matched: Clauses = None,
         when_not_matched_by_source: Clauses = None,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Show = None,
         options: Mapping[str, str] | None = None,
     ) -> RowSummary:
         """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
@@ -543,7 +547,7 @@ class Table:
             when_not_matched_by_source: "delete", or `Update` and `Delete` clauses, for rows of the table that match
                 nothing.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten;
                 and ``timezone`` for dates, times and literals without a zone (UTC by default).
 
@@ -553,7 +557,8 @@ class Table:
         from paimon_pyds.rowlevel.merge import merge_into
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, options)
-        return merge_into(self._store, source, on, how, executor=executor, progress=progress)
+        with shown("merge", progress):
+            return merge_into(self._store, source, on, how, executor=executor)
 
     def rewrite_file_index(
         self,
@@ -561,7 +566,7 @@ class Table:
         *,
         rebuild: bool = False,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Show = None,
     ) -> RewriteSummary:
         """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
 
@@ -569,11 +574,12 @@ class Table:
             where: a condition on partition columns.
             rebuild: build every index anew, as after a change of an index's own options.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
         """
         from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
-        return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
+        with shown("rewrite indexes", progress):
+            return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
 
     def compact(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -584,7 +590,7 @@ class Table:
         full: bool = False,
         dry_run: bool = False,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Show = None,
         options: Mapping[str, str] | None = None,
     ) -> CompactSummary:
         """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
@@ -602,13 +608,14 @@ class Table:
                 a primary key.
             dry_run: only tell what would be rewritten.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
+            progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.compact import compact
 
         how = CompactOptions(where, order_by, order, full, dry_run, options)
-        return compact(self._store, how, executor, progress)
+        with shown("compact", progress):
+            return compact(self._store, how, executor)
 
     def layout(
         self,
@@ -657,7 +664,7 @@ class Table:
         *,
         dry_run: bool = False,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Show = None,
         options: Mapping[str, str] | None = None,
     ) -> RescaleSummary:
         """Write partitions anew with another number of buckets: one OVERWRITE snapshot; the rows stay the same.
@@ -671,12 +678,13 @@ class Table:
             partitions: a condition on partition columns; all partitions when None.
             dry_run: only tell what would be written anew.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
+            progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
-        return rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor, progress)
+        with shown("rescale", progress):
+            return rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor)
 
     def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
@@ -689,12 +697,13 @@ class Table:
         where: str | Predicate | None = None,
         *,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Show = None,
     ) -> VerifyReport:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.verify import verify_indexes
 
-        return verify_indexes(self._store, where, executor=executor, progress=progress)
+        with shown("verify indexes", progress):
+            return verify_indexes(self._store, where, executor=executor)
 
     def index_cost(
         self,

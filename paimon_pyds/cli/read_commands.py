@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.cli import show
@@ -23,6 +24,7 @@ from paimon_pyds.cli.arguments import (
 )
 from paimon_pyds.cli.write_commands import open_inputs
 from paimon_pyds.errors import OptionError, StorageError
+from paimon_pyds.progress import shown
 from paimon_pyds.redaction import redact
 
 if TYPE_CHECKING:
@@ -104,8 +106,9 @@ def _read(arguments: argparse.Namespace) -> None:
         limit = _TEXT_LIMIT
     scan = scan_of(arguments, columns=arguments.columns, limit=limit, top_n=arguments.topn)
     if arguments.output == "json":
-        for batch in scan.to_batches():
-            show.json_rows(batch)
+        with shown("read", False if sys.stdout.isatty() else None):  # rows and a line that moves don't mix
+            for batch in scan.to_batches():
+                show.json_rows(batch)
         return
     table = scan.to_arrow()
     show.text_table(table)

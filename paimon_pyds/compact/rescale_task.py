@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -18,6 +18,7 @@ from paimon_pyds.compact.task import CompactTask, conformed_rows
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.paths import partition_directory
+from paimon_pyds.split import PlannedFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.key_files import SortedRunWriter
@@ -48,6 +49,10 @@ class RescaleTask:
     def context(self) -> WriteContext:
         """The table as it is written to."""
         return self.source.context
+
+    def files_read(self) -> Sequence[PlannedFile]:
+        """The files that the rows are in."""
+        return self.source.rewritten() if isinstance(self.source, MergeTask) else self.source.files
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ reads, appends and overwrites only.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.options import TableOptions
+from paimon_pyds.progress import Show, phase, shown
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.options import parse_write_options
@@ -63,11 +64,13 @@ def write(
     writer = prepared.rows.write.format("paimon_pyds").mode(mode)
     for name, value in {**named, **given, **prepared.options}.items():
         writer = writer.option(name, value)
-    writer.save(path)
-    if prepared.table is not None:
-        from paimon_pyds.compact.compact import compact_since
+    with shown("write"):
+        with phase("writing"):
+            writer.save(path)
+        if prepared.table is not None:
+            from paimon_pyds.compact.compact import compact_since
 
-        compact_since(prepared.table.store, prepared.before, prepared.own, SparkExecutor(df.sparkSession))
+            compact_since(prepared.table.store, prepared.before, prepared.own, SparkExecutor(df.sparkSession))
 
 
 @dataclass(slots=True)
@@ -169,7 +172,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
     dry_run: bool = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Show = None,
     options: Mapping[str, str] | None = None,
 ) -> CompactSummary:
     """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`.
@@ -184,7 +187,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
         dry_run: only tell what would be rewritten.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
-        progress: called with the rows written so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
     return Table.open(path, branch, storage_options).compact(
@@ -208,7 +211,7 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
     dry_run: bool = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Show = None,
     options: Mapping[str, str] | None = None,
 ) -> RescaleSummary:
     """Write partitions anew with another number of buckets: see `paimon_pyds.Table.rescale`.
@@ -221,7 +224,7 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
         dry_run: only tell what would be written anew.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
-        progress: called with the rows written so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
     table, executor = Table.open(path, branch, storage_options), SparkExecutor(spark)
@@ -236,7 +239,7 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
     rebuild: bool = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Show = None,
 ) -> RewriteSummary:
     """Build the file indexes that a table's options ask for: see `paimon_pyds.Table.rewrite_file_index`.
 
@@ -247,7 +250,7 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
         rebuild: build every index anew, as after a change of an index's own options.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
-        progress: called with the rows of the files that are done so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
     """
     table = Table.open(path, branch, storage_options)
     return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
@@ -260,7 +263,7 @@ def delete(  # noqa: PLR0913 - named arguments that users type
     *,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Show = None,
     options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Delete the rows for which a condition is true: see `paimon_pyds.Table.delete`.
@@ -271,7 +274,7 @@ def delete(  # noqa: PLR0913 - named arguments that users type
         where: Spark SQL text; ``"TRUE"`` for every row.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
-        progress: called with the rows of the files that are done so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
 
     Raises:
@@ -289,7 +292,7 @@ def update(  # noqa: PLR0913 - named arguments that users type
     *,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Show = None,
     options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Set columns of the rows for which a condition is true: see `paimon_pyds.Table.update`.
@@ -301,7 +304,7 @@ def update(  # noqa: PLR0913 - named arguments that users type
         where: Spark SQL text; all rows when None.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
-        progress: called with the rows of the files that are done so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
 
     Raises:
@@ -323,7 +326,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
     when_not_matched_by_source: Clauses = None,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Show = None,
     options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Bring rows of a source into a table: see `paimon_pyds.Table.merge` for the clauses.
@@ -339,7 +342,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         when_not_matched_by_source: clauses for rows of the table that match nothing.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
-        progress: called with the rows of the files that are looked through so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
     table = Table.open(path, branch, storage_options)
