@@ -94,7 +94,7 @@ def _checked(show: Show) -> Show:
 class Phase:
     """A part of an operation; open it as a context."""
 
-    def __init__(self, operation: Operation | None, name: str, total: Mapping[str, int]) -> None:
+    def __init__(self, operation: Operation | None, name: str, total: dict[str, int]) -> None:
         self._operation = operation
         self.name = name
         self.total = total
@@ -115,6 +115,12 @@ class Phase:
         """
         if self._operation is not None:
             self._operation.add(self, {**done, **_sizes(files)})
+
+    def reach(self, unit: str, done: int, total: int) -> None:
+        """Say what is done by now, where others count."""
+        if self._operation is not None:
+            self.total[unit] = total
+            self._operation.add(self, {unit: done - self.done.get(unit, 0)})
 
     def __enter__(self) -> Phase:
         if self._operation is not None:

@@ -28,8 +28,9 @@ def line_of(operation: Operation) -> tuple[str, float | None]:
     with operation.lock:
         parts = [_text(phase, now - phase.began) for phase in operation.phases]
         shares = [share for phase in operation.phases if (share := _share(phase)) is not None]
-    seconds = "" if any(part.endswith(" left") for part in parts) else f", {_clock(now - operation.began)}"
-    return f"{operation.name}: {', '.join(parts) or 'working'}{seconds}", shares[-1] if shares else None
+    if not any(part.endswith(" left") for part in parts):
+        parts = [*(parts or ["working"]), _clock(now - operation.began)]
+    return f"{operation.name}: {', '.join(filter(None, parts))}", shares[-1] if shares else None
 
 
 def _text(phase: Phase, elapsed: float) -> str:

@@ -17,7 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
+from paimon_pyds.progress import phase
 from paimon_pyds.row.hashing import hash_ints
+from paimon_pyds.spark import compat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +65,7 @@ class SparkExecutor:
         """
         if not tasks:
             return
-        done = self._spread(tasks).mapInArrow(partial(_run_tasks, function), _RESULTS).toArrow()
+        done = self._collected(self._spread(tasks).mapInArrow(partial(_run_tasks, function), _RESULTS))
         yield from _results(done)
         _check_once(done["number"], len(tasks))
 
@@ -89,7 +91,15 @@ class SparkExecutor:
         slots = _slots(min(parts, self._partitions))
         pieces = self._spread(tasks).mapInArrow(partial(_split_tasks, split, slots), _PIECES_DDL)
         gathered = pieces.repartition(len(slots), "slot").sortWithinPartitions("part", "source", "number")
-        yield from _results(gathered.mapInArrow(partial(_gather_parts, gather), _RESULTS).toArrow())
+        yield from _results(self._collected(gathered.mapInArrow(partial(_gather_parts, gather), _RESULTS)))
+
+    def _collected(self, results: DataFrame) -> pa.Table:
+        """All results; how many tasks of Spark are done is told meanwhile, where Spark tells it."""
+        with phase() as step:
+            if not step.is_seen:
+                return results.toArrow()
+            with compat.telling_tasks(self._spark, lambda done, total: step.reach("tasks", done, total)):
+                return results.toArrow()
 
     def _spread(self, tasks: Sequence[Any]) -> DataFrame:
         rows = [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps(t) for t in tasks], pa.binary())]
