@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from paimon_pyds.errors import OptionError
 
 if TYPE_CHECKING:
     from paimon_pyds.progress_view import Drawer, View
+    from paimon_pyds.typing import Progress
 
 T = TypeVar("T")
 _log = logging.getLogger("paimon_pyds.progress")
@@ -49,10 +50,6 @@ class ProgressEvent:
     seconds: float
 
 
-Show: TypeAlias = bool | Callable[[ProgressEvent], None] | None
-"""Whether progress is drawn, or what receives it; None: as `show_progress` says."""
-
-
 class _File(Protocol):
     @property
     def row_count(self) -> int: ...
@@ -60,12 +57,12 @@ class _File(Protocol):
     def size(self) -> int: ...
 
 
-_setting: Show = None
+_setting: Progress | None = None
 current: ContextVar[Operation | None] = ContextVar("paimon_pyds_operation", default=None)
 """The operation that runs and somebody looks at."""
 
 
-def show_progress(show: Show) -> None:
+def show_progress(show: Progress | None) -> None:
     """Say for this process whether operations show how far they are, unless ``progress=`` says it for one of them.
 
     Args:
@@ -77,12 +74,12 @@ def show_progress(show: Show) -> None:
     _setting = _checked(show)
 
 
-def setting() -> Show:
+def setting() -> Progress | None:
     """What `show_progress` was called with last."""
     return _setting
 
 
-def _checked(show: Show) -> Show:
+def _checked(show: Progress | None) -> Progress | None:
     if show is not None and not isinstance(show, bool) and not callable(show):
         raise OptionError(f"progress is True, False, None or a function, not {type(show).__name__}")
     return show
@@ -182,7 +179,7 @@ def _sizes(files: Iterable[_File]) -> dict[str, int]:
 
 
 @contextmanager
-def shown(operation: str, show: Show = None) -> Iterator[None]:
+def shown(operation: str, show: Progress | None = None) -> Iterator[None]:
     """Around an operation: its progress is shown as is asked for. One within another one is a part of that.
 
     Args:

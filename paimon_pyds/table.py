@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,13 +17,16 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
-from paimon_pyds.options.option import columns, mapping, path_like, present, text, texts
-from paimon_pyds.progress import Show, shown
+from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
+from paimon_pyds.progress import shown
 from paimon_pyds.redaction import RedactedDict
-from paimon_pyds.rowlevel.clauses import Clauses, MergeOptions
+from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas  # noqa: TID251
+    import polars
     from typing_extensions import Unpack
 
     from paimon_pyds.commit_message import CommitMessage
@@ -41,12 +44,25 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.sql.order import TopN
     from paimon_pyds.system.row_changes import AuditLog, Binlog
     from paimon_pyds.table_scan import Scan
+    from paimon_pyds.typing import (
+        Filter,
+        Inserts,
+        LookupArguments,
+        OptionValues,
+        Order,
+        Progress,
+        RowArguments,
+        RowChanges,
+        Rows,
+        ScanArguments,
+    )
     from paimon_pyds.write import WriteContext
 
 
@@ -90,10 +106,10 @@ class Table:
     def create(  # noqa: PLR0913 - named arguments that users type
         cls,
         path: str | os.PathLike[str],
-        schema: Any,
+        schema: pa.Schema | Sequence[DataField] | Rows,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
         comment: str | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Table:
@@ -119,7 +135,7 @@ class Table:
         fields, rows = _columns_and_rows(schema)
         key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
         io, root = open_file_io(path_like("path", path), storage_options)
-        given = dict(mapping("options", options or {}))
+        given = option_texts(options)
         allowed = ExternalPaths.of(storage_options)
         definition = TableDefinition(fields, tuple(key), tuple(parts), given, comment)
         made = cls(create_table(io, root, definition, external=allowed))
@@ -213,7 +229,7 @@ class Table:
 
     def audit_log(
         self,
-        filter: str | Predicate | None = None,
+        filter: Filter = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         options: Mapping[str, Any] | None = None,
@@ -243,7 +259,7 @@ class Table:
 
     def scan(  # noqa: PLR0913 - named arguments that users type
         self,
-        filter: str | Predicate | None = None,
+        filter: Filter = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         top_n: str | TopN | None = None,
@@ -288,27 +304,27 @@ class Table:
         """All rows as a stream for any library that reads Arrow's, as in ``polars.DataFrame(table)``."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, **options: Any) -> Any:
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """All rows as a pandas DataFrame: see `RowStream.to_pandas`."""
         return self.scan().to_pandas(**options)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """All rows as a polars DataFrame."""
         return self.scan().to_polars()
 
-    def to_duckdb(self, connection: Any = None) -> Any:
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """All rows as a DuckDB relation: see `RowStream.to_duckdb`."""
         return self.scan().to_duckdb(connection)
 
-    def explain(self, filter: str | Predicate | None = None, *, analyze: bool = False, **scan: Any) -> Explanation:
+    def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
         return self.scan(filter, **scan).explain(analyze=analyze)
 
-    def count(self, filter: str | Predicate | None = None, **scan: Any) -> int:
+    def count(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> int:
         """How many rows the filter keeps: from metadata and indexes where they know it, else by reading."""
         return self.scan(filter, **scan).count()
 
-    def answer(self, filter: str | Predicate | None = None, **scan: Any) -> Answers:
+    def answer(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Answers:
         """Questions to the rows that a filter keeps, as a whole.
 
         ``table.answer("color = 'red'").max("price")`` gives an `Answer`: its ``value``, its ``source`` (metadata, index
@@ -318,31 +334,31 @@ class Table:
         """
         return self.scan(filter, **scan).answer
 
-    def exists(self, filter: str | Predicate | None = None, **scan: Any) -> bool:
+    def exists(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
         """Whether the filter keeps any row."""
         return self.answer(filter, **scan).exists().value
 
-    def distinct(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
+    def distinct(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> pa.Table:
         """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each."""
         return self.answer(filter, **scan).distinct(column).value
 
-    def min(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+    def min(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The smallest value of a column; None when all are NULL."""
         return self.answer(filter, **scan).min(column).value
 
-    def max(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+    def max(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The largest value of a column; None when all are NULL. NaN is larger than all numbers."""
         return self.answer(filter, **scan).max(column).value
 
-    def sum(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+    def sum(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The sum of a column, typed as in Spark; None when all values are NULL. See `Answers.sum`."""
         return self.answer(filter, **scan).sum(column).value
 
-    def top_n(self, order: str, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
+    def top_n(self, order: str, filter: Filter = None, **scan: Unpack[RowArguments]) -> pa.Table:
         """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
         return self.scan(filter, top_n=present("order", order, "an order such as 'id desc, 10'"), **scan).to_arrow()
 
-    def lookup(self, keys: Any, columns: Sequence[str] | None = None, **scan: Any) -> pa.Table:
+    def lookup(self, keys: Rows, columns: Sequence[str] | None = None, **scan: Unpack[LookupArguments]) -> pa.Table:
         """The current row of each key, without a scan: a table with a primary key only.
 
         Args:
@@ -363,7 +379,9 @@ class Table:
         with shown("lookup"):
             return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
 
-    def append(self, data: Any, *, options: Mapping[str, str] | None = None, progress: Show = None) -> Snapshot | None:
+    def append(
+        self, data: Rows, *, options: OptionValues | None = None, progress: Progress | None = None
+    ) -> Snapshot | None:
         """Append rows as one snapshot.
 
         Args:
@@ -383,16 +401,16 @@ class Table:
         from paimon_pyds.append import append
 
         with shown("append", progress):
-            return append(self._store, data, options)
+            return append(self._store, data, option_texts(options))
 
     def overwrite(
         self,
-        data: Any,
+        data: Rows,
         partition: Mapping[str, Any] | None = None,
         dynamic: bool = False,
         *,
-        options: Mapping[str, str] | None = None,
-        progress: Show = None,
+        options: OptionValues | None = None,
+        progress: Progress | None = None,
     ) -> Snapshot | None:
         """Replace rows as one snapshot.
 
@@ -406,9 +424,9 @@ class Table:
         from paimon_pyds.append import OverwriteMode, overwrite
 
         with shown("overwrite", progress):
-            return overwrite(self._store, data, OverwriteMode(partition, dynamic), options)
+            return overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options))
 
-    def write_context(self, options: Mapping[str, str] | None = None, *, overwrite: bool = False) -> WriteContext:
+    def write_context(self, options: OptionValues | None = None, *, overwrite: bool = False) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles.
 
         Args:
@@ -417,7 +435,7 @@ class Table:
         """
         from paimon_pyds.execution.writing import write_context
 
-        return write_context(self._store, options, overwrite=overwrite)
+        return write_context(self._store, option_texts(options), overwrite=overwrite)
 
     def commit(
         self,
@@ -426,7 +444,7 @@ class Table:
         overwrite: bool = False,
         partition: Mapping[str, Any] | None = None,
         dynamic: bool = False,
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
     ) -> Snapshot | None:
         """Publish what `TableWriter`s wrote, as one snapshot; a compaction that came with it makes a second one.
 
@@ -442,7 +460,7 @@ class Table:
         from paimon_pyds.append import OverwriteMode, commit_messages
 
         mode = OverwriteMode(partition, dynamic) if overwrite else None
-        return commit_messages(self._store, messages, overwrite=mode, options=options)
+        return commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
         """Remove the files of messages that will not be committed.
@@ -456,7 +474,7 @@ class Table:
 
     def alter(
         self,
-        set_options: Mapping[str, str] | None = None,
+        set_options: OptionValues | None = None,
         unset_options: Sequence[str] = (),
         **changes: Unpack[SchemaChanges],
     ) -> TableSchema:
@@ -471,7 +489,7 @@ class Table:
 
         return alter_table(
             self._store,
-            set_options=dict(mapping("set_options", set_options or {})),
+            set_options=mapping("set_options", set_options or {}),
             unset_options=texts("unset_options", unset_options),
             **changes,
         )
@@ -481,8 +499,8 @@ class Table:
         where: Operand | Predicate,
         *,
         executor: Executor | None = None,
-        progress: Show = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> RowSummary:
         """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.delete`.
 
@@ -495,7 +513,7 @@ class Table:
         from paimon_pyds.rowlevel.delete import delete
 
         with shown("delete", progress):
-            return delete(self._store, where, executor=executor, options=options)
+            return delete(self._store, where, executor=executor, options=option_texts(options))
 
     def update(
         self,
@@ -503,8 +521,8 @@ class Table:
         where: Operand | Predicate | None = None,
         *,
         executor: Executor | None = None,
-        progress: Show = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> RowSummary:
         """Set columns of the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.update`.
 
@@ -519,19 +537,19 @@ class Table:
         from paimon_pyds.rowlevel.update import update
 
         with shown("update", progress):
-            return update(self._store, mapping("set", set), where, executor=executor, options=options)
+            return update(self._store, mapping("set", set), where, executor=executor, options=option_texts(options))
 
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
-        source: Any,
+        source: Rows,
         on: str | Sequence[str] | Operand,
         *,
-        when_matched: Clauses = None,
-        when_not_matched: Clauses = None,
-        when_not_matched_by_source: Clauses = None,
+        when_matched: RowChanges = None,
+        when_not_matched: Inserts = None,
+        when_not_matched_by_source: RowChanges = None,
         executor: Executor | None = None,
-        progress: Show = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> RowSummary:
         """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
 
@@ -556,17 +574,17 @@ class Table:
         """
         from paimon_pyds.rowlevel.merge import merge_into
 
-        how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, options)
+        how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
         with shown("merge", progress):
             return merge_into(self._store, source, on, how, executor=executor)
 
     def rewrite_file_index(
         self,
-        where: str | Predicate | None = None,
+        where: Filter = None,
         *,
         rebuild: bool = False,
         executor: Executor | None = None,
-        progress: Show = None,
+        progress: Progress | None = None,
     ) -> RewriteSummary:
         """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
 
@@ -583,15 +601,15 @@ class Table:
 
     def compact(  # noqa: PLR0913 - named arguments that users type
         self,
-        where: str | Predicate | None = None,
+        where: Filter = None,
         order_by: str | Sequence[str] | None = None,
         *,
-        order: str = "order",
+        order: Order = "order",
         full: bool = False,
         dry_run: bool = False,
         executor: Executor | None = None,
-        progress: Show = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> CompactSummary:
         """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
 
@@ -613,7 +631,7 @@ class Table:
         """
         from paimon_pyds.compact.compact import compact
 
-        how = CompactOptions(where, order_by, order, full, dry_run, options)
+        how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
         with shown("compact", progress):
             return compact(self._store, how, executor)
 
@@ -621,7 +639,7 @@ class Table:
         self,
         columns: str | Sequence[str] | None = None,
         *,
-        where: str | Predicate | None = None,
+        where: Filter = None,
         snapshot: int | None = None,
     ) -> Layout:
         """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
@@ -642,7 +660,7 @@ class Table:
         filters: Sequence[RecordedFilter | str] = (),
         *,
         files: int = 3,
-        where: str | Predicate | None = None,
+        where: Filter = None,
     ) -> PartitionAdvice:
         """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
 
@@ -664,8 +682,8 @@ class Table:
         *,
         dry_run: bool = False,
         executor: Executor | None = None,
-        progress: Show = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> RescaleSummary:
         """Write partitions anew with another number of buckets: one OVERWRITE snapshot; the rows stay the same.
 
@@ -684,9 +702,129 @@ class Table:
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
         with shown("rescale", progress):
-            return rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor)
+            return rescale(
+                self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor
+            )
 
-    def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: datetime | str | int | None = None,
+        dry_run: bool = False,
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> RemovalSummary:
+        """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
+
+        Without arguments as the table's options say, and as happens after each commit: ``snapshot.time-retained``,
+        ``snapshot.num-retained.min`` and ``.max``. No snapshot goes that a streaming reader has yet to read.
+
+        Args:
+            retain_max: snapshots that stay at most, however young.
+            retain_min: snapshots that stay at least.
+            older_than: only those made before this time, in milliseconds since the epoch or as text in UTC.
+            dry_run: only tell what would go.
+            options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
+        """
+        from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
+
+        return expire_snapshots(self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, options))
+
+    def create_tag(
+        self,
+        name: str,
+        snapshot: int | None = None,
+        timestamp: datetime | str | int | None = None,
+        retain: str | timedelta | None = None,
+        replace: bool = False,
+    ) -> Snapshot:
+        """Keep a state of the table readable under a name: that of the newest snapshot, or the one that is named.
+
+        Args:
+            name: of the tag.
+            snapshot: its number; one that has expired works while another tag has it.
+            timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            retain: for how long the tag lives, such as ``"7 d"``: then `expire_tags`, or a commit, deletes it. By
+                default as ``tag.default-time-retained`` says, or until `delete_tag`.
+            replace: a tag of this name may be there, and names this state from now on.
+        """
+        from paimon_pyds.maintenance.tags import TagOptions, create_tag
+
+        return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace))
+
+    def rename_tag(self, name: str, new_name: str) -> None:
+        """Give a tag another name."""
+        from paimon_pyds.maintenance.tags import rename_tag
+
+        rename_tag(self._store, name, new_name)
+
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
+        """Delete a tag; where its snapshot has expired, also the files that only it needed."""
+        from paimon_pyds.maintenance.tags import delete_tag
+
+        return delete_tag(self._store, name, dry_run=dry_run)
+
+    def expire_tags(self, older_than: datetime | str | int | None = None, *, dry_run: bool = False) -> RemovalSummary:
+        """Delete the tags that have outlived what they were made with, and those made before a time.
+
+        Args:
+            older_than: milliseconds since the epoch, or text in UTC.
+            dry_run: only tell what would go.
+        """
+        from paimon_pyds.maintenance.tags import expire_tags
+
+        return expire_tags(self._store, older_than, dry_run=dry_run)
+
+    def create_branch(self, name: str, tag: str | None = None) -> None:
+        """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
+
+        Args:
+            name: of the branch.
+            tag: the branch begins with its rows; without one, with none.
+        """
+        from paimon_pyds.maintenance.branches import create_branch
+
+        create_branch(self._store, name, tag)
+
+    def rename_branch(self, name: str, new_name: str) -> None:
+        """Give a branch another name."""
+        from paimon_pyds.maintenance.branches import rename_branch
+
+        rename_branch(self._store, name, new_name)
+
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
+        """Delete a branch, and the files that only it needed."""
+        from paimon_pyds.maintenance.branches import delete_branch
+
+        return delete_branch(self._store, name, dry_run=dry_run)
+
+    def fast_forward(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
+        """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
+        meanwhile; see `paimon_pyds.maintenance.branches.fast_forward`."""
+        from paimon_pyds.maintenance.branches import fast_forward
+
+        return fast_forward(self._store, name, dry_run=dry_run)
+
+    def rollback(
+        self,
+        to: int | str | None = None,
+        *,
+        timestamp: datetime | str | int | None = None,
+        dry_run: bool = False,
+    ) -> RemovalSummary:
+        """Make an older state the newest: all later snapshots and tags go, with the files that nothing else needs.
+
+        Args:
+            to: the number of a snapshot, or the name of a tag.
+            timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            dry_run: only tell what would go.
+        """
+        from paimon_pyds.maintenance.rollback import rollback
+
+        return rollback(self._store, to, timestamp=timestamp, dry_run=dry_run)
+
+    def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.inspect import dump_table
 
@@ -694,10 +832,10 @@ class Table:
 
     def index_verify(
         self,
-        where: str | Predicate | None = None,
+        where: Filter = None,
         *,
         executor: Executor | None = None,
-        progress: Show = None,
+        progress: Progress | None = None,
     ) -> VerifyReport:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.verify import verify_indexes
@@ -707,11 +845,11 @@ class Table:
 
     def index_cost(
         self,
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
         filters: Sequence[str | Predicate] = (),
         *,
         files: int = 3,
-        where: str | Predicate | None = None,
+        where: Filter = None,
     ) -> CostReport:
         """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.index_tools.cost`.
 
@@ -723,10 +861,11 @@ class Table:
         """
         from paimon_pyds.index_tools.cost import index_cost
 
-        return index_cost(self._store, options, filters, files=files, where=where)
+        tried = None if options is None else option_texts(options)
+        return index_cost(self._store, tried, filters, files=files, where=where)
 
     def index_advise(
-        self, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: str | Predicate | None = None
+        self, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: Filter = None
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 

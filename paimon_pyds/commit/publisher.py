@@ -44,7 +44,7 @@ class FileSystemPublisher:
         if not _is_there(store, latest):
             return False
         try:
-            return store.try_create_snapshot(snapshot)
+            return store.try_create_snapshot(snapshot) and not _rolled_back(store, snapshot, latest)
         except Exception as error:  # whatever it was, the snapshot may be there
             created = _was_created(store, snapshot)
             if created is None:
@@ -79,6 +79,17 @@ def _is_there(store: TableStore, snapshot: Snapshot | None) -> bool:
         return snapshot is None or _is_same(store.snapshot(snapshot.id), snapshot)
     except SnapshotNotFoundError:
         return False
+
+
+def _rolled_back(store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+    """Whether the snapshot before a new one was rolled back just now: then the new one, which has its rows, goes, too.
+
+    Where that has expired, which comes to all older ones, too, the new one stays.
+    """
+    if latest is None or store.snapshot_exists(latest.id) or all(id_ > latest.id for id_ in store.snapshot_ids()):
+        return False
+    store.io.delete([store.paths.snapshot(snapshot.id)])
+    return True
 
 
 def _was_created(store: TableStore, snapshot: Snapshot) -> bool | None:

@@ -29,7 +29,8 @@ from paimon_pyds.scan.planned_files import FileDetails, file_locations, index_fi
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileBounds, PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
-from paimon_pyds.types import STRING_KINDS, DataField, MapType
+from paimon_pyds.types import DataField, MapType
+from paimon_pyds.types.kinds import STRING_KINDS
 
 _BATCH_ROWS = 131_072
 _COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", "external_path")
@@ -176,12 +177,17 @@ def branch_files(store: TableStore) -> Iterator[str]:
         yield from snapshot_files(store, store.snapshot(id_))
     for name in store.tag_names():
         yield store.paths.tag(name)
-        yield from snapshot_files(store, store.tag(name))
+        yield from snapshot_files(store, store.tag(name), changelog=False)
 
 
-def snapshot_files(store: TableStore, snapshot: Snapshot) -> Iterator[str]:
+def snapshot_files(store: TableStore, snapshot: Snapshot, *, changelog: bool = True) -> Iterator[str]:
     """The paths of all files that a snapshot needs, be it kept as such or by a tag: its metadata files, live data files
     with those beside them, changelog, index and statistics files, and the schemas of all these.
+
+    Args:
+        store: the table.
+        snapshot: of the table.
+        changelog: also those of its changelog, which goes when the snapshot expires, tag or no tag, as in Java.
 
     Raises:
         SnapshotNotFoundError: a file is gone: the snapshot expired meanwhile.
@@ -191,15 +197,16 @@ def snapshot_files(store: TableStore, snapshot: Snapshot) -> Iterator[str]:
     """
     paths = store.paths
     yield paths.schema(snapshot.schema_id)
+    snapshot = snapshot if changelog else replace(snapshot, changelog_manifest_list=None)
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
     yield from (paths.manifest(name) for name in lists if name is not None)
     reader = ManifestReader(store)
-    manifests, changelog = reader.manifests(snapshot), reader.changelog(snapshot)
-    yield from (paths.manifest(manifest.file_name) for manifest in (*manifests, *changelog))
+    manifests, changes = reader.manifests(snapshot), reader.changelog(snapshot)
+    yield from (paths.manifest(manifest.file_name) for manifest in (*manifests, *changes))
     if snapshot.statistics is not None:
         yield paths.statistics(snapshot.statistics)
     schema = store.schema(snapshot.schema_id)
-    for entries in (reader.live(manifests, _COLUMNS), reader.added(changelog, _COLUMNS)):
+    for entries in (reader.live(manifests, _COLUMNS), reader.added(changes, _COLUMNS)):
         yield from map(paths.schema, entries["schema_id"].unique().to_pylist())
         data_files = file_locations(store, schema, entries).paths
         for path, beside in zip(data_files, entries["extra_files"].to_pylist(), strict=True):

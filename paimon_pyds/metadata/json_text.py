@@ -42,6 +42,10 @@ class JsonObject:
             raise self.corrupt("a member is missing", member)
         return value
 
+    def any_or_none(self, member: str) -> Any:
+        """Whatever it is, None when absent."""
+        return self._members.get(member)
+
     def integer_or_none(self, member: str) -> int | None:
         """A 64-bit integer, None when absent."""
         value = self._members.get(member)

@@ -193,6 +193,10 @@ class TablePaths:
         """``consumer/consumer-ID``."""
         return f"{self.consumer_dir}/{checked_name('consumer-' + id_, 'consumer')}"
 
+    @property
+    def changelog_dir(self) -> str:
+        return f"{self.branch_root}/changelog"
+
     # --------------------------------------------------------------------------------------- shared
 
     @property

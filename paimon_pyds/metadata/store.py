@@ -113,7 +113,7 @@ class TableStore(SchemaStore):
         The hint is believed when its snapshot is there and the next is not; a hint that lags is followed up. With
         ``refresh`` it is not looked at, and the directory listed.
         """
-        hint = None if refresh else _read_hint(self.io, self.paths.latest_hint)
+        hint = None if refresh else read_hint(self.io, self.paths.latest_hint)
         if hint is not None and self.snapshot_exists(hint):
             for id_ in range(hint, hint + _HINT_STEPS):
                 if not self.snapshot_exists(id_ + 1):
@@ -123,7 +123,7 @@ class TableStore(SchemaStore):
 
     def earliest_snapshot_id(self) -> int | None:
         """The lowest number of a snapshot that has not expired; None when there is none."""
-        hint = _read_hint(self.io, self.paths.earliest_hint)
+        hint = read_hint(self.io, self.paths.earliest_hint)
         if hint is not None and self.snapshot_exists(hint) and not self.snapshot_exists(hint - 1):
             return hint
         ids = self.snapshot_ids()
@@ -363,7 +363,7 @@ class TableStore(SchemaStore):
         )
 
 
-def _read_hint(io: FileIO, path: str) -> int | None:
+def read_hint(io: FileIO, path: str) -> int | None:
     """The number in a hint file (LATEST or EARLIEST: ASCII); None when the file is absent or holds something else.
 
     Hints may lag behind: they only save a directory listing, and what they say is checked.

@@ -130,6 +130,9 @@ class FileIO(Protocol):
     def delete_tree(self, path: str) -> None:
         """Remove a directory and everything in it; fine when gone."""
 
+    def remove_empty_dir(self, path: str) -> bool:
+        """Remove a directory; False, and nothing is done, when it holds something, is gone, or no directory."""
+
     def rename(self, source: str, target: str) -> None:
         """Rename a directory or file. Raises AlreadyExistsError when the target is there."""
 

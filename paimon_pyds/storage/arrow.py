@@ -235,6 +235,10 @@ class ArrowFileIO:
         with self._faults("delete", path), suppress(FileNotFoundError):
             fs.delete_dir(inner)
 
+    def remove_empty_dir(self, path: str) -> bool:
+        """False: object stores have no directories, and pyarrow can't remove one of HDFS only when it is empty."""
+        return False
+
     def rename(self, source: str, target: str) -> None:
         """Rename where the storage has directories (HDFS, Azure with hierarchical names).
 

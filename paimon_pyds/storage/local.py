@@ -170,6 +170,15 @@ class LocalFileIO:
                 if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or attempt == 2:
                     raise storage_error(error, "delete", path) from scrubbed(error)
 
+    def remove_empty_dir(self, path: str) -> bool:
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
+                return False
+            raise storage_error(error, "delete", path) from scrubbed(error)
+        return True
+
     def rename(self, source: str, target: str) -> None:
         """Rename a directory or file. AlreadyExistsError: the target is there; FileNotFoundError: no source."""
         with storage_faults("rename", source, missing_passes=True):

@@ -15,8 +15,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_pyds.errors import CorruptFileError, OptionError, suggest
+from paimon_pyds.errors import OptionError, suggest
 from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.maintenance.references import consumers
+from paimon_pyds.maintenance.tags import tag_times
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
@@ -136,36 +138,11 @@ def _tags(store: TableStore) -> pa.Table:
     rows = []
     for name, tag in store.tags().items():
         path = store.paths.tag(name)
-        created, retained = _tag_times(store.io.read_bytes(path), path)
+        made, seconds = tag_times(store.io.read_bytes(path), path)
+        created = None if made is None else int(made.replace(tzinfo=dt.timezone.utc).timestamp() * 1000)
+        retained = None if seconds is None else _java_duration(seconds)
         rows.append((name, tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained))
     return table_of(columns, rows)
-
-
-def _tag_times(data: bytes, path: str) -> tuple[int | None, str | None]:
-    """When a tag was made, in milliseconds, and for how long it is kept (``PT24H``): what it has besides a snapshot."""
-    tag = json.loads(data)
-    created, retained = tag.get("tagCreateTime"), tag.get("tagTimeRetained")
-    millis = None if created is None else _java_local_time(created)
-    if created is not None and millis is None:
-        raise CorruptFileError("a date and time was expected", path=path, field="tagCreateTime")
-    if retained is None:
-        return millis, None
-    if isinstance(retained, bool) or not isinstance(retained, int | float) or not 0 <= retained < 1e15:
-        raise CorruptFileError("a duration in seconds was expected", path=path, field="tagTimeRetained")
-    return millis, _java_duration(retained)
-
-
-def _java_local_time(parts: Any) -> int | None:
-    """Milliseconds of Jackson's LocalDateTime, [year, month, day, hour, minute, second?, nanosecond?]; else None."""
-    if not isinstance(parts, list) or not 5 <= len(parts) <= 7 or not all(type(p) is int for p in parts):
-        return None
-    year, month, day, hour, minute, second, nanos = [*parts, 0, 0][:7]
-    try:
-        moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.timezone.utc)
-    except (ValueError, OverflowError):
-        return None
-    seconds = int(moment.timestamp())
-    return seconds * 1000 + int(nanos) // 1_000_000
 
 
 def _java_duration(seconds: float) -> str:
@@ -307,11 +284,7 @@ def _table_indexes(store: TableStore) -> pa.Table:
 
 def _consumers(store: TableStore) -> pa.Table:
     """The snapshot that each streaming reader reads next."""
-    names = (status.name for status in store.io.list(store.paths.consumer_dir) if not status.is_dir)
-    rows = []
-    for id_ in (name.removeprefix("consumer-") for name in names if name.startswith("consumer-")):
-        path = store.paths.consumer(id_)
-        rows.append((id_, JsonObject(store.io.read_bytes(path), path).integer("nextSnapshot")))
+    rows = list(consumers(store).items())
     return table_of({"consumer_id": _TEXT, "next_snapshot_id": _LONG}, rows)
 
 

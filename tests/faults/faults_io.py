@@ -130,6 +130,9 @@ class FaultyIO:
     def delete_tree(self, path: str) -> None:
         self._do("delete_tree", lambda: self._io.delete_tree(path))
 
+    def remove_empty_dir(self, path: str) -> bool:
+        return self._do("remove_empty_dir", lambda: self._io.remove_empty_dir(path))  # type: ignore[no-any-return]
+
     def rename(self, source: str, target: str) -> None:
         self._do("rename", lambda: self._io.rename(source, target))
 

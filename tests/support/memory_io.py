@@ -88,6 +88,9 @@ class MemoryIO:
         for key in [key for key in self._files if key.startswith(f"{self._key(path)}/")]:
             del self._files[key]
 
+    def remove_empty_dir(self, path: str) -> bool:
+        return False
+
     def rename(self, source: str, target: str) -> None:
         if self._key(target) in self._files:
             raise AlreadyExistsError("the target of a rename is there already", path=target)

@@ -1,0 +1,246 @@
+"""Removing the files that only states need which go.
+
+Data files go first, then manifests, then the lists that name these; whoever calls removes the files of the states last.
+So what is left after a crash can still be found, and the next run finishes: where a list is gone, all that it named
+was gone before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import one_batch, scalar
+from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.maintenance.references import KeptFiles
+from paimon_pyds.metadata.manifest import FileKind, ManifestFile, entry_schema
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import counts_text
+from paimon_pyds.options import TableOptions
+from paimon_pyds.redaction import human_bytes
+from paimon_pyds.scan.planned_files import file_locations, index_file_paths
+from paimon_pyds.storage import FileIO
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_COLUMNS = ("kind", "partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
+_TOGETHER = 64
+"""Files that one call removes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalSummary:
+    """What went, or would go: of expiry, rollback, and deleted tags and branches.
+
+    Attributes:
+        snapshots: how many.
+        tags, branches: their names.
+        partitions: their directories, such as ``day=2026-01-31``.
+        consumers: the ids of streaming readers that were forgotten.
+        data_files: with changelogs and the indexes beside them.
+        metadata_files: manifests and their lists, deletion vectors, hash indexes, statistics.
+        bytes: size of the data files, without the indexes beside them.
+        seconds: time taken.
+        dry_run: nothing was removed.
+    """
+
+    snapshots: int = 0
+    tags: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+    data_files: int = 0
+    metadata_files: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    dry_run: bool = False
+
+    def __repr__(self) -> str:
+        counts = {
+            "snapshot": self.snapshots, "tag": len(self.tags), "partition": len(self.partitions),
+            "consumer": len(self.consumers), "data file": self.data_files, "metadata file": self.metadata_files,
+        }  # fmt: skip
+        found = [part for what, n in counts.items() if n for part in counts_text({"": n}, what)]
+        if self.branches:
+            found.insert(0, counts_text({"": len(self.branches)}, "branch", "branches")[0])
+        size = f" ({human_bytes(self.bytes)})" if self.bytes else ""
+        what = ", ".join(part.strip() for part in found) + size if found else "nothing"
+        verb = "would go" if self.dry_run else "removed"
+        return f"{type(self).__name__}: {what} {verb} in {self.seconds:.1f} s"
+
+
+def or_nothing(read: Callable[[], Sequence[T]]) -> Sequence[T]:
+    """What a state that goes names; nothing where an earlier run has removed it."""
+    try:
+        return read()
+    except SnapshotNotFoundError:
+        return ()
+
+
+def threads_of(options: TableOptions) -> int:
+    """How many file operations run at a time (``file-operation.thread-num``)."""
+    return int(options.get("file-operation.thread-num") or os.cpu_count() or 1)
+
+
+def in_threads(call: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+    """The results of a call for each item, in order; the first error is raised once all that began have ended."""
+    if threads < 2 or len(items) < 2:
+        return [call(item) for item in items]
+    with ThreadPoolExecutor(min(threads, len(items)), thread_name_prefix="paimon-maintenance") as pool:
+        futures = [pool.submit(call, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def delete_files(io: FileIO, paths: Iterable[str], threads: int) -> None:
+    """Remove files on several threads; those that are gone are fine."""
+    listed = list(dict.fromkeys(paths))
+    in_threads(io.delete, [listed[i : i + _TOGETHER] for i in range(0, len(listed), _TOGETHER)], threads)
+
+
+@dataclass
+class Removal:
+    """The files of states that go, as they are gathered; `delete` removes those that `keep` left.
+
+    Attributes:
+        store: the table, on the branch of the states.
+        threads: file operations at a time.
+    """
+
+    store: TableStore
+    threads: int = 1
+    entries: list[pa.Table] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    indexes: dict[str, str] = field(default_factory=dict)  # name → path, as all below
+    manifests: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, str] = field(default_factory=dict)
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self._reader = ManifestReader(self.store)
+        self._schema = self.store.latest_schema()
+
+    # ------------------------------------------------------------------------------------------------- gathering
+
+    def add_deleted(self, snapshots: Sequence[Snapshot]) -> None:
+        """The data files that these snapshots took away."""
+        self._add_entries(self._deltas(snapshots), FileKind.DELETE)
+
+    def add_changelogs(self, snapshots: Sequence[Snapshot]) -> None:
+        """The changelog files of these snapshots."""
+        having = [s for s in snapshots if s.changelog_manifest_list is not None]
+        self._add_entries(in_threads(lambda s: or_nothing(lambda: self._reader.changelog(s)), having, self.threads))
+
+    def add_added(self, snapshots: Sequence[Snapshot]) -> None:
+        """The data files that these snapshots brought."""
+        self._add_entries(self._deltas(snapshots))
+
+    def add_live(self, snapshot: Snapshot) -> None:
+        """The data files of a snapshot; none where an earlier run has removed some of its manifests."""
+        with suppress(SnapshotNotFoundError):
+            self.entries.append(pa.Table.from_batches([self._reader.live_files(snapshot, _COLUMNS)]))
+
+    def _deltas(self, snapshots: Sequence[Snapshot]) -> list[Sequence[ManifestFile]]:
+        return in_threads(lambda s: or_nothing(lambda: self._reader.delta(s)), snapshots, self.threads)
+
+    def _add_entries(self, listed: Sequence[Sequence[ManifestFile]], kind: int = FileKind.ADD) -> None:
+        manifests = [
+            m for one in listed for m in one if (m.num_deleted_files if kind == FileKind.DELETE else m.num_added_files)
+        ]
+        for entries in in_threads(self._entries, manifests, self.threads):
+            self.entries.append(entries.filter(pc.equal(entries["kind"], scalar(kind, pa.int8()))))
+
+    def _entries(self, manifest: ManifestFile) -> pa.Table:
+        try:
+            return self._reader.entries([manifest], _COLUMNS)
+        except SnapshotNotFoundError:
+            return entry_schema(frozenset(_COLUMNS)).empty_table()
+
+    def add_metadata(self, snapshots: Sequence[Snapshot], *, changelogs: bool = True) -> None:
+        """The metadata files of these snapshots, with their index and statistics files."""
+        paths = self.store.paths
+        lists = dict.fromkeys(
+            (name, size)
+            for s in snapshots
+            for name, size in (
+                (s.base_manifest_list, s.base_manifest_list_size),
+                (s.delta_manifest_list, s.delta_manifest_list_size),
+                (s.changelog_manifest_list if changelogs else None, s.changelog_manifest_list_size),
+            )
+            if name is not None
+        )
+
+        def manifests_of(named: tuple[str, int | None]) -> Sequence[ManifestFile]:
+            return or_nothing(lambda: self._reader.listed(*named))
+
+        for manifests in in_threads(manifests_of, list(lists), self.threads):
+            self.manifests.update((m.file_name, paths.manifest(m.file_name)) for m in manifests)
+        self.lists.update((name, paths.manifest(name)) for name, _ in lists)
+        for name in dict.fromkeys(s.index_manifest for s in snapshots if s.index_manifest is not None):
+            files = or_nothing(lambda name=name: self.store.read_index_manifest(name))  # type: ignore[misc]
+            located = index_file_paths(self.store, self._schema, files)
+            self.indexes.update((e.file_name, path) for e, path in zip(files, located, strict=True))
+            self.lists[name] = paths.manifest(name)
+        statistics = (s.statistics for s in snapshots if s.statistics is not None)
+        self.indexes.update((name, paths.statistics(name)) for name in statistics)
+
+    # -------------------------------------------------------------------------------------------------- removing
+
+    def keep(self, kept: KeptFiles) -> None:
+        """Leave out what other states need, and find where the data files lie."""
+        for names in (self.indexes, self.manifests, self.lists):
+            for name in kept.metadata.intersection(names):
+                del names[name]
+        full = [table for table in self.entries if table.num_rows]
+        self.entries = []
+        if not full:
+            return
+        candidates = pa.concat_tables(full)
+        needed = pa.array(sorted(kept.data_files(self._schema, candidates)), pa.string())
+        entries = candidates.filter(pc.invert(pc.is_in(candidates["file_name"], needed)))
+        batch = one_batch(entries.combine_chunks())
+        files = file_locations(self.store, self._schema, batch).paths
+        sizes = dict(zip(files, batch["file_size"].to_pylist(), strict=True))  # a changed level names a file twice
+        self.data = list(sizes)
+        self.bytes = sum(sizes.values())
+        self.beside = [
+            self.store.paths.extra_file(path, name)
+            for path, names in zip(files, batch["extra_files"].to_pylist(), strict=True)
+            for name in names
+        ]
+
+    def delete(self) -> None:
+        """Remove the files. Raises StorageError: some are still there, and the next run finds them."""
+        io = self.store.io
+        delete_files(io, (*self.data, *self.beside, *self.indexes.values()), self.threads)
+        delete_files(io, self.manifests.values(), self.threads)
+        delete_files(io, self.lists.values(), self.threads)
+
+    def directories(self) -> list[str]:
+        """The directories of data files that go."""
+        return list(dict.fromkeys(path.rpartition("/")[0] for path in self.data))
+
+    def summary(self, snapshots: int = 0, tags: Sequence[str] = (), branches: Sequence[str] = ()) -> RemovalSummary:
+        """What goes: these files, and the snapshots, tags and branches that needed them."""
+        return RemovalSummary(
+            snapshots=snapshots,
+            tags=tuple(tags),
+            branches=tuple(branches),
+            data_files=len(self.data) + len(dict.fromkeys(self.beside)),
+            metadata_files=len(self.indexes) + len(self.manifests) + len(self.lists),
+            bytes=self.bytes,
+        )

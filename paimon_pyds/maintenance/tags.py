@@ -1,0 +1,292 @@
+"""Tags: names that keep a snapshot readable after it has expired.
+
+Who makes a tag writes it first, and then sees whether its snapshot is to stay; who expires snapshots says so first, by
+the hint EARLIEST, and then reads the tags. A deleted tag takes along the files that nothing else needs.
+(Sources: Paimon documentation, maintenance/manage-tags; Java Paimon 1.4, classes TagManager, TagTimeExpire.)
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    CommitError,
+    OptionError,
+    SnapshotNotFoundError,
+    StorageError,
+    TagNotFoundError,
+)
+from paimon_pyds.maintenance.expire import maintenance_options, merged, timestamp_ms
+from paimon_pyds.maintenance.references import (
+    KeptFiles,
+    Reference,
+    references_elsewhere,
+    snapshot_references,
+    tag_references,
+)
+from paimon_pyds.maintenance.removal import Removal, RemovalSummary, threads_of
+from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
+from paimon_pyds.metadata.store import TableStore, read_hint
+from paimon_pyds.options import TableOptions
+from paimon_pyds.options.option import integer, parse_duration_ms, text
+
+_CREATED, _RETAINED = "tagCreateTime", "tagTimeRetained"
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TagOptions:
+    """The arguments of `paimon_pyds.Table.create_tag`, which explains them."""
+
+    snapshot: int | None = None
+    timestamp: datetime | str | int | None = None
+    retain: str | timedelta | None = None
+    replace: bool = False
+
+
+def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
+    """Make a tag; the snapshot that it keeps.
+
+    Args:
+        store: the table.
+        name: of the tag.
+        how: of what, and for how long.
+
+    Raises:
+        AlreadyExistsError: there is a tag of this name.
+        SnapshotNotFoundError: the snapshot is not there, or expires just now; no tag is made then.
+        OptionError: no name for a tag, or contradicting arguments.
+    """
+    check_tag_name(name)
+    if how.snapshot is not None and how.timestamp is not None:
+        raise OptionError("a tag is made of a snapshot or of a time, not of both")
+    options = maintenance_options(store, None)
+    source, path = _source(store, how.snapshot, how.timestamp)
+    data, target = tag_file(store, path, _retained_ms(how.retain, options)), store.paths.tag(name)
+    before = store.io.read_bytes(target) if how.replace and name in store.tag_names() else None
+    if before is not None:
+        store.io.replace(target, data)
+    elif not _create(store, target, data):
+        raise AlreadyExistsError(
+            f"there is a tag {name!r}", path=store.root, hint="replace it, delete it first, or take another name"
+        )
+    if not _stays(store, source, path, target):
+        if before is None:
+            store.io.delete([target])
+        else:
+            store.io.replace(target, before)
+        raise SnapshotNotFoundError(
+            f"snapshot {source.id} expires just now and can't be tagged", path=store.root, hint="tag a newer one"
+        )
+    if before is not None and (old := parse_snapshot(before, target)) != source:
+        _remove_state(store, old, threads_of(options))
+    return source
+
+
+def check_tag_name(name: str) -> None:
+    """Raises OptionError for what can't be the name of a tag."""
+    if not text("name", name).strip() or "/" in name or "\0" in name:
+        raise OptionError(f"{name!r:.100} is no name for a tag", hint="a name is not blank and has no slash")
+
+
+def _retained_ms(retain: str | timedelta | None, options: TableOptions) -> int | None:
+    if retain is None:
+        default = options.get("tag.default-time-retained")
+        return None if default is None else int(default)
+    if isinstance(retain, timedelta):
+        return int(retain.total_seconds() * 1000)
+    return parse_duration_ms(text("retain", retain), "retain")
+
+
+def _source(store: TableStore, id_: int | None, timestamp: Any) -> tuple[Snapshot, str]:
+    """The snapshot to tag, and the file that has it: the snapshot's own, or that of another tag."""
+    if timestamp is not None:
+        found: Snapshot | None = store.snapshot_at(timestamp_ms("timestamp", timestamp))
+    elif id_ is None:
+        found = store.latest_snapshot()
+    else:
+        id_ = integer("snapshot", id_)
+        if not store.snapshot_exists(id_):
+            for name, tagged in store.tags().items():
+                if tagged.id == id_:
+                    return tagged, store.paths.tag(name)
+        found = store.snapshot(id_)
+    if found is None:
+        raise SnapshotNotFoundError("there is nothing to tag: nothing was committed to the table yet", path=store.root)
+    return found, store.paths.snapshot(found.id)
+
+
+def tag_file(store: TableStore, path: str, retained_ms: int | None) -> bytes:
+    """The content of a tag: without a retention, that of the snapshot file, as older readers know nothing else.
+
+    Args:
+        store: the table.
+        path: of the snapshot file, or of another tag.
+        retained_ms: for how long the tag lives.
+    """
+    try:
+        members = dict(json.loads(store.io.read_bytes(path)))
+    except FileNotFoundError as error:
+        raise store.missing(path) from error
+    for member in (_CREATED, _RETAINED):
+        members.pop(member, None)
+    if retained_ms is not None:
+        now = datetime.now()  # on this machine's clock, as Java has it
+        members[_CREATED] = [now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond * 1000]
+        members[_RETAINED] = retained_ms / 1000
+    return to_java_json(members).encode()
+
+
+def _create(store: TableStore, path: str, data: bytes) -> bool:
+    try:
+        return store.io.create_if_absent(path, data)
+    except StorageError:
+        if store.io.exists(path) and store.io.read_bytes(path) == data:
+            return True  # the storage failed after all was done
+        raise
+
+
+def _stays(store: TableStore, snapshot: Snapshot, path: str, target: str) -> bool:
+    """Whether the files of a snapshot that was just tagged are surely still there, and will be."""
+    if path != store.paths.snapshot(snapshot.id):
+        return path == target or store.io.exists(path)
+    earliest = read_hint(store.io, store.paths.earliest_hint)
+    expiring = earliest is not None and earliest > snapshot.id and store.snapshot_exists(earliest)
+    return not expiring and store.snapshot_exists(snapshot.id)
+
+
+def rename_tag(store: TableStore, name: str, new_name: str) -> None:
+    """Give a tag another name.
+
+    Raises:
+        TagNotFoundError: there is no such tag.
+        AlreadyExistsError: the new name is taken.
+        OptionError: it is no name for a tag.
+    """
+    check_tag_name(new_name)
+    store.tag(name)
+    if new_name in store.tag_names():
+        raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
+    store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
+
+
+def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> RemovalSummary:
+    """Delete a tag, and the files that only it needed.
+
+    Raises TagNotFoundError, with similar names; NotFoundError where other tags or branches are damaged.
+    """
+    started = time.monotonic()
+    options = maintenance_options(store, None)
+    snapshot = store.tag(name)
+    removal = _unneeded(store, snapshot, threads_of(options), without=name)  # fails before anything is gone
+    if not dry_run:
+        store.io.delete([store.paths.tag(name)])
+        removal = _remove_state(store, snapshot, threads_of(options))
+    return replace(removal.summary(tags=[name]), seconds=time.monotonic() - started, dry_run=dry_run)
+
+
+def _others(store: TableStore, snapshot: Snapshot, without: str | None) -> list[Reference]:
+    """The states that may need files of a tagged snapshot: its neighbours, and those of other branches."""
+    tags = [tag for tag in tag_references(store) if tag.name != f"tag {without}"]
+    same = [tag for tag in tags if tag.snapshot.id == snapshot.id]
+    before = [tag for tag in tags if tag.snapshot.id < snapshot.id][-1:]
+    after = [tag for tag in tags if tag.snapshot.id > snapshot.id][:1]
+    if store.snapshot_exists(snapshot.id):
+        same.append(Reference(store.branch, f"snapshot {snapshot.id}", store.snapshot(snapshot.id), True))
+    earliest = store.earliest_snapshot_id()
+    if earliest is not None:
+        if earliest > snapshot.id:
+            after.append(Reference(store.branch, f"snapshot {earliest}", store.snapshot(earliest), True))
+        else:  # it was made before the earliest, and the table rolled back to it
+            after += snapshot_references(store)
+    return [*same, *before, *after, *references_elsewhere(store)]
+
+
+def _unneeded(
+    store: TableStore,
+    snapshot: Snapshot,
+    threads: int,
+    without: str | None = None,
+    others: Sequence[Reference] | None = None,
+) -> Removal:
+    removal = Removal(store, threads)
+    others = _others(store, snapshot, without) if others is None else others
+    if not any(other.snapshot == snapshot for other in others):
+        removal.add_live(snapshot)
+        removal.add_metadata([snapshot], changelogs=False)
+        removal.keep(KeptFiles(store, others))
+    return removal
+
+
+def _remove_state(store: TableStore, snapshot: Snapshot, threads: int) -> Removal:
+    """Remove the files of a state that no tag names any more, as far as nothing else needs them."""
+    for _ in range(_TRIES):
+        others = _others(store, snapshot, None)
+        removal = _unneeded(store, snapshot, threads, others=others)
+        if _others(store, snapshot, None) == others:
+            removal.delete()
+            return removal
+    raise CommitError(
+        "tags, branches or snapshots changed again and again; the tag is gone, its files were left",
+        path=store.root,
+        hint="they are found among the orphan files",
+    )
+
+
+def expire_tags(
+    store: TableStore, older_than: datetime | str | int | None = None, *, dry_run: bool = False
+) -> RemovalSummary:
+    """Delete the tags that have lived for as long as they were made for, and those that are older than a time.
+
+    Args:
+        store: the table.
+        older_than: milliseconds since the epoch, or text in UTC; a tag that does not say when it was made is as old as
+            its file.
+        dry_run: only tell what would go.
+    """
+    started, total = time.monotonic(), RemovalSummary(dry_run=dry_run)
+    limit = None if older_than is None else timestamp_ms("older_than", older_than)
+    changed = {status.name: status.modified_ms for status in store.io.list(store.paths.tag_dir)}
+    for name in store.tag_names():
+        path = store.paths.tag(name)
+        try:
+            made, seconds = tag_times(store.io.read_bytes(path), path)
+            created = changed.get(f"tag-{name}", 0) if made is None else made.timestamp() * 1000
+            ends = made is not None and seconds is not None and time.time() * 1000 > created + seconds * 1000
+            if ends or (limit is not None and created < limit):
+                total = merged(total, delete_tag(store, name, dry_run=dry_run))
+        except (FileNotFoundError, TagNotFoundError):  # deleted meanwhile
+            continue
+    return replace(total, seconds=time.monotonic() - started)
+
+
+def tag_times(data: bytes, path: str) -> tuple[datetime | None, float | None]:
+    """When a tag was made, on the clock of who made it, and for how many seconds; None where it does not say.
+
+    Args:
+        data: of the tag file.
+        path: of the file, for errors.
+
+    Raises:
+        CorruptFileError: no JSON, or something that is no time.
+    """
+    json = JsonObject(data, path)
+    parts, seconds = json.any_or_none(_CREATED), json.any_or_none(_RETAINED)
+    created = None
+    if parts is not None:  # Jackson's LocalDateTime: [year, month, day, hour, minute, second?, nanosecond?]
+        if not isinstance(parts, list) or not 5 <= len(parts) <= 7 or not all(type(part) is int for part in parts):
+            raise json.corrupt("a date and time was expected", _CREATED)
+        try:
+            created = datetime(*[*parts[:6], *(nanos // 1000 for nanos in parts[6:])])
+        except (ValueError, OverflowError) as error:
+            raise json.corrupt("a date and time was expected", _CREATED) from error
+    if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds < 1e15):
+        raise json.corrupt("a duration in seconds was expected", _RETAINED)
+    return created, seconds

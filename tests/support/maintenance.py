@@ -1,0 +1,22 @@
+"""What tests of maintenance look at: the files of a table, and its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import paimon_pyds as pp
+
+
+def files_there(root: Path) -> set[str]:
+    """All files but the hints and the consumers."""
+    return {
+        str(f)
+        for f in root.rglob("*")
+        if f.is_file() and f.name not in ("LATEST", "EARLIEST") and not f.name.startswith("consumer-")
+    }
+
+
+def rows_of(table: pp.Table, **scan: Any) -> list[str]:
+    """Rows in an order."""
+    return sorted(map(repr, table.scan(**scan).to_arrow().to_pylist()))
