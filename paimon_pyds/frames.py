@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.progress import shown
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,6 +35,14 @@ def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
         SchemaError: as `rows_of`.
     """
     yield from rows_of(data)[1]
+
+
+def row_count(data: Any) -> int | None:
+    """How many rows data has, where it tells that at once."""
+    if isinstance(data, pa.RecordBatch | pa.Table):
+        return int(data.num_rows)
+    frame = type(data).__module__.split(".")[0] in ("pandas", "polars") and hasattr(data, "columns")
+    return len(data) if frame and hasattr(data, "__len__") else None
 
 
 def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
@@ -152,7 +161,8 @@ class RowStream:
 
     def to_arrow(self) -> pa.Table:
         """All rows as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
+        with shown("read"):
+            return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream."""

@@ -19,6 +19,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
+from paimon_pyds.progress import shown
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
@@ -382,7 +383,8 @@ class Table:
         from paimon_pyds.query.lookup import lookup_rows
 
         keys = present("keys", keys, "rows with the columns of the key")
-        return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
+        with shown("lookup"):
+            return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
 
     def append(
         self, data: Rows, *, options: OptionValues | None = None, progress: Progress | None = None
@@ -394,7 +396,7 @@ class Table:
                 dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
                 these. Columns are matched by name.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
-            progress: called with the number of rows written so far.
+            progress: whether and where it is shown how far it is: see `paimon_pyds.show_progress`.
 
         Returns:
             The new snapshot; None when there was no row.
@@ -405,8 +407,9 @@ class Table:
         """
         from paimon_pyds.append import append
 
-        snapshot = append(self._store, data, option_texts(options), progress)
-        self._maintain(None if snapshot is None else snapshot.id, options)
+        with shown("append", progress):
+            snapshot = append(self._store, data, option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
 
     def overwrite(
@@ -429,8 +432,9 @@ class Table:
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
-        snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options), progress)
-        self._maintain(None if snapshot is None else snapshot.id, options)
+        with shown("overwrite", progress):
+            snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
 
     def write_context(self, options: OptionValues | None = None, *, overwrite: bool = False) -> WriteContext:
@@ -516,13 +520,14 @@ class Table:
         Args:
             where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: table options for this run.
         """
         from paimon_pyds.rowlevel.delete import delete
 
-        summary = delete(self._store, where, executor=executor, progress=progress, options=option_texts(options))
-        self._maintain(summary.snapshot_id, options)
+        with shown("delete", progress):
+            summary = delete(self._store, where, executor=executor, options=option_texts(options))
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def update(
@@ -541,15 +546,14 @@ class Table:
                 old values, or Python values that are not texts.
             where: Spark SQL text; every row when None.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: table options for this run.
         """
         from paimon_pyds.rowlevel.update import update
 
-        summary = update(
-            self._store, mapping("set", set), where, executor=executor, progress=progress, options=option_texts(options)
-        )
-        self._maintain(summary.snapshot_id, options)
+        with shown("update", progress):
+            summary = update(self._store, mapping("set", set), where, executor=executor, options=option_texts(options))
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def merge(  # noqa: PLR0913 - named arguments that users type
@@ -578,7 +582,7 @@ class Table:
             when_not_matched_by_source: "delete", or `Update` and `Delete` clauses, for rows of the table that match
                 nothing.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten;
                 and ``timezone`` for dates, times and literals without a zone (UTC by default).
 
@@ -588,8 +592,9 @@ class Table:
         from paimon_pyds.rowlevel.merge import merge_into
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
-        summary = merge_into(self._store, source, on, how, executor=executor, progress=progress)
-        self._maintain(summary.snapshot_id, options)
+        with shown("merge", progress):
+            summary = merge_into(self._store, source, on, how, executor=executor)
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def rewrite_file_index(
@@ -606,12 +611,13 @@ class Table:
             where: a condition on partition columns.
             rebuild: build every index anew, as after a change of an index's own options.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
         """
         from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
-        summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
-        self._maintain(summary.snapshot_id, None)
+        with shown("rewrite indexes", progress):
+            summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
+            self._maintain(summary.snapshot_id, None)
         return summary
 
     def compact(  # noqa: PLR0913 - named arguments that users type
@@ -641,14 +647,15 @@ class Table:
                 a primary key.
             dry_run: only tell what would be rewritten.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
+            progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.compact import compact
 
         how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
-        summary = compact(self._store, how, executor, progress)
-        self._maintain(summary.snapshot_id, options)
+        with shown("compact", progress):
+            summary = compact(self._store, how, executor)
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def layout(
@@ -712,15 +719,16 @@ class Table:
             partitions: a condition on partition columns; all partitions when None.
             dry_run: only tell what would be written anew.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
+            progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
-        summary = rescale(
-            self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor, progress
-        )
-        self._maintain(summary.snapshot_id, options)
+        with shown("rescale", progress):
+            summary = rescale(
+                self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor
+            )
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def expire_snapshots(
@@ -896,7 +904,8 @@ class Table:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.verify import verify_indexes
 
-        return verify_indexes(self._store, where, executor=executor, progress=progress)
+        with shown("verify indexes", progress):
+            return verify_indexes(self._store, where, executor=executor)
 
     def index_cost(
         self,

@@ -71,6 +71,10 @@ class MergeTask:
     looked_up: OlderRows | None = None
     changelog: Changelog | None = None
 
+    def rewritten(self) -> list[PlannedFile]:
+        """The files that are read and written again."""
+        return [file for sections in self.rewrites for section in sections for file in section]
+
     def of(self, sections: _Sections) -> MergeTask:
         """The same as far as it concerns these files: where older versions are looked up, and changes are logged."""
         levels = {file.run.level for files in sections for file in files if file.run is not None}

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import one_batch
+from paimon_pyds.progress import count
 from paimon_pyds.sort.keys import CURVES, SortKeys, sort_positions
 from paimon_pyds.sort.spill import SpillFile
 from paimon_pyds.types import DataField
@@ -84,6 +85,7 @@ class RowSorter:
             self.spill()
         self._rows.append(batch)
         self._size += batch.nbytes
+        count(sorted=batch.num_rows)
 
     def sorted(self) -> Iterator[pa.RecordBatch]:
         """All rows in order, those with equal keys as they were added; to be called once, after the last `add`.
