@@ -114,7 +114,7 @@ def _written(
 
 
 class _Rows:
-    """The batches of data, as the first phase of a write, and how many rows have been ``taken``: the last batch not yet."""
+    """The batches of data, as the first phase of a write; ``taken`` counts the rows before the last batch."""
 
     def __init__(self, data: Any) -> None:
         self._data = data
