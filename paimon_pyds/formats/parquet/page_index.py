@@ -143,7 +143,7 @@ def _locations_at_once(data: Sequence[bytes]) -> list[_Columns] | None:
     body = np.frombuffer(b"".join([*bodies, bytes(_LONGEST_LOCATION)]), np.uint8)
     zeros, begins = np.flatnonzero(body == 0), [*accumulate(map(len, bodies), initial=0)]
     edges = (np.searchsorted(zeros, begins) + 1).tolist()
-    if any(size == 0 or low + size >= high for (size, _), (low, high) in zip(heads, pairwise(edges), strict=True)):
+    if any(size == 0 or low + size + 1 >= high for (size, _), (low, high) in zip(heads, pairwise(edges), strict=True)):
         return None
     pages = [*accumulate((size for size, _ in heads), initial=0)]
     stops = np.concatenate([zeros[low : low + size] for low, (size, _) in zip(edges, heads, strict=False)])
