@@ -77,7 +77,7 @@ def _rows(
 def _tables(producer: str) -> dict[str, dict[str, str]]:
     """Options of tables of some engines, new ones at each run, and with each way to compare rows."""
     found = {}
-    for number, (engine, options) in sampled(enumerate(ENGINES.items()), 4):
+    for number, (engine, options) in sampled(enumerate(ENGINES.items()), 6):
         ways = [*COMPARED] if engine == "sequence" else [[*COMPARED][number % 3]]
         if producer == "lookup" or engine not in _LOOK_UP:
             found |= {f"{engine}_{way}": {"changelog-producer": producer, **options, **COMPARED[way]} for way in ways}
