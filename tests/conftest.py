@@ -112,6 +112,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+    gateway = sys.modules["pyspark"].SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()  # so that what it cost is counted
 
 
 @pytest.fixture
