@@ -92,7 +92,10 @@ class CompactSummary:
 
 
 def compact(
-    store: TableStore, options: CompactOptions, executor: Executor | None = None, progress: Progress | None = None
+    store: TableStore,
+    options: CompactOptions,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> CompactSummary:
     """Merge small files, and drop deleted rows where their share passes ``compaction.delete-ratio-threshold``.
 
@@ -324,11 +327,13 @@ class _Run:
         return results
 
     def results(self, plan: Plan) -> Iterator[CompactResult]:
+        """As the tasks are done."""
         if plan.schema.primary_keys:
             return self.executor.map(merge_one, merge_tasks(self.store, plan))
         return run_tasks(self.executor, compact_tasks(self.store, plan))
 
     def summary(self) -> CompactSummary:
+        """What has been done so far."""
         files = [file for group, _, _ in self.done for file in group.files]
         upgraded = [file for group, _, _ in self.done for file in group.upgraded]
         return CompactSummary(

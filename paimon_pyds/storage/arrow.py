@@ -25,10 +25,16 @@ _GAP = 1 << 20
 _MAX_REQUEST = 64 << 20
 
 _S3_OPTIONS = {
-    "s3.access-key": "access_key", "s3.secret-key": "secret_key", "s3.session-token": "session_token",
-    "s3.region": "region", "s3.endpoint": "endpoint_override", "s3.role-arn": "role_arn", "s3.anonymous": "anonymous",
-    "s3.request-timeout": "request_timeout", "s3.connect-timeout": "connect_timeout",
-}  # fmt: skip
+    "s3.access-key": "access_key",
+    "s3.secret-key": "secret_key",
+    "s3.session-token": "session_token",
+    "s3.region": "region",
+    "s3.endpoint": "endpoint_override",
+    "s3.role-arn": "role_arn",
+    "s3.anonymous": "anonymous",
+    "s3.request-timeout": "request_timeout",
+    "s3.connect-timeout": "connect_timeout",
+}
 _GCS_OPTIONS = {
     "gs.access-token": "access_token",
     "gs.anonymous": "anonymous",
