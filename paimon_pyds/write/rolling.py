@@ -310,10 +310,8 @@ class UnspilledRows:
     """What bucket writers have in common whose rows never wait: there is nothing to spill."""
 
     def spill(self) -> bool:
-        """See `paimon_pyds.write.bucket_writer.BucketWriter`."""
         return False
 
     @property
     def spilled_bytes(self) -> int:
-        """See `paimon_pyds.write.bucket_writer.BucketWriter`."""
         return 0
