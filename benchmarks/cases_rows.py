@@ -46,6 +46,14 @@ def section(bench: Bench) -> None:
     mine = ("ours_merge", {**on["ours"], **merge})
     bench.compare(f"merge {bench.rows // _SHARE:,} changes", "≤ 0.5×", mine, ("rust_merge", {**on["best"], **merge}))
     bench.compare(f"merge {bench.rows // _SHARE:,} changes", "≤ 1.0×", mine, ("delta_merge", {**on["delta"], **merge}))
+    few = bench.rows // 5
+    large = {name: {"path": bench.path(f"rows_{name}_large"), "rows": few} for name in ("ours", "delta")}
+    for name, table in large.items():
+        bench.run(f"{name}_rows_table", **table)
+    bench.compare(
+        f"merge {few // 2:,} changes into {few:,} rows", "≤ 1.0×",
+        ("ours_merge", {**large["ours"], "many": True}), ("delta_merge", {**large["delta"], "many": True}),
+    )  # fmt: skip
     deleted = bench.path("rows_deleted")
     bench.run("ours_deleted_table", path=tables["ours"], target=deleted)
     bench.compare(
@@ -88,11 +96,15 @@ def ours_deleted_table(path: str, target: str) -> dict[str, Any]:
     return {"seconds": 0.0}
 
 
-def _changes(rows: int) -> pa.Table:
-    """One change in a thousand rows, all over the table; one in ten is a new row."""
+def _changes(rows: int, *, many: bool = False) -> pa.Table:
+    """One change in a thousand rows, all over the table, of which one in ten is a new row; or half as many as there are
+    rows, in any order, half of them new."""
     count = rows // _SHARE
     ids = np.arange(count) * _SHARE + 7
     ids[::_NEW] = rows + np.arange(len(ids[::_NEW]))
+    if many:
+        ids = np.random.default_rng(3).permutation(np.arange(rows * 3 // 4, rows * 5 // 4))
+        count = len(ids)
     names = pa.array([f"new-{i}" for i in range(count)])
     columns = [pa.array(ids), pa.array(np.full(count, 1, np.int32)), pa.array(np.full(count, -1.0)), names]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
@@ -145,8 +157,8 @@ def rust_update(path: str) -> dict[str, Any]:
 
 
 @case
-def ours_merge(path: str, rows: int) -> dict[str, Any]:
-    changes = _changes(rows)
+def ours_merge(path: str, rows: int, many: bool = False) -> dict[str, Any]:
+    changes = _changes(rows, many=many)
 
     def change(target: str) -> None:
         ours(target).merge(changes, ["id"], when_matched="update", when_not_matched="insert")
@@ -166,8 +178,8 @@ def rust_merge(path: str, rows: int) -> dict[str, Any]:
 
 
 @case
-def delta_merge(path: str, rows: int) -> dict[str, Any]:
-    changes = _changes(rows)
+def delta_merge(path: str, rows: int, many: bool = False) -> dict[str, Any]:
+    changes = _changes(rows, many=many)
 
     def change(target: str) -> None:
         merge = _delta(target).merge(changes, "t.id = s.id", source_alias="s", target_alias="t")

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paimon_pyds import errors as errors
+    from paimon_pyds import spark as spark
+    from paimon_pyds import types as types
     from paimon_pyds.catalog import Catalog as Catalog
     from paimon_pyds.rowlevel.clauses import Delete as Delete
     from paimon_pyds.rowlevel.clauses import Insert as Insert
@@ -34,13 +36,15 @@ _WHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # asked for once
-        return globals()[name]
-    if name in ("errors", "spark", "types"):
-        return importlib.import_module(f"paimon_pyds.{name}")
-    raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}")
+if not TYPE_CHECKING:  # checkers see the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name in _WHERE:
+            globals()[name] = getattr(importlib.import_module(_WHERE[name]), name)  # asked for once
+            return globals()[name]
+        if name in ("errors", "spark", "types"):
+            return importlib.import_module(f"paimon_pyds.{name}")
+        raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -302,6 +302,19 @@ def zigzag_decoded(numbers: Words) -> npt.NDArray[np.int64]:
     return (numbers >> _U1).view(np.int64) ^ -(numbers & _U1).view(np.int64)
 
 
+def unzigzag(value: int) -> int:
+    """The signed number behind one unsigned number."""
+    return (value >> 1) ^ -(value & 1)
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Append an unsigned LEB128 number."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
 def _stop_bytes(stop: Words) -> npt.NDArray[np.uint8]:
     """Bytes up to the one whose highest bit is set (numpy before 2.0 can't count bits)."""
     size = np.full(stop.shape, LONGER, np.uint8)

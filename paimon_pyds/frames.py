@@ -9,11 +9,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas  # noqa: TID251
+    import polars
 
 _ROWS_AT_ONCE = 65_536
 _TAKEN = (
@@ -159,7 +164,7 @@ class RowStream:
         """The rows as a stream for any library that reads Arrow's, as in ``polars.DataFrame(scan)``."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, **options: Any) -> Any:
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """All rows as a pandas DataFrame.
 
         pandas makes floats of integers where a value is NULL, unless ``types_mapper=pandas.ArrowDtype`` is given.
@@ -173,11 +178,12 @@ class RowStream:
         _library("pandas")
         return self.to_arrow().to_pandas(**options)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """All rows as a polars DataFrame. Raises UnsupportedError when polars is not installed."""
-        return _library("polars").from_arrow(self.to_arrow())
+        frame: polars.DataFrame = _library("polars").from_arrow(self.to_arrow())
+        return frame
 
-    def to_duckdb(self, connection: Any = None) -> Any:
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation, which reads them once, in bounded memory.
 
         Args:

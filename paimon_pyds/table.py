@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,15 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.option import columns, mapping, path_like, present, text, texts
+from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
 from paimon_pyds.redaction import RedactedDict
-from paimon_pyds.rowlevel.clauses import Clauses, MergeOptions
+from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas  # noqa: TID251
+    import polars
     from typing_extensions import Unpack
 
     from paimon_pyds.commit_message import CommitMessage
@@ -48,6 +51,18 @@ if TYPE_CHECKING:
     from paimon_pyds.sql.order import TopN
     from paimon_pyds.system.row_changes import AuditLog, Binlog
     from paimon_pyds.table_scan import Scan
+    from paimon_pyds.typing import (
+        Filter,
+        Inserts,
+        LookupArguments,
+        OptionValues,
+        Order,
+        Progress,
+        RowArguments,
+        RowChanges,
+        Rows,
+        ScanArguments,
+    )
     from paimon_pyds.write import WriteContext
 
 _ALSO_AFTER_COMMITS = (
@@ -96,10 +111,10 @@ class Table:
     def create(  # noqa: PLR0913 - named arguments that users type
         cls,
         path: str | os.PathLike[str],
-        schema: Any,
+        schema: pa.Schema | Sequence[DataField] | Rows,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
         comment: str | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Table:
@@ -125,7 +140,7 @@ class Table:
         fields, rows = _columns_and_rows(schema)
         key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
         io, root = open_file_io(path_like("path", path), storage_options)
-        given = dict(mapping("options", options or {}))
+        given = option_texts(options)
         allowed = ExternalPaths.of(storage_options)
         definition = TableDefinition(fields, tuple(key), tuple(parts), given, comment)
         made = cls(create_table(io, root, definition, external=allowed))
@@ -219,7 +234,7 @@ class Table:
 
     def audit_log(
         self,
-        filter: str | Predicate | None = None,
+        filter: Filter = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         options: Mapping[str, Any] | None = None,
@@ -249,7 +264,7 @@ class Table:
 
     def scan(  # noqa: PLR0913 - named arguments that users type
         self,
-        filter: str | Predicate | None = None,
+        filter: Filter = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         top_n: str | TopN | None = None,
@@ -294,27 +309,27 @@ class Table:
         """All rows as a stream for any library that reads Arrow's, as in ``polars.DataFrame(table)``."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, **options: Any) -> Any:
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """All rows as a pandas DataFrame: see `RowStream.to_pandas`."""
         return self.scan().to_pandas(**options)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """All rows as a polars DataFrame."""
         return self.scan().to_polars()
 
-    def to_duckdb(self, connection: Any = None) -> Any:
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """All rows as a DuckDB relation: see `RowStream.to_duckdb`."""
         return self.scan().to_duckdb(connection)
 
-    def explain(self, filter: str | Predicate | None = None, *, analyze: bool = False, **scan: Any) -> Explanation:
+    def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
         return self.scan(filter, **scan).explain(analyze=analyze)
 
-    def count(self, filter: str | Predicate | None = None, **scan: Any) -> int:
+    def count(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> int:
         """How many rows the filter keeps: from metadata and indexes where they know it, else by reading."""
         return self.scan(filter, **scan).count()
 
-    def answer(self, filter: str | Predicate | None = None, **scan: Any) -> Answers:
+    def answer(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Answers:
         """Questions to the rows that a filter keeps, as a whole.
 
         ``table.answer("color = 'red'").max("price")`` gives an `Answer`: its ``value``, its ``source`` (metadata, index
@@ -324,31 +339,31 @@ class Table:
         """
         return self.scan(filter, **scan).answer
 
-    def exists(self, filter: str | Predicate | None = None, **scan: Any) -> bool:
+    def exists(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
         """Whether the filter keeps any row."""
         return self.answer(filter, **scan).exists().value
 
-    def distinct(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
+    def distinct(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> pa.Table:
         """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each."""
         return self.answer(filter, **scan).distinct(column).value
 
-    def min(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+    def min(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The smallest value of a column; None when all are NULL."""
         return self.answer(filter, **scan).min(column).value
 
-    def max(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+    def max(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The largest value of a column; None when all are NULL. NaN is larger than all numbers."""
         return self.answer(filter, **scan).max(column).value
 
-    def sum(self, column: str, filter: str | Predicate | None = None, **scan: Any) -> Any:
+    def sum(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The sum of a column, typed as in Spark; None when all values are NULL. See `Answers.sum`."""
         return self.answer(filter, **scan).sum(column).value
 
-    def top_n(self, order: str, filter: str | Predicate | None = None, **scan: Any) -> pa.Table:
+    def top_n(self, order: str, filter: Filter = None, **scan: Unpack[RowArguments]) -> pa.Table:
         """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
         return self.scan(filter, top_n=present("order", order, "an order such as 'id desc, 10'"), **scan).to_arrow()
 
-    def lookup(self, keys: Any, columns: Sequence[str] | None = None, **scan: Any) -> pa.Table:
+    def lookup(self, keys: Rows, columns: Sequence[str] | None = None, **scan: Unpack[LookupArguments]) -> pa.Table:
         """The current row of each key, without a scan: a table with a primary key only.
 
         Args:
@@ -369,7 +384,7 @@ class Table:
         return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
 
     def append(
-        self, data: Any, *, options: Mapping[str, str] | None = None, progress: Callable[[int], None] | None = None
+        self, data: Rows, *, options: OptionValues | None = None, progress: Progress | None = None
     ) -> Snapshot | None:
         """Append rows as one snapshot.
 
@@ -389,18 +404,18 @@ class Table:
         """
         from paimon_pyds.append import append
 
-        snapshot = append(self._store, data, options, progress)
+        snapshot = append(self._store, data, option_texts(options), progress)
         self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
 
     def overwrite(
         self,
-        data: Any,
+        data: Rows,
         partition: Mapping[str, Any] | None = None,
         dynamic: bool = False,
         *,
-        options: Mapping[str, str] | None = None,
-        progress: Callable[[int], None] | None = None,
+        options: OptionValues | None = None,
+        progress: Progress | None = None,
     ) -> Snapshot | None:
         """Replace rows as one snapshot.
 
@@ -413,11 +428,11 @@ class Table:
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
-        snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), options, progress)
+        snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options), progress)
         self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
 
-    def write_context(self, options: Mapping[str, str] | None = None, *, overwrite: bool = False) -> WriteContext:
+    def write_context(self, options: OptionValues | None = None, *, overwrite: bool = False) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles.
 
         Args:
@@ -426,7 +441,7 @@ class Table:
         """
         from paimon_pyds.execution.writing import write_context
 
-        return write_context(self._store, options, overwrite=overwrite)
+        return write_context(self._store, option_texts(options), overwrite=overwrite)
 
     def commit(
         self,
@@ -435,7 +450,7 @@ class Table:
         overwrite: bool = False,
         partition: Mapping[str, Any] | None = None,
         dynamic: bool = False,
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
     ) -> Snapshot | None:
         """Publish what `TableWriter`s wrote, as one snapshot; a compaction that came with it makes a second one.
 
@@ -451,7 +466,7 @@ class Table:
         from paimon_pyds.append import OverwriteMode, commit_messages
 
         mode = OverwriteMode(partition, dynamic) if overwrite else None
-        snapshot = commit_messages(self._store, messages, overwrite=mode, options=options)
+        snapshot = commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
         self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
 
@@ -467,7 +482,7 @@ class Table:
 
     def alter(
         self,
-        set_options: Mapping[str, str] | None = None,
+        set_options: OptionValues | None = None,
         unset_options: Sequence[str] = (),
         **changes: Unpack[SchemaChanges],
     ) -> TableSchema:
@@ -482,7 +497,7 @@ class Table:
 
         return alter_table(
             self._store,
-            set_options=dict(mapping("set_options", set_options or {})),
+            set_options=mapping("set_options", set_options or {}),
             unset_options=texts("unset_options", unset_options),
             **changes,
         )
@@ -492,8 +507,8 @@ class Table:
         where: Operand | Predicate,
         *,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> RowSummary:
         """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.delete`.
 
@@ -505,7 +520,7 @@ class Table:
         """
         from paimon_pyds.rowlevel.delete import delete
 
-        summary = delete(self._store, where, executor=executor, progress=progress, options=options)
+        summary = delete(self._store, where, executor=executor, progress=progress, options=option_texts(options))
         self._maintain(summary.snapshot_id, options)
         return summary
 
@@ -515,8 +530,8 @@ class Table:
         where: Operand | Predicate | None = None,
         *,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> RowSummary:
         """Set columns of the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.update`.
 
@@ -530,21 +545,23 @@ class Table:
         """
         from paimon_pyds.rowlevel.update import update
 
-        summary = update(self._store, mapping("set", set), where, executor=executor, progress=progress, options=options)
+        summary = update(
+            self._store, mapping("set", set), where, executor=executor, progress=progress, options=option_texts(options)
+        )
         self._maintain(summary.snapshot_id, options)
         return summary
 
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
-        source: Any,
+        source: Rows,
         on: str | Sequence[str] | Operand,
         *,
-        when_matched: Clauses = None,
-        when_not_matched: Clauses = None,
-        when_not_matched_by_source: Clauses = None,
+        when_matched: RowChanges = None,
+        when_not_matched: Inserts = None,
+        when_not_matched_by_source: RowChanges = None,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> RowSummary:
         """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
 
@@ -569,18 +586,18 @@ class Table:
         """
         from paimon_pyds.rowlevel.merge import merge_into
 
-        how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, options)
+        how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
         summary = merge_into(self._store, source, on, how, executor=executor, progress=progress)
         self._maintain(summary.snapshot_id, options)
         return summary
 
     def rewrite_file_index(
         self,
-        where: str | Predicate | None = None,
+        where: Filter = None,
         *,
         rebuild: bool = False,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> RewriteSummary:
         """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
 
@@ -598,15 +615,15 @@ class Table:
 
     def compact(  # noqa: PLR0913 - named arguments that users type
         self,
-        where: str | Predicate | None = None,
+        where: Filter = None,
         order_by: str | Sequence[str] | None = None,
         *,
-        order: str = "order",
+        order: Order = "order",
         full: bool = False,
         dry_run: bool = False,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> CompactSummary:
         """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
 
@@ -628,7 +645,7 @@ class Table:
         """
         from paimon_pyds.compact.compact import compact
 
-        how = CompactOptions(where, order_by, order, full, dry_run, options)
+        how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
         summary = compact(self._store, how, executor, progress)
         self._maintain(summary.snapshot_id, options)
         return summary
@@ -637,7 +654,7 @@ class Table:
         self,
         columns: str | Sequence[str] | None = None,
         *,
-        where: str | Predicate | None = None,
+        where: Filter = None,
         snapshot: int | None = None,
     ) -> Layout:
         """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
@@ -658,7 +675,7 @@ class Table:
         filters: Sequence[RecordedFilter | str] = (),
         *,
         files: int = 3,
-        where: str | Predicate | None = None,
+        where: Filter = None,
     ) -> PartitionAdvice:
         """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
 
@@ -680,8 +697,8 @@ class Table:
         *,
         dry_run: bool = False,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
-        options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        options: OptionValues | None = None,
     ) -> RescaleSummary:
         """Write partitions anew with another number of buckets: one OVERWRITE snapshot; the rows stay the same.
 
@@ -699,7 +716,9 @@ class Table:
         """
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
-        summary = rescale(self._store, RescaleOptions(bucket_num, partitions, dry_run, options), executor, progress)
+        summary = rescale(
+            self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor, progress
+        )
         self._maintain(summary.snapshot_id, options)
         return summary
 
@@ -710,7 +729,7 @@ class Table:
         older_than: datetime | str | int | None = None,
         dry_run: bool = False,
         *,
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
     ) -> RemovalSummary:
         """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
 
@@ -726,7 +745,8 @@ class Table:
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 
-        return expire_snapshots(self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, options))
+        how = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
+        return expire_snapshots(self._store, how)
 
     def create_tag(
         self,
@@ -773,7 +793,7 @@ class Table:
 
         return expire_tags(self._store, older_than, dry_run=dry_run)
 
-    def expire_partitions(self, *, options: Mapping[str, str] | None = None, dry_run: bool = False) -> RemovalSummary:
+    def expire_partitions(self, *, options: OptionValues | None = None, dry_run: bool = False) -> RemovalSummary:
         """Delete the partitions older than ``partition.expiration-time``, by their values or by their last change.
 
         Args:
@@ -782,7 +802,7 @@ class Table:
         """
         from paimon_pyds.maintenance.partitions import expire_partitions
 
-        summary = expire_partitions(self._store, options, dry_run=dry_run)
+        summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)
         self._maintain(self._last_store.latest_snapshot_id() if summary.partitions and not dry_run else None, options)
         return summary
 
@@ -834,7 +854,7 @@ class Table:
 
         return rollback(self._store, to, timestamp=timestamp, dry_run=dry_run)
 
-    def index_dump(self, where: str | Predicate | None = None) -> list[IndexDump]:
+    def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.inspect import dump_table
 
@@ -842,10 +862,10 @@ class Table:
 
     def index_verify(
         self,
-        where: str | Predicate | None = None,
+        where: Filter = None,
         *,
         executor: Executor | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> VerifyReport:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.verify import verify_indexes
@@ -854,11 +874,11 @@ class Table:
 
     def index_cost(
         self,
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
         filters: Sequence[str | Predicate] = (),
         *,
         files: int = 3,
-        where: str | Predicate | None = None,
+        where: Filter = None,
     ) -> CostReport:
         """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.index_tools.cost`.
 
@@ -870,10 +890,11 @@ class Table:
         """
         from paimon_pyds.index_tools.cost import index_cost
 
-        return index_cost(self._store, options, filters, files=files, where=where)
+        tried = None if options is None else option_texts(options)
+        return index_cost(self._store, tried, filters, files=files, where=where)
 
     def index_advise(
-        self, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: str | Predicate | None = None
+        self, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: Filter = None
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 
@@ -883,17 +904,17 @@ class Table:
 
         return index_advise(self._store, recorded, files=files, where=where)
 
-    def _maintain(self, committed: int | None, options: Mapping[str, str] | None) -> None:
+    def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
         """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
         if committed is None:
             return
-        store = self._last_store
-        typed = TableOptions({**store.latest_schema().options, **(options or {})})
+        store, given = self._last_store, option_texts(options)
+        typed = TableOptions({**store.latest_schema().options, **given})
         others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
         if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
             from paimon_pyds.maintenance.after_commit import maintain
 
-            maintain(store, options)
+            maintain(store, given)
 
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"

@@ -22,13 +22,7 @@ from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, c
 from paimon_pyds.options.option import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
-from paimon_pyds.scan.travel import (
-    Difference,
-    Incremental,
-    resolve_between,
-    resolve_state,
-    state_options,
-)
+from paimon_pyds.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema, fields_named
 
@@ -243,12 +237,7 @@ class Scan(RowStream):
 
         plan = self.plan()
         yield from read_splits(
-            plan.spec,
-            plan.files,
-            self._batch_rows,
-            limit=self._limit,
-            threads=os.cpu_count() or 1,
-            on_file=on_file,
+            plan.spec, plan.files, self._batch_rows, limit=self._limit, threads=os.cpu_count() or 1, on_file=on_file
         )
 
     def head(self, n: int = 5) -> pa.Table:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from paimon_pyds.buffers import write_varint
 from paimon_pyds.errors import CorruptFileError
 
 MAX_DEPTH = 32
@@ -294,11 +295,7 @@ def _record_reader(fields: Sequence[tuple[str, Reader]]) -> Reader:
 
 def put_long(out: bytearray, value: int) -> None:
     """Append an int or long."""
-    value = (value << 1) ^ (value >> 63)
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+    write_varint(out, (value << 1) ^ (value >> 63))
 
 
 def put_bytes(out: bytearray, value: bytes) -> None:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from paimon_pyds.buffers import binary_parts, valid_mask
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.row import hash_rows
-from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, DataType, Kind, arrow_type
+from paimon_pyds.types import DataType, arrow_type
+from paimon_pyds.types.kinds import BINARY_KINDS, STRING_KINDS, Kind
 
 
 def bucket_of(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.table import Table
     from paimon_pyds.types import DataField
+    from paimon_pyds.typing import OptionValues, Rows
 
 DEFAULT_DATABASE = "default"
 _BRANCH = "branch_"
@@ -205,10 +206,10 @@ class Catalog:
     def create_table(  # noqa: PLR0913 (the arguments of Table.create)
         self,
         name: str,
-        schema: pa.Schema | Sequence[DataField],
+        schema: pa.Schema | Sequence[DataField] | Rows,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
         comment: str | None = None,
         ignore_if_exists: bool = False,
     ) -> Table:
@@ -276,9 +277,15 @@ class Catalog:
         except FileNotFoundError as error:
             raise StorageError("the table was removed while it was renamed", path=source) from error
 
-    def alter_table(self, name: str, **changes: Unpack[SchemaChanges]) -> TableSchema:
+    def alter_table(
+        self,
+        name: str,
+        set_options: OptionValues | None = None,
+        unset_options: Sequence[str] = (),
+        **changes: Unpack[SchemaChanges],
+    ) -> TableSchema:
         """Change a table's options or columns; the arguments are those of `Table.alter`."""
-        return self.table(name).alter(**changes)
+        return self.table(name).alter(set_options, unset_options, **changes)
 
     # ------------------------------------------------------------------------------------------ helpers
 

@@ -3,40 +3,91 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from paimon_pyds.errors import OptionError
+from paimon_pyds.cli.examples import EXAMPLES
+from paimon_pyds.cli.output import add_output_arguments
+from paimon_pyds.errors import OptionError, suggest
+from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
     from paimon_pyds.table import Table
     from paimon_pyds.table_scan import Scan
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 WHERE_PARTITIONS = "only partitions that this condition on partition columns keeps"
 
 
-def add_table_command(commands: Commands, name: str, help_: str) -> argparse.ArgumentParser:
-    """The parser of a new command on a table, with the arguments that all of these have."""
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are one line, with the nearest name; help ends with the command's examples."""
+
+    def __init__(self, **settings: Any) -> None:
+        examples = EXAMPLES.get(settings.get("prog", "").removeprefix("paimon-pyds "), ())
+        if examples:
+            settings["epilog"] = "\n  ".join(["examples:", *examples])
+        super().__init__(**settings, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse; what the parser of a command does not know is refused here, where its options are known."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name, equals, _ = unknown[0].partition("=")
+            if not name.startswith("-"):
+                self.error(f"{name!r} is one argument too many")
+            known = suggest(name, [o for o in self._option_string_actions if o.startswith("--")], "options")
+            self.error(f"there is no option {name}{equals and '=…'} — {known}")
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            hint = suggest(str(value), map(str, action.choices), f"{action.metavar or action.dest}s".lower())
+            raise argparse.ArgumentError(action, f"there is no {value!r} — {hint}")
+
+    def error(self, message: str) -> NoReturn:
+        """One line, without what argparse repeats of an option that may be a secret."""
+        self.exit(2, f"{self.prog}: {visible(redact(message))} ({self.prog} --help)\n")
+
+
+def add_table_command(commands: Commands, name: str, help_: str, *, rows: bool = False) -> Parser:
+    """The parser of a new command on a table, with the arguments that all of these have.
+
+    Args:
+        commands: where it goes.
+        name: of the command.
+        help_: one sentence.
+        rows: what it prints are rows, which files may hold as well.
+    """
     parser = commands.add_parser(name, help=help_, description=help_)
     parser.add_argument("table", metavar="TABLE_PATH", help="the table's directory or URL")
     parser.add_argument("--branch", help="a branch of the table")
-    add_common_arguments(parser)
+    add_common_arguments(parser, rows=rows)
     return parser
 
 
-def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that all commands have."""
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of Paimon's, for this command only; can be repeated",
-    )
+def add_common_arguments(parser: argparse.ArgumentParser, *, rows: bool = False, options: bool = True) -> None:
+    """Add the arguments that all commands have.
+
+    Args:
+        parser: of the command.
+        rows: what it prints are rows.
+        options: it takes options of Paimon's.
+    """
+    if rows:
+        add_output_arguments(parser)
+    else:
+        parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
+    if options:
+        parser.add_argument(
+            "--option",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="an option of Paimon's, for this command only; can be repeated",
+        )
     parser.add_argument(
         "--storage-option", action="append", default=[], metavar="KEY=VALUE", help="a credential or endpoint"
     )
@@ -83,6 +134,12 @@ def open_table(arguments: argparse.Namespace) -> Table:
     from paimon_pyds.table import Table
 
     return Table.open(arguments.table, arguments.branch, key_values(arguments.storage_option, "--storage-option"))
+
+
+def command_line(arguments: argparse.Namespace, command: str, *more: str) -> str:
+    """A command on the same table, to be pasted into a shell. Credentials are left out."""
+    branch = [] if arguments.branch is None else ["--branch", arguments.branch]
+    return f"paimon-pyds {command} {shlex.join([redact(arguments.table), *branch, *more])}"
 
 
 def scan_of(arguments: argparse.Namespace, **more: Any) -> Scan:

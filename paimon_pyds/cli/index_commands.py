@@ -13,6 +13,7 @@ from paimon_pyds.cli.arguments import (
     Commands,
     add_common_arguments,
     add_table_command,
+    command_line,
     open_table,
     rows_progress,
     table_options,
@@ -157,7 +158,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     what = f"{counted(report.indexes, 'index', 'indexes')} of {counted(report.files, 'file')}"
     print(f"{what} compared with {counted(report.rows, 'row')}: {result}")
     if faults:
-        print("`paimon-pyds index rewrite --rebuild` builds them again")
+        show.line(f"`{command_line(arguments, 'index rewrite', '--rebuild')}` builds them again")
     return int(faults > 0)
 
 
@@ -229,10 +230,10 @@ def _advise(arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
         show.json_value(report.to_dict())
     else:
-        _show_advice(report)
+        _show_advice(arguments, report)
 
 
-def _show_advice(report: AdviceReport) -> None:
+def _show_advice(arguments: argparse.Namespace, report: AdviceReport) -> None:
     print(f"{counted(report.filters, 'recorded filter')}, {report.sampled_files} of {report.files:,} files sampled\n")
     rows = [(a.action, a.column, a.index_type or "", human_bytes(a.bytes) if a.bytes else "", f"{a.uses:,}", a.reason)
             for a in report.advice]  # fmt: skip
@@ -245,12 +246,12 @@ def _show_advice(report: AdviceReport) -> None:
         for note in report.notes:
             show.line(f"note: {note}")
     if report.set_options or report.unset_options:
-        rebuild = " --rebuild" if any(a.action == "change" for a in report.advice) else ""
-        print(f"\nTo follow it, alter the table's options, then `paimon-pyds index rewrite{rebuild}`:")
-        for key, value in report.set_options.items():
-            show.line(f"  {key}={value}")
-        for key in report.unset_options:
-            show.line(f"  unset {key}")
+        rebuild = ["--rebuild"] if any(a.action == "change" for a in report.advice) else []
+        changes = [text for key, value in report.set_options.items() for text in ("--set", f"{key}={value}")]
+        changes += [text for key in report.unset_options for text in ("--unset", key)]
+        print("\nTo follow it:")
+        show.line(f"  {command_line(arguments, 'alter', *changes)}")
+        show.line(f"  {command_line(arguments, 'index rewrite', *rebuild)}")
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> None:

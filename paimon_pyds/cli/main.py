@@ -8,19 +8,36 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.redaction import redact, visible
 
+if TYPE_CHECKING:
+    from paimon_pyds.cli.arguments import Commands
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
+    return run(parsed(argv))
+
+
+def parsed(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments of a command line. Raises SystemExit for one that is none."""
     parser = build_parser()
-    arguments = parser.parse_args(argv)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    return parser.parse_args(argv)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command of these arguments; the exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding does not have
     try:
@@ -29,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has gone (`… | head`): nothing is wrong, and nothing more can be said.
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except KeyboardInterrupt:
         return 130
@@ -55,33 +72,44 @@ def _complain(text: str) -> None:
         print(drawn(visible(line), sys.stderr), file=sys.stderr)
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse repeats what it did not understand, which may be an option with a secret."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: error: {visible(redact(message))}\n")
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     from paimon_pyds import __version__
+    from paimon_pyds.cli.arguments import Parser
     from paimon_pyds.cli.index_commands import add_advise_commands, add_index_commands
     from paimon_pyds.cli.maintenance_commands import add_maintenance_commands
     from paimon_pyds.cli.read_commands import add_read_commands
+    from paimon_pyds.cli.table_commands import add_table_commands
     from paimon_pyds.cli.write_commands import add_write_commands
 
-    parser: argparse.ArgumentParser = _Parser(
-        prog="paimon-pyds", description="Apache Paimon tables from the command line."
+    parser = Parser(
+        prog="paimon-pyds",
+        description="Apache Paimon tables from the command line.",
+        epilog="paimon-pyds COMMAND --help says more, with examples.",
     )
     parser.add_argument("--version", action="version", version=f"paimon-pyds {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_read_commands(commands)
+    add_table_commands(commands)
     add_write_commands(commands)
     add_maintenance_commands(commands)
     add_index_commands(commands)
     add_advise_commands(commands)
+    _add_completion(commands)
     return parser
+
+
+def _add_completion(commands: Commands) -> None:
+    help_ = "Print what makes a shell complete commands, options and files at the Tab key."
+    parser = commands.add_parser("completion", help=help_, description=help_)
+    parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
+    parser.set_defaults(run=_completion, verbose=False)
+
+
+def _completion(arguments: argparse.Namespace) -> None:
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["paimon-pyds"], shell=arguments.shell))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.cli import show
@@ -21,7 +22,8 @@ from paimon_pyds.cli.arguments import (
     scan_of,
     travel_of,
 )
-from paimon_pyds.cli.write_commands import open_inputs
+from paimon_pyds.cli.inputs import open_inputs
+from paimon_pyds.cli.output import form_of, show_rows
 from paimon_pyds.errors import OptionError, StorageError
 from paimon_pyds.redaction import redact
 
@@ -43,12 +45,12 @@ _ANSWERS = {
 
 def add_read_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
-    parser = add_table_command(commands, "read", "Print rows.")
+    parser = add_table_command(commands, "read", "Print rows.", rows=True)
     _add_scan_arguments(parser, "rows at most (text output: 100 unless given)")
     parser.set_defaults(run=_read)
 
     for name, help_ in _ANSWERS.items():
-        parser = add_table_command(commands, name, help_)
+        parser = add_table_command(commands, name, help_, rows=name == "distinct")
         if name not in ("count", "exists"):
             parser.add_argument("column", metavar="COLUMN")
         add_query_arguments(parser)
@@ -71,7 +73,7 @@ def add_read_commands(commands: Commands) -> None:
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
     parser.set_defaults(run=_layout)
 
-    parser = add_table_command(commands, "lookup", "Print the current rows of some keys.")
+    parser = add_table_command(commands, "lookup", "Print the current rows of some keys.", rows=True)
     parser.add_argument(
         "keys", nargs="+", metavar="KEY", help="a JSON object such as '{\"id\": 7}', or a file with the key's columns"
     )
@@ -85,7 +87,7 @@ def add_read_commands(commands: Commands) -> None:
 
     add_table_command(commands, "snapshots", "List snapshots and tags.").set_defaults(run=_snapshots)
 
-    parser = add_table_command(commands, "system", "Print a system table.")
+    parser = add_table_command(commands, "system", "Print a system table.", rows=True)
     parser.add_argument("name", metavar="NAME", help="files, file_indexes, snapshots, schemas, options, manifests, …")
     parser.set_defaults(run=_system)
 
@@ -98,18 +100,17 @@ def _add_scan_arguments(parser: argparse.ArgumentParser, limit: str) -> None:
 
 
 def _read(arguments: argparse.Namespace) -> None:
-    """Print rows: a table, or one JSON object a line."""
+    """Print rows; text is for people, who are shown 100 unless they say how many."""
     limit = arguments.limit
-    if limit is None and arguments.topn is None and arguments.output == "text":
+    if limit is None and arguments.topn is None and form_of(arguments) == "text":
         limit = _TEXT_LIMIT
     scan = scan_of(arguments, columns=arguments.columns, limit=limit, top_n=arguments.topn)
-    if arguments.output == "json":
-        for batch in scan.to_batches():
-            show.json_rows(batch)
+    if arguments.limit == limit:
+        show_rows(arguments, scan.arrow_schema, scan.to_batches())
         return
     table = scan.to_arrow()
-    show.text_table(table)
-    if arguments.limit != limit and table.num_rows == _TEXT_LIMIT:
+    show_rows(arguments, table.schema, table.to_batches())
+    if table.num_rows == _TEXT_LIMIT and arguments.out in (None, "-"):
         print(f"(the first {_TEXT_LIMIT} rows; --limit N shows more)")
 
 
@@ -128,11 +129,7 @@ def _lookup(arguments: argparse.Namespace) -> None:
             raise OptionError(f"{key!r:.100} is no key, and no file", hint="a key is JSON, such as '{\"id\": 7}'")
     keys = itertools.chain([rows] if rows else [], open_inputs(files)[1] if files else [])
     found = open_table(arguments).lookup(keys, arguments.columns, **travel_of(arguments))
-    if arguments.output == "text":
-        show.text_table(found)
-        return
-    for batch in found.to_batches():
-        show.json_rows(batch)
+    show_rows(arguments, found.schema, found.to_batches())
 
 
 def _answer(arguments: argparse.Namespace) -> None:
@@ -141,23 +138,23 @@ def _answer(arguments: argparse.Namespace) -> None:
     answer: Answer[Any] = getattr(scan_of(arguments).answer, arguments.question)(*columns)
     names = ("source", "files_by_metadata", "files_by_index", "files_read", "bytes_read") if arguments.how else ()
     how = {name: getattr(answer, name) for name in names}
-    if arguments.output == "json":
-        if arguments.question != "distinct":
-            show.json_value({arguments.question: answer.value, **how})
-            return
-        for batch in answer.value.rename_columns(["value", "count"]).to_batches():
-            show.json_rows(batch)
-        if how:
-            show.json_value(how)
-        return
     if arguments.question == "distinct":
-        show.text_table(answer.value)
+        plain = form_of(arguments) in ("text", "markdown")  # else the names are the same for every column
+        values = answer.value if plain else answer.value.rename_columns(["value", "count"])
+        show_rows(arguments, values.schema, values.to_batches())
+    elif arguments.output == "json":
+        show.json_value({arguments.question: answer.value, **how})
+        return
     else:
         show.text_value(answer.value)
-    if how:
+    if how and arguments.output == "json":
+        show.json_value(how)
+    elif how:
+        is_for_people = arguments.question != "distinct" or form_of(arguments) == "text"
         print(
             f"(by {answer.source}: {answer.files_by_metadata:,} files by metadata, {answer.files_by_index:,} by index, "
-            f"{answer.files_read:,} read; {answer.bytes_read:,} bytes)"
+            f"{answer.files_read:,} read; {answer.bytes_read:,} bytes)",
+            file=None if is_for_people else sys.stderr,
         )
 
 
@@ -233,8 +230,4 @@ def _snapshots(arguments: argparse.Namespace) -> None:
 
 def _system(arguments: argparse.Namespace) -> None:
     table = open_table(arguments).system(arguments.name)
-    if arguments.output == "text":
-        show.text_table(table)
-        return
-    for batch in table.to_batches():
-        show.json_rows(batch)
+    show_rows(arguments, table.schema, table.to_batches())

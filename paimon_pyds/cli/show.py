@@ -110,6 +110,16 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+def plain_values(column: pa.Array) -> list[Any]:
+    """The column's values as JSON has them."""
+    return list(map(_plain, _values(column)))
+
+
+def whole_texts(column: pa.Array) -> list[str]:
+    """The column's values as texts of one line, whole."""
+    return list(map(_whole_text, _values(column)))
+
+
 def text_table(table: pa.Table) -> None:
     """An aligned table of an Arrow table's rows."""
     columns = [[_text(v) for v in _values(column)] for column in table.columns]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +20,8 @@ from paimon_pyds.cli.arguments import (
     rows_progress,
     table_options,
 )
-from paimon_pyds.errors import OptionError, SchemaError, StorageError, TableNotFoundError
+from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, open_inputs
+from paimon_pyds.errors import OptionError, TableNotFoundError
 from paimon_pyds.redaction import counted
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def add_write_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
     help_ = "Append or overwrite rows from Parquet, ORC, Arrow, CSV or JSON-lines files."
     parser = add_table_command(commands, "write", help_)
-    parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; the suffix says the format")
+    parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; - is standard input")
+    add_input_arguments(parser)
     parser.add_argument("--mode", choices=("append", "overwrite"), default="append")
     parser.add_argument("--partition", action="append", default=[], metavar="KEY=VALUE", help="overwrite only this")
     parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
@@ -95,8 +96,9 @@ def _add_merge(commands: Commands) -> None:
         required=True,
         action="append",
         metavar="FILE|TABLE_PATH",
-        help="a Parquet, ORC, Arrow, CSV or JSON-lines file (can be repeated), or one Paimon table",
+        help="Parquet, ORC, Arrow, CSV or JSON-lines files (can be repeated; - is standard input), or one Paimon table",
     )
+    add_input_arguments(parser)
     parser.add_argument(
         "--on",
         required=True,
@@ -119,8 +121,14 @@ def _add_merge(commands: Commands) -> None:
 
 
 def _write(arguments: argparse.Namespace) -> None:
-    schema, batches = open_inputs(arguments.inputs)
-    table, options = _opened_or_created(arguments, schema)
+    try:
+        table, options = open_table(arguments), table_options(arguments)
+        _, batches = open_inputs(arguments.inputs, InputFormat.of(arguments, table.arrow_schema))
+    except TableNotFoundError as error:
+        if not arguments.create:
+            raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
+        schema, batches = open_inputs(arguments.inputs, InputFormat.of(arguments))
+        table, options = _created(arguments, schema)
     partition = key_values(arguments.partition, "--partition") or None
     if arguments.mode == "append" and (partition or arguments.dynamic):
         raise OptionError("--partition and --dynamic belong to --mode overwrite")
@@ -137,8 +145,8 @@ def _write(arguments: argparse.Namespace) -> None:
         print(f"{counted(progress.rows, 'row')} written, snapshot {snapshot.id}")
 
 
-def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
-    """The table, and the options that are left for the write: a new table takes them as its own."""
+def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
+    """A new table, and the options that are left for the write: the table takes the others as its own."""
     import pyarrow as pa
 
     from paimon_pyds.metadata.schema import TableSchema
@@ -148,11 +156,6 @@ def _opened_or_created(arguments: argparse.Namespace, schema: pa.Schema) -> tupl
     from paimon_pyds.write.conform import ROW_KIND_COLUMN
 
     options = table_options(arguments)
-    try:
-        return open_table(arguments), options
-    except TableNotFoundError as error:
-        if not arguments.create:
-            raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
     own = {key: value for key, value in options.items() if key != ROW_KIND_COLUMN}
     kinds = options.get(ROW_KIND_COLUMN)
     fields = from_arrow_schema(pa.schema([field for field in schema if field.name != kinds]))
@@ -227,7 +230,7 @@ def _merge(arguments: argparse.Namespace) -> None:
     if not (arguments.when_matched or arguments.when_not_matched or arguments.when_not_matched_by_source):
         raise OptionError("a merge needs a clause", hint="such as --when-matched update --when-not-matched insert")
     table = open_table(arguments)
-    source = _source(arguments.source, key_values(arguments.storage_option, "--storage-option"))
+    source = _source(arguments, table)
     with rows_progress("looking for rows") as progress:
         summary = table.merge(
             source,
@@ -241,19 +244,21 @@ def _merge(arguments: argparse.Namespace) -> None:
     _show_summary(arguments, summary, _rows_text)
 
 
-def _source(paths: Sequence[str], storage_options: dict[str, str]) -> Any:
+def _source(arguments: argparse.Namespace, table: Table) -> Any:
     """The rows of files, or of a Paimon table."""
+    paths = arguments.source
     local = [path for path in paths if "://" not in path]
     if len(local) == len(paths) and not any(Path(path).is_dir() for path in paths):
         import pyarrow as pa
 
-        schema, batches = open_inputs(paths)
+        schema, batches = open_inputs(paths, InputFormat.of(arguments, table.arrow_schema))
         return pa.RecordBatchReader.from_batches(schema, batches)
     if len(paths) > 1:
         raise OptionError("a merge takes several files, or one table, as its source")
     from paimon_pyds.table import Table
 
-    return Table.open(paths[0], storage_options=storage_options).scan().to_reader()
+    of_storage = key_values(arguments.storage_option, "--storage-option")
+    return Table.open(paths[0], storage_options=of_storage).scan().to_reader()
 
 
 def _compact(arguments: argparse.Namespace) -> None:
@@ -312,58 +317,3 @@ def _rescale_text(s: RescaleSummary) -> str:
         f"snapshot {s.snapshot_id}: rescaled {what}; {counted(s.files_before, 'file')} became {s.files_after:,} "
         f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {counted(s.rows, 'row')}) in {s.seconds:.1f} s"
     )
-
-
-def open_inputs(paths: Sequence[str]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The schema of the first file, and the batches of all.
-
-    Raises:
-        OptionError: a suffix that names no format.
-        StorageError: a file that can't be read.
-        SchemaError: a file that is not what its suffix says.
-    """
-    schema, first = _open(paths[0])
-    others = itertools.chain.from_iterable(_open(path)[1] for path in paths[1:])
-    return schema, itertools.chain(first, others)
-
-
-def _open(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    import pyarrow as pa
-
-    try:
-        return _by_suffix(path)
-    except pa.ArrowException as error:
-        raise SchemaError(f"can't read the input: {str(error).splitlines()[0]}", path=path) from error
-    except OSError as error:
-        raise StorageError(f"can't read the input: {error.strerror or error}", path=path) from error
-
-
-def _by_suffix(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    suffix = path.lower().removesuffix(".gz").rsplit(".", 1)[-1]
-    match suffix:
-        case "parquet":
-            import pyarrow.parquet as pq
-
-            file = pq.ParquetFile(path)
-            return file.schema_arrow, file.iter_batches(131_072)
-        case "orc":
-            import pyarrow.orc as orc
-
-            table = orc.ORCFile(path)
-            return table.schema, (table.read_stripe(i) for i in range(table.nstripes))
-        case "arrow" | "feather" | "ipc":
-            import pyarrow as pa
-
-            reader = pa.ipc.open_file(path)
-            return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
-        case "csv":
-            import pyarrow.csv as csv
-
-            stream = csv.open_csv(path)
-            return stream.schema, iter(stream)
-        case "json" | "jsonl" | "ndjson":
-            import pyarrow.json as json
-
-            rows = json.read_json(path)
-            return rows.schema, iter(rows.to_batches())
-    raise OptionError(f"can't tell the format of {path}", hint="use a .parquet, .orc, .arrow, .csv or .jsonl file")

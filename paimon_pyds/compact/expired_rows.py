@@ -17,7 +17,8 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or, negate
 from paimon_pyds.scan.prune import statistics_mask
-from paimon_pyds.types import TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind, timestamp_unit
+from paimon_pyds.types import timestamp_unit
+from paimon_pyds.types.kinds import TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 
 _TIME, _FIELD = "record-level.expire-time", "record-level.time-field"
 _FIRST_MILLIS = 10**12

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from paimon_pyds.predicate.tree import Predicate
+    from paimon_pyds.typing import Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class CompactOptions:
 
     where: str | Predicate | None = None
     order_by: str | Sequence[str] | None = None
-    order: str = "order"
+    order: Order = "order"
     full: bool = False
     dry_run: bool = False
     options: Mapping[str, str] | None = None

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit.publisher import Retries
 from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
-from paimon_pyds.ddl.create import texts
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import CommitError, OptionError, SchemaError
 from paimon_pyds.formats import LEGACY_TYPE, holds_instants
@@ -25,7 +24,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets
-from paimon_pyds.options.option import comma_separated
+from paimon_pyds.options.option import comma_separated, option_texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
 
@@ -85,6 +84,11 @@ def alter_table(
         UnsupportedError: a type or option value that is refused by name.
         CommitError: others changed the schema concurrently, too many times.
     """
+    for key, value in (set_options or {}).items():
+        if value is None:
+            raise OptionError(
+                f"option {key} is set to None", hint=f"unset_options=[{key!r}] gives it its default again"
+            )
     unknown = sorted(changes.keys() - SchemaChanges.__annotations__)
     if unknown:
         allowed = ", ".join(SchemaChanges.__annotations__)
@@ -92,7 +96,7 @@ def alter_table(
     if isinstance(changes.get("drop_columns"), str) or isinstance(unset_options, str):
         raise SchemaError("drop_columns and unset_options take a list of names")
     changes["drop_columns"] = tuple(changes.get("drop_columns", ()))  # it is looked at again in every attempt
-    added, options, unset = new_columns(changes.get("add_columns")), texts(set_options or {}), tuple(unset_options)
+    added, options, unset = new_columns(changes.get("add_columns")), option_texts(set_options), tuple(unset_options)
     check_no_secrets(options)
     retries = Retries(_RETRIES)
     while True:

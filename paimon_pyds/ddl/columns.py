@@ -19,16 +19,10 @@ from paimon_pyds.evolution.casting import can_cast
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.types import (
-    BINARY_KINDS,
-    INTEGER_KINDS,
-    NESTED_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
     ArrayType,
     AtomicType,
     DataField,
     DataType,
-    Kind,
     MapType,
     MultisetType,
     RowType,
@@ -36,6 +30,7 @@ from paimon_pyds.types import (
     parse_type,
     walk_fields,
 )
+from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 ColumnType: TypeAlias = "DataType | pa.DataType | str"
 NewColumns: TypeAlias = "Mapping[str, ColumnType] | pa.Schema | Sequence[DataField | pa.Field]"

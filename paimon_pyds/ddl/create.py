@@ -14,7 +14,7 @@ from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_no_secrets
-from paimon_pyds.options.option import comma_separated
+from paimon_pyds.options.option import comma_separated, option_texts
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
 
@@ -64,7 +64,7 @@ def create_table(
         SchemaError, OptionError, UnsupportedError: see `validate_schema`.
         StorageError: the storage refuses.
     """
-    given = texts(definition.options)
+    given = option_texts(definition.options)
     check_no_secrets(given)
     primary_key = _from_option(given, "primary-key", definition.primary_key)
     partition_by = _from_option(given, "partition", definition.partition_by)
@@ -95,15 +95,6 @@ def create_table(
             return store
         raise AlreadyExistsError("a table already exists", path=path, hint="open it, or choose another path")
     return store
-
-
-def texts(options: Mapping[str, object]) -> dict[str, str]:
-    """Option values as Paimon keeps them: texts, ``true`` and ``false`` in lower case. None values are left out."""
-    return {
-        str(key): str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in options.items()
-        if value is not None
-    }
 
 
 def _from_option(options: dict[str, str], key: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ from paimon_pyds.options.table_options import refused_kind
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind, is_system_name
+from paimon_pyds.types import DataField, is_system_name
+from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
 

@@ -12,16 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types import (
-    INTEGER_KINDS,
-    INTEGER_RANGES,
-    UNIT_DIGITS,
-    UNITS_PER_SECOND,
-    AtomicType,
-    Kind,
-    timestamp_unit,
-)
+from paimon_pyds.types import AtomicType, timestamp_unit
 from paimon_pyds.types.java_text import java_float_text
+from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, UNIT_DIGITS, UNITS_PER_SECOND, Kind
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 

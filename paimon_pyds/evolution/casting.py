@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.evolution import cast_text
 from paimon_pyds.expression.arrays import by_distinct, filled, in_unit, unscaled, valid
-from paimon_pyds.types import (
+from paimon_pyds.types import AtomicType, DataType, arrow_type, timestamp_unit
+from paimon_pyds.types.kinds import (
     BINARY_KINDS,
     FLOAT_KINDS,
     INTEGER_BITS,
@@ -31,11 +32,7 @@ from paimon_pyds.types import (
     STRING_KINDS,
     TIMESTAMP_KINDS,
     UNITS_PER_SECOND,
-    AtomicType,
-    DataType,
     Kind,
-    arrow_type,
-    timestamp_unit,
 )
 
 NUMERIC_KINDS = INTEGER_KINDS | FLOAT_KINDS | {Kind.DECIMAL}

@@ -16,7 +16,8 @@ import numpy as np
 
 from paimon_pyds.evolution.casting import cast_keeps_nulls, widens_to_decimal
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate
-from paimon_pyds.types import (
+from paimon_pyds.types import AtomicType, DataType, timestamp_unit
+from paimon_pyds.types.kinds import (
     BINARY_KINDS,
     INTEGER_BITS,
     INTEGER_KINDS,
@@ -24,10 +25,7 @@ from paimon_pyds.types import (
     STRING_KINDS,
     TIMESTAMP_KINDS,
     UNITS_PER_SECOND,
-    AtomicType,
-    DataType,
     Kind,
-    timestamp_unit,
 )
 
 _Floor = Callable[[Any], tuple[Any, bool]]

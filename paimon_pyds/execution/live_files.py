@@ -29,7 +29,8 @@ from paimon_pyds.scan.planned_files import FileDetails, file_locations, index_fi
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileBounds, PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
-from paimon_pyds.types import STRING_KINDS, DataField, MapType
+from paimon_pyds.types import DataField, MapType
+from paimon_pyds.types.kinds import STRING_KINDS
 
 _BATCH_ROWS = 131_072
 _COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", "external_path")

@@ -23,11 +23,7 @@ from paimon_pyds.write.context import check_files
 
 
 def write_context(
-    store: TableStore,
-    options: Mapping[str, str] | None = None,
-    *,
-    existing_rows: bool = False,
-    overwrite: bool = False,
+    store: TableStore, options: Mapping[str, str] | None = None, *, existing_rows: bool = False, overwrite: bool = False
 ) -> WriteContext:
     """What tasks need to write to the table.
 

@@ -14,13 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.explain.file import (
-    Actual,
-    ExplainedFile,
-    PlannedVisit,
-    RunPlan,
-    explain_file,
-)
+from paimon_pyds.explain.file import Actual, ExplainedFile, PlannedVisit, RunPlan, explain_file
 from paimon_pyds.explain.html import to_html, to_page
 from paimon_pyds.explain.scan import ExplainedScan, to_text
 from paimon_pyds.metadata.partition import PartitionBucket

@@ -48,14 +48,14 @@ _COLOURS = {
     READ_WHOLE: "#cf4b4b",
 }
 _OTHER = "#808080"
-_TRACK = "rgba(128,128,128,.2)"
+TRACK = "rgba(128,128,128,.2)"
 _WIDTH = 760
 _LEAST = 860
 _LABEL = 240
 _COUNT = 190
 _LETTER = 6.8
 _LEVELS = 6
-_FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
+FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
 
 
 def escape(text: str) -> str:
@@ -84,7 +84,7 @@ def files_bar(outcomes: Mapping[str, int]) -> str:
         )
         x += width
     counts = ", ".join(f"{n:,} {name}" for name, n in outcomes.items())
-    return _svg(22, f"Files by what happened to them: {counts}", "".join(parts))
+    return svg(22, f"Files by what happened to them: {counts}", "".join(parts))
 
 
 def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
@@ -97,12 +97,12 @@ def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
         y, fitting = i * step, name if len(name) <= 36 else f"{name[:35]}…"
         body.append(
             f'<svg x="0" y="{y}" width="{_LABEL - 8}" height="{step}">'  # cuts off what is too long
-            f'<text x="0" y="12" {_FONT}>{escape(fitting)}<title>{escape(name)}</title></text></svg>'
-            f'<rect x="{_LABEL}" y="{y}" width="{width}" height="{height}" fill="{_TRACK}"/>'
+            f'<text x="0" y="12" {FONT}>{escape(fitting)}<title>{escape(name)}</title></text></svg>'
+            f'<rect x="{_LABEL}" y="{y}" width="{width}" height="{height}" fill="{TRACK}"/>'
             f"{_marks(strip, _LABEL, y, width, height)}"
-            f'<text x="{_WIDTH}" y="{y + 12}" text-anchor="end" {_FONT}>{escape(count)}</text>'
+            f'<text x="{_WIDTH}" y="{y + 12}" text-anchor="end" {FONT}>{escape(count)}</text>'
         )
-    return _svg(len(rows) * step, "Where the kept rows lie in each file", "".join(body))
+    return svg(len(rows) * step, "Where the kept rows lie in each file", "".join(body))
 
 
 def _marks(strip: bytes, x: float, y: float, width: float, height: float) -> str:
@@ -139,7 +139,8 @@ def joined_strip(files: Sequence[ExplainedFile]) -> bytes:
     return np.where(share > 0, 1 + np.floor(share * 254), 0).astype(np.uint8).tobytes()
 
 
-def _svg(height: float, title: str, body: str) -> str:
+def svg(height: float, title: str, body: str) -> str:
+    """A picture as wide as all are; ``title`` says in words what it shows."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {height:.0f}" '
         f'width="{_WIDTH}" height="{height:.0f}" style="max-width:100%;height:auto;display:block">'
@@ -159,8 +160,7 @@ FAINT = "opacity:.7;"
 
 def to_html(e: ExplainedScan) -> str:
     """The explanation as a piece of HTML."""
-    parts = [_title(e), _funnel(e), _buckets(e), _bar(e), _strips(e), _details(e)]
-    return piece(*parts)
+    return piece(_title(e), _funnel(e), _buckets(e), _bar(e), _strips(e), _details(e))
 
 
 def piece(*parts: str) -> str:
@@ -169,13 +169,17 @@ def piece(*parts: str) -> str:
 
 
 def to_page(e: ExplainedScan) -> str:
-    """The explanation as a document of its own, light or dark as the reader's system is."""
-    title = escape(f"Scan of {redact(e.table)}")
+    """The explanation as a document of its own."""
+    return page(f"Scan of {redact(e.table)}", to_html(e))
+
+
+def page(title: str, body: str) -> str:
+    """A piece of HTML as a document of its own, light or dark as the reader's system is."""
     style = "body{font-family:system-ui,sans-serif;margin:min(24px,4vw)}"
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}</title><style>{style}</style></head><body>{to_html(e)}</body></html>\n"
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>{body}</body></html>\n"
     )
 
 
@@ -247,7 +251,7 @@ def _buckets(e: ExplainedScan) -> str:
         for i, n in enumerate(rows)
     )
     text = skew_text(e.skew)
-    picture = _svg(height, f"Rows of the buckets, the largest first: {text}", columns)
+    picture = svg(height, f"Rows of the buckets, the largest first: {text}", columns)
     return f'<div style="{_HEAD}">How rows lie in buckets</div>{picture}<div style="{FAINT}">{escape(text)}</div>'
 
 

@@ -10,15 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.explain.file import (
-    NOT_SKIPPED,
-    READ_WHOLE,
-    Actual,
-    ExplainedFile,
-    PagePlan,
-    RunPlan,
-    TopNVisit,
-)
+from paimon_pyds.explain.file import NOT_SKIPPED, READ_WHOLE, Actual, ExplainedFile, PagePlan, RunPlan, TopNVisit
 from paimon_pyds.index.evaluate import IndexAnswer
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
 from paimon_pyds.scan.result import BucketSkew, PruneStep, SkippedFile

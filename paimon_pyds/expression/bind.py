@@ -17,18 +17,8 @@ from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, P
 from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value
-from paimon_pyds.types import (
-    REFUSED_KINDS,
-    STRING_KINDS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    MapType,
-    RowType,
-    fields_named,
-)
+from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, fields_named
+from paimon_pyds.types.kinds import REFUSED_KINDS, STRING_KINDS, Kind
 
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], names=[""])
 

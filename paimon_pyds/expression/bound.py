@@ -24,20 +24,8 @@ from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Expression, Literal, Value
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    MAX_LENGTH,
-    REFUSED_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    arrow_type,
-    from_arrow_type,
-    scalar_to_internal,
-)
+from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, from_arrow_type, scalar_to_internal
+from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 Operand: TypeAlias = Any
 """What stands for an expression: SQL text, a plain Python value, or a `pyarrow.compute.Expression`."""

@@ -28,7 +28,9 @@ from paimon_pyds.expression.arrays import (
 from paimon_pyds.expression.coercion import EXACT, NUMBERS
 from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import (
+from paimon_pyds.types import AtomicType, DataType, arrow_type, internal_to_scalar, timestamp_unit
+from paimon_pyds.types.java_text import java_float_text
+from paimon_pyds.types.kinds import (
     BINARY_KINDS,
     FLOAT_KINDS,
     INTEGER_BITS,
@@ -37,14 +39,8 @@ from paimon_pyds.types import (
     TIMESTAMP_KINDS,
     UNIT_DIGITS,
     UNITS_PER_SECOND,
-    AtomicType,
-    DataType,
     Kind,
-    arrow_type,
-    internal_to_scalar,
-    timestamp_unit,
 )
-from paimon_pyds.types.java_text import java_float_text
 
 _DAY = 86_400
 _Cast = Callable[[pa.Array, AtomicType, AtomicType, str], pa.Array]

@@ -11,16 +11,8 @@ from typing import TypeAlias
 
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    FLOAT_KINDS,
-    INTEGER_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    AtomicType,
-    DataType,
-    Kind,
-)
+from paimon_pyds.types import AtomicType, DataType
+from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 Type: TypeAlias = DataType | None
 """A type; None for NULL."""

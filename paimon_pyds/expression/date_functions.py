@@ -14,7 +14,8 @@ from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import tree
-from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, AtomicType, Kind, arrow_type
+from paimon_pyds.types import AtomicType, arrow_type
+from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS, Kind
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder

@@ -27,7 +27,8 @@ from paimon_pyds.expression.nodes import (
 from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
 from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
 from paimon_pyds.sql import tree
-from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
+from paimon_pyds.types import AtomicType
+from paimon_pyds.types.kinds import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder

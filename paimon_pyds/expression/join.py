@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import filled
 from paimon_pyds.expression.bind import Binder, Scope
@@ -28,6 +29,8 @@ from paimon_pyds.sql.tree import Call, Expression, conjuncts
 from paimon_pyds.types import AtomicType, DataField
 
 _Ints = npt.NDArray[np.int64]
+_DENSE_SPAN = 4
+"""Keys that are whole numbers are found by their distance from the least where they span so many times their count."""
 
 
 @dataclass(frozen=True)
@@ -176,22 +179,21 @@ class SourceKeys:
     def build(cls, keys: Sequence[JoinKey], source: pa.RecordBatch, eligible: npt.NDArray[np.bool_]) -> SourceKeys:
         """The eligible rows of a source, those with a NULL key left out."""
         rows = np.flatnonzero(eligible)
-        batch = source.take(pa.array(rows))
+        batch = source if len(rows) == source.num_rows else source.take(pa.array(rows))
         codes = np.zeros(len(rows), np.int64)
         distinct: list[pa.Array] = []
         combined: list[_Ints] = []
         for number, key in enumerate(keys):
-            found = _comparable(key.source.evaluate(batch))
-            values = pc.unique(found) if key.null_safe else pc.unique(found.drop_null())
+            values, places = _numbered(_comparable(key.source.evaluate(batch)), key.null_safe)
             distinct.append(values)
-            codes = _joined(codes, _places(found, values, key.null_safe), len(values))
+            codes = _joined(codes, places, len(values))
             if number:
                 combined.append(np.unique(codes[codes >= 0]))
                 codes = _search(codes, combined[-1])
         kept = codes >= 0
         order = np.argsort(codes[kept], kind="stable")
         size = len(combined[-1]) if combined else len(distinct[0]) if distinct else 1
-        starts = np.searchsorted(codes[kept][order], np.arange(size + 1))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(codes[kept], minlength=size))])
         return cls(tuple(keys), tuple(distinct), tuple(combined), rows[kept][order], starts)
 
     def codes(self, target: pa.RecordBatch) -> _Ints:
@@ -199,10 +201,21 @@ class SourceKeys:
         codes = np.zeros(target.num_rows, np.int64)
         for number, (key, values) in enumerate(zip(self.keys, self.values, strict=True)):
             found = _comparable(key.target.evaluate(target))
-            codes = _joined(codes, _places(found, values, key.null_safe), len(values))
+            dense = self._dense[number]
+            places = _places(found, values, key.null_safe) if dense is None else dense.places(found)
+            codes = _joined(codes, places, len(values))
             if number:
                 codes = _search(codes, self.combined[number - 1])
         return codes
+
+    @cached_property
+    def _dense(self) -> tuple[_DenseValues | None, ...]:
+        return tuple(_DenseValues.of(values) for values in self.values)
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows of a target at once are worth a call of `codes`, which may make a hash table of all values."""
+        return max((len(v) for v, dense in zip(self.values, self._dense, strict=True) if dense is None), default=1)
 
     def counts(self, codes: _Ints) -> _Ints:
         """How many rows of the source have each code."""
@@ -231,6 +244,15 @@ def _comparable(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(array), nan, pc.add(array, pa.scalar(0.0, array.type)))
 
 
+def _numbered(array: pa.Array, null_safe: bool) -> tuple[pa.Array, _Ints]:
+    """The distinct values, NULL among them only where it equals NULL, and where each value stands among them or -1."""
+    try:
+        encoded = pc.dictionary_encode(array, null_encoding="encode" if null_safe else "mask")
+    except pa.ArrowNotImplementedError:
+        raise ExpressionError(f"keys of type {array.type} can't be matched") from None
+    return encoded.dictionary, filled(encoded.indices, -1).astype(np.int64)
+
+
 def _places(array: pa.Array, values: pa.Array, null_safe: bool) -> _Ints:
     """Where each value stands among distinct ones; -1 where it does not."""
     try:
@@ -239,6 +261,54 @@ def _places(array: pa.Array, values: pa.Array, null_safe: bool) -> _Ints:
         raise ExpressionError(f"keys of type {array.type} can't be matched") from None
     places: _Ints = filled(found, -1).astype(np.int64)
     return places
+
+
+@dataclass(frozen=True)
+class _DenseValues:
+    """Distinct integers, dates or times that lie close together: a place for each number from ``least`` on.
+
+    A hash table of all values, which Arrow would make anew for each batch, isn't needed then.
+    """
+
+    least: int
+    by_number: npt.NDArray[np.int32]
+    null: int
+
+    @classmethod
+    def of(cls, values: pa.Array) -> _DenseValues | None:
+        numbers = _numbers(values)
+        if numbers is None or len(values) == values.null_count:
+            return None
+        given = np.flatnonzero(np.asarray(values.is_valid()))
+        numbers = numbers[given]
+        least, span = int(numbers.min()), int(numbers.max()) - int(numbers.min()) + 1
+        if span > _DENSE_SPAN * len(values):
+            return None
+        by_number = np.full(span, -1, np.int32)
+        by_number[numbers - least] = given
+        null = np.flatnonzero(np.asarray(values.is_null()))
+        return cls(least, by_number, int(null[0]) if len(null) else -1)
+
+    def places(self, array: pa.Array) -> _Ints:
+        """As `_places`."""
+        numbers = _numbers(array)
+        assert numbers is not None
+        inside = (numbers >= self.least) & (numbers <= self.least + len(self.by_number) - 1)
+        places: _Ints = np.where(inside, self.by_number[np.where(inside, numbers - self.least, 0)], np.int64(-1))
+        if array.null_count:
+            places[np.asarray(array.is_null())] = self.null
+        return places
+
+
+def _numbers(array: pa.Array) -> _Ints | None:
+    """The numbers that an array of integers, dates or times consists of, anything where it is NULL; None for others."""
+    type_ = array.type
+    if pa.types.is_date(type_) or pa.types.is_time(type_) or pa.types.is_timestamp(type_):
+        array = array.view(pa.int32() if type_.bit_width == 32 else pa.int64())
+    elif not pa.types.is_signed_integer(type_):
+        return None
+    numbers: _Ints = filled(array).astype(np.int64, copy=False)
+    return numbers
 
 
 def _joined(codes: _Ints, more: _Ints, size: int) -> _Ints:

@@ -25,7 +25,8 @@ from paimon_pyds.expression.arrays import (
 from paimon_pyds.expression.coercion import NUMBERS
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import tree
-from paimon_pyds.types import FLOAT_KINDS, INTEGER_BITS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
+from paimon_pyds.types import AtomicType
+from paimon_pyds.types.kinds import FLOAT_KINDS, INTEGER_BITS, INTEGER_KINDS, STRING_KINDS, Kind
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder

@@ -28,7 +28,8 @@ from paimon_pyds.expression.arrays import (
 from paimon_pyds.expression.nodes import ANY, Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.predicate.like import like_parts, like_regex
 from paimon_pyds.sql import tree
-from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, arrow_type
+from paimon_pyds.types import AtomicType, arrow_type
+from paimon_pyds.types.kinds import BINARY_KINDS, STRING_KINDS
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder

@@ -27,18 +27,8 @@ from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.formats import TRAITS, FormatTraits
 from paimon_pyds.metadata.manifest import SimpleStats
 from paimon_pyds.row import EMPTY_ROW, encode_row
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    NESTED_KINDS,
-    REFUSED_KINDS,
-    TIMESTAMP_KINDS,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    is_system_name,
-    scalar_to_internal,
-)
+from paimon_pyds.types import AtomicType, DataField, DataType, is_system_name, scalar_to_internal
+from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
 
 KEY_STATS_EMPTY = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 """The key statistics of every file of a table without primary key."""

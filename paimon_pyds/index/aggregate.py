@@ -23,7 +23,8 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.slices import BitSlices, best_rows, first_of, slice_counts, slice_total, slice_values
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage import ByteSource
-from paimon_pyds.types import STRING_KINDS, DataType
+from paimon_pyds.types import DataType
+from paimon_pyds.types.kinds import STRING_KINDS
 
 ORDERING = (RANGE_BITMAP, BSI, BITMAP)
 """Index types by what they cost for a top n or a minimum, cheapest first."""

@@ -26,7 +26,8 @@ from paimon_pyds.index.range_bitmap import write_range_bitmap
 from paimon_pyds.options.option import Kind as OptionKind
 from paimon_pyds.options.option import parse_value
 from paimon_pyds.storage import ByteSource
-from paimon_pyds.types import STRING_KINDS, DataField, DataType, Kind, MapType, fields_named
+from paimon_pyds.types import DataField, DataType, MapType, fields_named
+from paimon_pyds.types.kinds import STRING_KINDS, Kind
 
 _PREFIX = "file-index."
 _OPTIONS: Mapping[str, frozenset[str]] = {

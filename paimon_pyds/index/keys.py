@@ -28,17 +28,8 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    INTEGER_KINDS,
-    REFUSED_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    AtomicType,
-    DataType,
-    Kind,
-    arrow_type,
-)
+from paimon_pyds.types import AtomicType, DataType, arrow_type
+from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 BLOOM_FILTER = "bloom-filter"
 BITMAP = "bitmap"

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.layout.show import COLUMNS, comparison_lines, layout_lines, page_of, plots
+from paimon_pyds.explain.html import page
+from paimon_pyds.layout.show import COLUMNS, comparison_lines, layout_lines, plots
 from paimon_pyds.redaction import redact, visible
 
 _SCHEMA = pa.schema([
@@ -92,7 +93,7 @@ class _Shown(ABC):
     @property
     def page(self) -> str:
         """The picture and the numbers as an HTML document of its own, light or dark as the reader's system is."""
-        return page_of(self.html)
+        return page("Layout", self.html)
 
     def __str__(self) -> str:
         return self.text

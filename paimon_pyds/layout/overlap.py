@@ -31,7 +31,8 @@ from paimon_pyds.options.option import texts
 from paimon_pyds.predicate.tree import ColumnRef, Predicate
 from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.sort.keys import SortKeys, can_sort, sort_positions
-from paimon_pyds.types import REFUSED_KINDS, STRING_KINDS, DataField, Kind, arrow_type
+from paimon_pyds.types import DataField, arrow_type
+from paimon_pyds.types.kinds import REFUSED_KINDS, STRING_KINDS, Kind
 
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]

@@ -30,7 +30,8 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
-from paimon_pyds.types import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, DataField, Kind, arrow_type
+from paimon_pyds.types import DataField, arrow_type
+from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.context import target_file_size
 
 Codes = npt.NDArray[np.int64]

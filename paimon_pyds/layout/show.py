@@ -9,31 +9,22 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.explain.html import escape
+from paimon_pyds.explain.html import FAINT, FONT, TRACK, escape, piece, svg
 from paimon_pyds.redaction import counted, human_bytes, redact
 
 if TYPE_CHECKING:
     from paimon_pyds.layout.data import ColumnLayout, Layout, LayoutComparison
 
 COLUMNS = (
-    "files",
-    "files_with_statistics",
-    "average_depth",
-    "max_depth",
-    "overlap_share",
-    "point_files",
-    "range_files",
-)
+    "files", "files_with_statistics", "average_depth", "max_depth", "overlap_share", "point_files", "range_files"
+)  # fmt: skip
 """The numbers that two layouts are compared by."""
 _HEAD = ("column", "one value", "1% of rows", "deepest", "overlapping", "no statistics")
 _SHOWN = 20
-_WIDTH, _LEFT, _CHART, _HEIGHT, _STEP = 760, 150, 380, 64, 104
+_LEFT, _CHART, _HEIGHT, _STEP = 150, 380, 64, 104
 _LEAST = 1.5
 """So much can be seen, however many files there are."""
 _AFTER, _BEFORE = "#4f8ac9", "#c98a2f"
-_TRACK = "rgba(128,128,128,.2)"
-_FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
-_FAINT = "opacity:.7;"
 
 
 def layout_lines(layout: Layout) -> list[str]:
@@ -112,15 +103,6 @@ def table_lines(rows: Sequence[Sequence[str]], words: Container[int] = (0,)) -> 
         yield "  ".join(cells).rstrip()
 
 
-def page_of(html: str) -> str:
-    """A piece of HTML as a document of its own."""
-    style = "body{font-family:system-ui,sans-serif;margin:24px}"
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-        f"<title>Layout</title><style>{style}</style></head><body>{html}</body></html>\n"
-    )
-
-
 def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]], notes: Sequence[str]) -> str:
     """A picture for each column.
 
@@ -131,22 +113,15 @@ def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]
     """
     shown = columns[:_SHOWN]
     body = "".join(_plot(i * _STEP, now, was) for i, (now, was) in enumerate(shown))
-    height = len(shown) * _STEP
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-        f'height="{height}" style="max-width:100%;height:auto;display:block"><title>Files over the values of each '
-        f"column</title>{body}</svg>"
-    )
+    picture = svg(len(shown) * _STEP, "Files over the values of each column", body) if shown else ""
     what = "files that hold a value, of all files, over the rows in the order of their values"
-    legend = f'<span style="{_FAINT}">{what}</span>'
+    legend = f'<span style="{FAINT}">{what}</span>'
     if any(was is not None for _, was in shown):
         legend += f': <span style="color:{_BEFORE}">before</span>, <span style="color:{_AFTER}">after</span>'
     rest = [f"and {len(columns) - _SHOWN:,} more columns: to_arrow() has them all"] if len(columns) > _SHOWN else []
-    lines = "".join(f'<div style="{_FAINT}">{escape(note)}</div>' for note in (*rest, *notes))
-    return (
-        f'<div style="max-width:960px;font-size:13px;line-height:1.4"><div><b>{escape(title)}</b></div>'
-        f'<div style="margin-bottom:8px">{legend}</div>{svg if shown else ""}{lines}</div>'
-    )
+    lines = "".join(f'<div style="{FAINT}">{escape(note)}</div>' for note in (*rest, *notes))
+    head = f'<div><b>{escape(title)}</b></div><div style="margin-bottom:8px">{legend}</div>'
+    return piece(head, picture, lines)
 
 
 def _plot(y: int, now: ColumnLayout, was: ColumnLayout | None) -> str:
@@ -155,11 +130,10 @@ def _plot(y: int, now: ColumnLayout, was: ColumnLayout | None) -> str:
     most = max(now.files, was.files if was else 0, 1)
     name = now.column if len(now.column) <= 18 else f"{now.column[:17]}…"
     parts = [
-        f'<text x="0" y="{top + 14}" {_FONT} font-weight="600">{escape(name)}'
-        f"<title>{escape(now.column)}</title></text>",
-        f'<text x="{_LEFT - 8}" y="{top + 10}" text-anchor="end" {_FONT} opacity=".7">{most:,}</text>',
-        f'<text x="{_LEFT - 8}" y="{base}" text-anchor="end" {_FONT} opacity=".7">0</text>',
-        f'<rect x="{_LEFT}" y="{top}" width="{_CHART}" height="{_HEIGHT}" fill="{_TRACK}"/>',
+        f'<text x="0" y="{top + 14}" {FONT} font-weight="600">{escape(name)}<title>{escape(now.column)}</title></text>',
+        f'<text x="{_LEFT - 8}" y="{top + 10}" text-anchor="end" {FONT} opacity=".7">{most:,}</text>',
+        f'<text x="{_LEFT - 8}" y="{base}" text-anchor="end" {FONT} opacity=".7">0</text>',
+        f'<rect x="{_LEFT}" y="{top}" width="{_CHART}" height="{_HEIGHT}" fill="{TRACK}"/>',
     ]
     if now.depths:
         edge = _edge(now.depths, most, base)
@@ -169,15 +143,15 @@ def _plot(y: int, now: ColumnLayout, was: ColumnLayout | None) -> str:
         parts.append(f'<path d="M{_LEFT} {base}{line}V{base}" fill="none" stroke="{_BEFORE}" stroke-width="1.5"/>')
     right = _LEFT + _CHART
     for x, anchor, text in ((_LEFT, "start", now.low), (right, "end", now.high)):
-        parts.append(f'<text x="{x}" y="{base + 14}" text-anchor="{anchor}" {_FONT} opacity=".7">{escape(text)}</text>')
+        parts.append(f'<text x="{x}" y="{base + 14}" text-anchor="{anchor}" {FONT} opacity=".7">{escape(text)}</text>')
     facts = {"for one value": "point_files", "for 1% of the rows": "range_files", "deepest": "max_depth"}
     for i, (what, name) in enumerate(facts.items()):
         numbers = " → ".join(_number(getattr(c, name)) for c in (was, now) if c is not None)
-        parts.append(f'<text x="{right + 12}" y="{top + 14 + 18 * i}" {_FONT}>{escape(f"{what}: {numbers}")}</text>')
+        parts.append(f'<text x="{right + 12}" y="{top + 14 + 18 * i}" {FONT}>{escape(f"{what}: {numbers}")}</text>')
     without = now.files - now.files_with_statistics
     if without:
         text = f"{counted(without, 'file')} without statistics"
-        parts.append(f'<text x="{right + 12}" y="{top + 68}" {_FONT}>{text}</text>')
+        parts.append(f'<text x="{right + 12}" y="{top + 68}" {FONT}>{text}</text>')
     return "".join(parts)
 
 

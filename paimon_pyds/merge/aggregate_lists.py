@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.merge.equal_values import Codes, equality_codes, pair_codes
+from paimon_pyds.merge.equal_values import Codes, Entries, entries_of, equality_codes, from_entries, pair_codes
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, flags_buffer, is_valid, take_or_null
-from paimon_pyds.merge.list_entries import Entries, entries_of, from_entries
 
 
 def collect(values: pa.Array, rows: GroupedRows) -> pa.Array:

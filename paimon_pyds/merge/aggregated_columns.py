@@ -7,10 +7,99 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.merge.aggregates import AggregateFunction, aggregate
-from paimon_pyds.merge.base_rows import CountedVersions
-from paimon_pyds.merge.first_values import FIRST_FUNCTIONS, first_values
-from paimon_pyds.merge.grouped_rows import Flags, Positions, take_or_null
+from paimon_pyds.merge.grouped_rows import Flags, Positions, is_valid, take_or_null
+from paimon_pyds.merge.versions import Versions
+
+
+@dataclass(frozen=True)
+class CountedVersions:
+    """Versions of rows, with what a merge begins from: where a delete has replaced all before it, others add to that.
+
+    Nothing is asked of versions before a base. Java takes them one after the other, and fails on a row that an
+    aggregate function can't take back even where a delete removes the row after that.
+
+    Attributes:
+        versions: the rows by key and age.
+        retract: of each place, whether its row takes a row away.
+        base: of each key, the place whose row is taken as it is, with all its values; versions before it don't count.
+            -1 for keys whose merge begins with no values.
+        base_retracts: of each key, whether its base takes away from itself, after it was taken as it is.
+    """
+
+    versions: Versions
+    retract: Flags
+    base: Positions
+    base_retracts: Flags
+
+    @cached_property
+    def is_base(self) -> Flags:
+        """Of each place, whether it is a base."""
+        found = np.zeros(len(self.retract), np.bool_)
+        found[self.base[self.base >= 0]] = True
+        return found
+
+    @cached_property
+    def is_retracting_base(self) -> Flags:
+        """Of each place, whether it is a base that takes away from itself."""
+        found = np.zeros(len(self.retract), np.bool_)
+        found[self.base[self.base_retracts]] = True
+        return found
+
+    @cached_property
+    def after_base(self) -> Flags:
+        """Of each place, whether it is behind the base of its key, or its key has none."""
+        return np.asarray(np.arange(len(self.retract)) > self.versions.of_each(self.base), np.bool_)
+
+    @cached_property
+    def added(self) -> Flags:
+        """Of each place, whether its values count as added ones: the bases, and what is added after them."""
+        return self.is_base | (self.after_base & ~self.retract)
+
+
+_NON_NULL = frozenset({"first_non_null_value", "first_not_null_value"})
+FIRST_FUNCTIONS = frozenset({"first_value", *_NON_NULL})
+
+
+def first_values(values: pa.Array, function: str, counted: CountedVersions, given: Flags, late: Flags) -> pa.Array:
+    """The value of first_value or first_non_null_value for each key; NULL for keys without any.
+
+    In Java they are not functions of values alone: they remember whether they have found their value, and that is not
+    undone when a delete removes the row. A value that comes late, behind a newer one by its sequence group, replaces
+    what they found, even by NULL; one that comes before they found any is passed over. (Classes FieldFirstValueAgg and
+    FieldFirstNonNullValueAgg.)
+
+    Args:
+        values: of all rows.
+        function: one of `FIRST_FUNCTIONS`.
+        counted: the versions, and which of them are bases.
+        given: of each place, whether the function is given its value, or was before the base.
+        late: of each place, whether it comes behind a newer one.
+    """
+    versions = counted.versions
+    valid = np.ones(len(given), np.bool_)
+    known = np.ones(len(counted.base), np.bool_)
+    """Of each key, whether a late value finds one that is known."""
+    if function in _NON_NULL:
+        valid = is_valid(values)[versions.order]
+        known = counted.base >= 0
+        known[known] = valid[counted.base[known]]
+    now, before = given & counted.after_base, given & ~counted.after_base & ~counted.is_base & ~counted.retract
+    found_before = versions.last(before & valid) >= 0
+    on_time, behind = versions.first(now & valid & ~late), now & late
+    second = versions.of_each(versions.first(behind & valid))
+    passed_over = np.where(
+        known, versions.first(behind), versions.first(behind & (second >= 0) & (np.arange(len(given)) > second))
+    )
+    begun = np.where(known, counted.base, versions.first(behind & valid))
+    finds = (on_time >= 0) & ((passed_over < 0) | (on_time < passed_over))
+    opened = np.where(found_before, -1, np.where(finds, on_time, passed_over))
+    """The place from which on late values replace what was found."""
+    taken = np.where(found_before, counted.base, np.where(finds, on_time, begun))
+    replaces = versions.last(behind & (np.arange(len(given)) > versions.of_each(opened)))
+    replaced = (replaces >= 0) & (found_before | (opened >= 0))
+    return take_or_null(values, versions.rows_at(np.where(replaced, replaces, taken)))
 
 
 def aggregated_column(

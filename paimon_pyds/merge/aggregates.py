@@ -19,28 +19,23 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.merge import aggregate_bitmaps as bitmaps
 from paimon_pyds.merge import aggregate_choices as choices
 from paimon_pyds.merge import aggregate_lists as lists
 from paimon_pyds.merge import aggregate_nested as nested
 from paimon_pyds.merge import aggregate_numbers as numbers
-from paimon_pyds.merge import aggregate_sketches as sketches
+from paimon_pyds.merge import aggregate_sets as sets
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated
-from paimon_pyds.types import (
+from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, RowType
+from paimon_pyds.types.kinds import (
     BINARY_KINDS,
     FLOAT_KINDS,
     INTEGER_KINDS,
     MAX_LENGTH,
     STRING_KINDS,
     TIMESTAMP_KINDS,
-    ArrayType,
-    AtomicType,
-    DataType,
     Kind,
-    MapType,
-    RowType,
 )
 
 DEFAULT_AGGREGATE = "last_non_null_value"
@@ -113,7 +108,7 @@ def _product(column: _Column) -> Kernel:
 def _merged_bytes(load: Callable[[], Callable[[Sequence[bytes]], bytes]]) -> Callable[[_Column], Kernel]:
     def make(column: _Column) -> Kernel:
         merge = load()
-        return lambda values, rows: bitmaps.merge_bytes(values, rows, column.name, merge)
+        return lambda values, rows: sets.merge_bytes(values, rows, column.name, merge)
 
     return make
 
@@ -229,10 +224,10 @@ _FUNCTIONS: dict[str, _Known] = {
     "nested_update": _Known(
         _nested_update, _is_list_of_rows, "ARRAY<ROW>", can_retract=True, options=("nested-key", "count-limit")
     ),
-    "rbm32": _Known(_merged_bytes(lambda: bitmaps.union32), _is_bytes, _BYTES_NAMES),
-    "rbm64": _Known(_merged_bytes(lambda: bitmaps.union64), _is_bytes, _BYTES_NAMES),
-    "theta_sketch": _Known(_merged_bytes(sketches.theta_union), _is_bytes, _BYTES_NAMES),
-    "hll_sketch": _Known(_merged_bytes(sketches.hll_union), _is_bytes, _BYTES_NAMES),
+    "rbm32": _Known(_merged_bytes(lambda: sets.union32), _is_bytes, _BYTES_NAMES),
+    "rbm64": _Known(_merged_bytes(lambda: sets.union64), _is_bytes, _BYTES_NAMES),
+    "theta_sketch": _Known(_merged_bytes(sets.theta_union), _is_bytes, _BYTES_NAMES),
+    "hll_sketch": _Known(_merged_bytes(sets.hll_union), _is_bytes, _BYTES_NAMES),
     "nested_partial_update": _Known(_nested_partial_update, _is_list_of_rows, "ARRAY<ROW>", options=("nested-key",)),
 }  # fmt: skip
 

@@ -17,15 +17,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, is_true, one_batch, to_numpy
 from paimon_pyds.merge.equal_values import equality_codes
 from paimon_pyds.merge.grouped_rows import Flags, Positions
-from paimon_pyds.merge.key_values import (
-    DELETE,
-    INSERT,
-    LEVEL,
-    UPDATE_AFTER,
-    UPDATE_BEFORE,
-    VALUE_KIND,
-    is_retract,
-)
+from paimon_pyds.merge.key_values import DELETE, INSERT, LEVEL, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND, is_retract
 from paimon_pyds.merge.order_codes import sorted_rows
 from paimon_pyds.merge.versions import Versions
 from paimon_pyds.metadata.schema import TableSchema

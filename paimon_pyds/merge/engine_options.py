@@ -13,7 +13,7 @@ from paimon_pyds.merge.versions import SequenceFields
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated
-from paimon_pyds.types import STRING_KINDS
+from paimon_pyds.types.kinds import STRING_KINDS
 
 
 def check_merge_options(schema: TableSchema) -> None:

@@ -1,4 +1,4 @@
-"""Numbers that are equal where values are: so elements, map keys and nested rows are told apart, whatever their types.
+"""Elements of lists and entries of maps; and numbers that are equal where values are, whatever their types.
 
 NULL equals NULL, NaN equals NaN, -0.0 is another value than 0.0 (as ``Double.equals`` in Java); the entries of a map
 have no order.
@@ -7,6 +7,7 @@ have no order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,57 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.merge.grouped_rows import is_valid
-from paimon_pyds.merge.list_entries import entries_of
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats.arrays import list_window
+from paimon_pyds.merge.grouped_rows import Flags, Positions, flags_buffer, is_valid
+
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Elements of lists or entries of maps, list after list.
+
+    Attributes:
+        row: the number of the list that each is in.
+        columns: the elements; of maps, the keys and the values.
+    """
+
+    row: Positions
+    columns: tuple[pa.Array, ...]
+
+    def take(self, at: Positions) -> tuple[pa.Array, ...]:
+        """The columns of some entries."""
+        indices = from_numpy(at)
+        return tuple(column.take(indices) for column in self.columns)
+
+
+def entries_of(values: pa.Array) -> Entries:
+    """What is in the lists or maps of an array; NULL has nothing in it."""
+    rows = np.flatnonzero(is_valid(values))
+    there = values.drop_null() if values.null_count else values
+    offsets = to_numpy(there.offsets).astype(np.int64)
+    children = (there.keys, there.items) if pa.types.is_map(values.type) else (there.values,)
+    return Entries(np.repeat(rows, offsets[1:] - offsets[:-1]), tuple(list_window(there, child) for child in children))
+
+
+def from_entries(type_: pa.DataType, columns: Sequence[pa.Array], lengths: Positions, there: Flags) -> pa.Array:
+    """Lists or maps of these lengths; NULL where not ``there``.
+
+    Raises:
+        UnsupportedError: more elements than one Arrow array can have.
+    """
+    offsets = np.append(0, np.cumsum(np.where(there, lengths, 0)))
+    if offsets[-1] > _MOST:
+        raise UnsupportedError(
+            f"{offsets[-1]} elements of lists are too many to merge at once", hint="read fewer columns or rows at once"
+        )
+    child = columns[0]
+    if pa.types.is_map(type_):
+        child = pa.StructArray.from_arrays(list(columns), fields=[type_.key_field, type_.item_field])
+    buffers = [flags_buffer(there), pa.py_buffer(offsets.astype(np.int32))]
+    return pa.Array.from_buffers(type_, len(there), buffers, children=[child])
+
 
 Codes = npt.NDArray[np.int64]
 

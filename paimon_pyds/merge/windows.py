@@ -7,7 +7,7 @@ later in any run is no less than the last key that was read of it; so all keys b
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import one_batch, to_numpy
+from paimon_pyds.buffers import one_batch, sliced, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.key_values import KEY_PREFIX
+from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import comparable
+from paimon_pyds.sort.spill import SpillFile
 
 _FOLD_ROWS = 1 << 16
 _Key = list[tuple[bool, Any]]
@@ -188,3 +190,52 @@ def _compare(key: pa.Array) -> tuple[Flags, Flags]:
     below = to_numpy(pc.less(after, before).fill_null(False)) | (null_after & ~null_before)
     same = to_numpy(pc.equal(after, before).fill_null(False)) | (null_after & null_before)
     return below, same
+
+
+MOST_RUNS = 64
+"""Runs that are merged at once, at most: of each a file is open, and a few batches are in memory."""
+
+
+def windows_in_rounds(
+    runs: Sequence[SortedBatches], merger: RowMerger, batch_rows: int, batch_bytes: int, compression: str
+) -> Generator[pa.RecordBatch, None, None]:
+    """`windows` of the runs. Of more than `MOST_RUNS`, neighbours are first made one run each, on the local disk.
+
+    These hold the rows only that are needed to merge those of a key: see `RowMerger.needed`.
+
+    Args:
+        runs: the oldest first. A run is not begun before it is its turn.
+        merger: of the table.
+        batch_rows: rows in a batch of what is spilled, at most.
+        batch_bytes: bytes in such a batch at most, about.
+        compression: of what is spilled: ``zstd``, ``lz4`` or ``none``.
+
+    Raises:
+        CorruptFileError: a run is not sorted by its keys, or repeats one that it must not.
+        StorageError: the local disk is full.
+    """
+    spilled: list[SpillFile[int]] = []
+    try:
+        while len(runs) > MOST_RUNS:
+            spilled.append(SpillFile(compression, "the rows of a merge"))
+            runs = _round(runs, merger, batch_rows, batch_bytes, spilled[-1])
+        yield from windows(runs, merger.keys, merger.needed)
+    finally:
+        for spill in spilled:
+            spill.close()
+
+
+def _round(
+    runs: Sequence[SortedBatches], merger: RowMerger, batch_rows: int, batch_bytes: int, spill: SpillFile[int]
+) -> list[SortedBatches]:
+    """Fewer runs: groups of the newest, as those are the smallest, are merged until there are few enough."""
+    left, merged = list(runs), list[SortedBatches]()
+    while left and len(left) + len(merged) > MOST_RUNS:
+        size = min(MOST_RUNS, len(left) + len(merged) - MOST_RUNS + 1)
+        group, left = left[-size:], left[:-size]
+        number = len(merged)
+        for window in windows(group, merger.keys, merger.needed):
+            for rows in sliced(merger.needed_in_order(window), batch_rows, batch_bytes):
+                spill.add(number, rows)
+        merged.append(SortedBatches(spill.take(number), group[0].name, repeats=True))
+    return [*left, *reversed(merged)]

@@ -26,7 +26,8 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.row import decode_column
-from paimon_pyds.types import FLOAT_KINDS, NESTED_KINDS, DataType, Kind, scalar_to_internal
+from paimon_pyds.types import DataType, scalar_to_internal
+from paimon_pyds.types.kinds import FLOAT_KINDS, NESTED_KINDS, Kind
 
 
 class ManifestReader:

@@ -262,6 +262,19 @@ def mapping(name: str, value: Any) -> Mapping[Any, Any]:
     raise _refused(name, "a dictionary", value)
 
 
+def option_texts(options: Any) -> dict[str, str]:
+    """Option values as Paimon keeps them: texts, ``true`` and ``false`` in lower case. None values are left out.
+
+    Raises ArgumentTypeError.
+    """
+    given = mapping("options", options or {})
+    return {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in given.items()
+        if value is not None
+    }
+
+
 def condition(name: str, value: Any) -> str | Predicate:
     """The value when it is SQL text or a predicate. Raises ArgumentTypeError."""
     if isinstance(value, str | Predicate):

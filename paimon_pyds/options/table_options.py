@@ -12,8 +12,9 @@ from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
 from paimon_pyds.options.option import Kind, Option, Scope, Status
 from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret
-from paimon_pyds.types import REFUSED_KINDS, DataField, DataType
-from paimon_pyds.types import Kind as TypeKind
+from paimon_pyds.types import DataField, DataType
+from paimon_pyds.types.kinds import REFUSED_KINDS
+from paimon_pyds.types.kinds import Kind as TypeKind
 
 OPTIONS: Mapping[str, Option] = {option.key: option for option in (*CORE_OPTIONS, *ENGINE_OPTIONS)}
 """Every option of Paimon by its key; options with a column in their key come from `dynamic_option`."""
@@ -157,9 +158,7 @@ class TableOptions(Mapping[str, str]):
 
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _SHAPE = IMMUTABLE_OPTIONS | {"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}
-WRITTEN_BY_KEY = {
-    "primary-key.nullable": (False,),
-}
+WRITTEN_BY_KEY = {"primary-key.nullable": (False,)}
 """Values of options that tables with a primary key are written with."""
 
 
@@ -261,8 +260,7 @@ def check_without_key(schema: SchemaLike, operation: str) -> None:
     """Raises UnsupportedError for a table with a primary key. ``operation``: what is only done with other tables."""
     if schema.primary_keys:
         raise UnsupportedError(
-            f"{operation} is for tables without a primary key",
-            hint="use an append table (no primary key)",
+            f"{operation} is for tables without a primary key", hint="use an append table (no primary key)"
         )
 
 

@@ -25,20 +25,15 @@ from paimon_pyds.predicate.tree import (
 )
 from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import (
+from paimon_pyds.types import AtomicType, DataField, DataType, MapType, RowType, fields_named
+from paimon_pyds.types.kinds import (
     FLOAT_KINDS,
     INTEGER_KINDS,
     INTEGER_RANGES,
     NESTED_KINDS,
     REFUSED_KINDS,
     STRING_KINDS,
-    AtomicType,
-    DataField,
-    DataType,
     Kind,
-    MapType,
-    RowType,
-    fields_named,
 )
 
 MAX_DEPTH = 200

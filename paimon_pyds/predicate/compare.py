@@ -15,7 +15,8 @@ from paimon_pyds.predicate.literal_bounds import LiteralBounds, bounds_of, domai
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, Kind
+from paimon_pyds.types import AtomicType
+from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 NUMBERS = INTEGER_KINDS | {Kind.DECIMAL} | FLOAT_KINDS
 """The types whose values are numbers."""

@@ -18,7 +18,8 @@ import numpy as np
 
 from paimon_pyds.predicate.literal_bounds import domain, from_step, to_step
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate, Ranges, conjuncts, make_and, make_or
-from paimon_pyds.types import INTEGER_BITS, TIMESTAMP_KINDS, AtomicType, Kind
+from paimon_pyds.types import AtomicType
+from paimon_pyds.types.kinds import INTEGER_BITS, TIMESTAMP_KINDS, Kind
 
 _MANY = 64
 """So many conditions are evaluated one by one."""

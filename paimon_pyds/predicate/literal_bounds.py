@@ -24,17 +24,15 @@ from paimon_pyds.buffers import scalar, to_numpy
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import (
+from paimon_pyds.types import AtomicType, DataType, timestamp_unit
+from paimon_pyds.types.kinds import (
     FLOAT_KINDS,
     INTEGER_KINDS,
     INTEGER_RANGES,
     NANOS_PER_UNIT,
     STRING_KINDS,
     TIMESTAMP_KINDS,
-    AtomicType,
-    DataType,
     Kind,
-    timestamp_unit,
 )
 
 _DAY_NANOS = values.DAY_MICROS * 1000

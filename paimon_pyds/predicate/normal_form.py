@@ -21,7 +21,8 @@ from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, integer, names
-from paimon_pyds.types import STRING_KINDS, DataField, fields_named
+from paimon_pyds.types import DataField, fields_named
+from paimon_pyds.types.kinds import STRING_KINDS
 
 MAX_GROWTH = 16
 """So many times as many leaves as a condition has parts; IS NULL of a condition doubles those in it."""

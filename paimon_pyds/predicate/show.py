@@ -15,7 +15,8 @@ from paimon_pyds.predicate.bind import internal_literal
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Predicate
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, AtomicType, DataType, Kind
+from paimon_pyds.types import AtomicType, DataType
+from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({

@@ -21,7 +21,8 @@ from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.index.aggregate import COUNTING, ORDERING, SUMMING, IndexedColumn
 from paimon_pyds.index.keys import Key, order_codec
 from paimon_pyds.split import ColumnBounds
-from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
+from paimon_pyds.types import DataField
+from paimon_pyds.types.kinds import INTEGER_KINDS, Kind
 
 _MERGE_ROWS = 1 << 20
 _BIGINT = 1 << 63

@@ -36,7 +36,8 @@ from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import ColumnBounds, PlannedFile, ReadSpec, result_schema, sections
 from paimon_pyds.sql.order import EXAMPLE, TopN
-from paimon_pyds.types import REFUSED_KINDS, AtomicType, DataField, Kind, scalar_to_internal
+from paimon_pyds.types import AtomicType, DataField, scalar_to_internal
+from paimon_pyds.types.kinds import REFUSED_KINDS, Kind
 
 _POSITION = "__paimon_row_index"
 _TRIES = 8

@@ -31,8 +31,7 @@ from paimon_pyds.merge.key_values import (
 )
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.older_versions import OlderVersions
-from paimon_pyds.merge.rounds import MOST_RUNS, windows_in_rounds
-from paimon_pyds.merge.windows import SortedBatches, windows
+from paimon_pyds.merge.windows import MOST_RUNS, SortedBatches, windows, windows_in_rounds
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,7 @@ from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import PlannedFile, Split
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
+from paimon_pyds.write.writer import joined_batches
 
 Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
@@ -153,7 +154,14 @@ def _check_kinds(options: TableOptions) -> None:
 
 
 class RowChange(Protocol):
-    """What becomes of rows. It pickles."""
+    """What becomes of rows. It pickles.
+
+    Attributes:
+        batch_rows: how many rows at once are worth a call.
+    """
+
+    @property
+    def batch_rows(self) -> int: ...
 
     def versions(self, rows: pa.RecordBatch) -> tuple[list[pa.RecordBatch], _Ints]:
         """Versions to write for some merged rows, with `VALUE_KIND`; and the rows of a source that match these."""
@@ -168,6 +176,7 @@ class Deletes:
     """
 
     groups: tuple[tuple[str, ...], ...]
+    batch_rows: ClassVar[int] = 1
 
     @classmethod
     def of(cls, schema: TableSchema) -> Deletes:
@@ -241,14 +250,14 @@ class Versions:
     Attributes:
         messages: new data files.
         deleted, updated: how many rows.
-        matched: rows of the source that match one of the table.
+        matched: rows of the source that match one of the table, an array for each task.
         rows_read: in the files that were read, older versions among them.
     """
 
     messages: list[CommitMessage] = field(default_factory=list)
     deleted: int = 0
     updated: int = 0
-    matched: _Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    matched: list[_Ints] = field(default_factory=list)
     rows_read: int = 0
 
     def add(self, other: Versions) -> None:
@@ -256,7 +265,7 @@ class Versions:
         self.messages += other.messages
         self.deleted += other.deleted
         self.updated += other.updated
-        self.matched = np.union1d(self.matched, other.matched)
+        self.matched += other.matched
         self.rows_read += other.rows_read
 
 
@@ -303,9 +312,9 @@ def _write(task: _Task) -> Versions:
     found = Versions(rows_read=task.split.row_count)
     schema, place = task.context.schema, task.split.files[0].bucket_id
     with TableWriter(task.context, 0, bucket=place.bucket) as writer:
-        for batch in read_split(task.split):
+        for batch in joined_batches(read_split(task.split), task.change.batch_rows):
             versions, matched = task.change.versions(batch)
-            found.matched = np.union1d(found.matched, matched)
+            found.matched.append(matched)
             for part in versions:
                 deletes = int(np.count_nonzero(is_retract(part.column(VALUE_KIND))))
                 found.deleted += deletes
@@ -316,6 +325,7 @@ def _write(task: _Task) -> Versions:
                     part = with_moves(part, schema, place)
                 writer.write(part)
         found.messages.append(writer.prepare_commit())
+    found.matched = [np.unique(np.concatenate(found.matched))] if found.matched else []
     return found
 
 

@@ -45,6 +45,7 @@ from paimon_pyds.rowlevel.tasks import by_total_buckets, in_place, unfiltered, w
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
+from paimon_pyds.write.writer import joined_batches
 
 if TYPE_CHECKING:
     from paimon_pyds.rowlevel.key_rows import Deletes
@@ -190,7 +191,8 @@ class _Merge:
         )
         found = key_rows.write_versions(target, plan, change, executor, progress)
         self._messages += found.messages
-        self._unmatched[found.matched] = False
+        for rows in found.matched:
+            self._unmatched[rows] = False
         self._updated, self._deleted = found.updated, found.deleted
 
     def _fields(self) -> list[DataField]:
@@ -272,6 +274,10 @@ class _KeyMerge:
     rules: MergeRules
     deletes: Deletes
 
+    @property
+    def batch_rows(self) -> int:
+        return self.rules.keys.batch_rows
+
     def versions(self, rows: pa.RecordBatch) -> tuple[list[pa.RecordBatch], _Ints]:
         """New versions of the rows that are updated, and deletes of those that go."""
         from paimon_pyds.rowlevel.key_rows import updated
@@ -327,12 +333,12 @@ def _merge_files(task: _MergeTask) -> _Merged:
     """Merge the files of a task. Raises as `merge_rows.act` does; what was written is then removed."""
     positions: dict[int, BitMap] = {}
     kept: dict[int, BitMap] = {}
-    matched = np.empty(0, np.int64)
+    matched = np.zeros(task.rules.source.num_rows, np.bool_)
     updated = 0
     with TableWriter(task.context) as writer:
         for candidate in task.files:
             actions = _file_actions(task, candidate, writer)
-            matched = np.union1d(matched, actions.matched)
+            matched[actions.matched] = True
             updated += int(np.count_nonzero(np.isin(actions.clauses, task.rules.updating)))
             if len(actions.kept):
                 kept[candidate.number] = BitMap(actions.kept.astype(np.uint32))
@@ -341,13 +347,13 @@ def _merge_files(task: _MergeTask) -> _Merged:
                 if task.rewrite is not None:
                     _rewrite(task, task.rewrite, candidate, actions, writer)
         message = writer.prepare_commit()
-    return _Merged(tuple(c.number for c in task.files), positions, kept, matched, updated, message)
+    return _Merged(tuple(c.number for c in task.files), positions, kept, np.flatnonzero(matched), updated, message)
 
 
 def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -> Actions:
     """What becomes of the rows of a file, by their positions; with vectors new versions are written right away."""
     parts: list[Actions] = []
-    for batch in read_file(task.spec, candidate.file):
+    for batch in joined_batches(read_file(task.spec, candidate.file), task.rules.keys.batch_rows):
         positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
         named = _prefixed(batch, task.rules.prefix)
         found = act(task.rules, named)

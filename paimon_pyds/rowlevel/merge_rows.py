@@ -76,7 +76,7 @@ class Actions:
         rows: places in the batch, ascending.
         clauses: the number of the clause that acts on each.
         sources: the row of the source that matches each; -1 for none.
-        matched: rows of the source that match some row of the batch, each once.
+        matched: rows of the source that match some row of the batch; one may be there more than once.
         kept: places of the rows that match and stay as they are, ascending.
     """
 
@@ -176,7 +176,7 @@ def _matched(rules: MergeRules, batch: pa.RecordBatch, left: _Ints, right: _Ints
         first = np.ones(len(rows), np.bool_)
         first[again] = False
         rows, clauses, sources = rows[first], clauses[first], sources[first]
-    return Actions(rows, clauses, sources, np.unique(right))
+    return Actions(rows, clauses, sources, right)
 
 
 def _cardinality(rules: MergeRules, first: int, second: int) -> CardinalityError:
@@ -221,7 +221,7 @@ def _together(parts: Sequence[Actions]) -> Actions:
     rows = np.concatenate([part.rows for part in parts])
     order = np.argsort(rows, kind="stable")
     clauses, sources = (np.concatenate([getattr(p, name) for p in parts])[order] for name in ("clauses", "sources"))
-    return Actions(rows[order], clauses, sources, np.unique(np.concatenate([part.matched for part in parts])))
+    return Actions(rows[order], clauses, sources, np.concatenate([part.matched for part in parts]))
 
 
 # ----------------------------------------------------------------------------------------------------------- new rows

@@ -17,16 +17,8 @@ from paimon_pyds.frames import rows_of
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import (
-    INTEGER_KINDS,
-    INTEGER_RANGES,
-    STRING_KINDS,
-    AtomicType,
-    DataField,
-    Kind,
-    arrow_schema,
-    from_arrow_schema,
-)
+from paimon_pyds.types import AtomicType, DataField, arrow_schema, from_arrow_schema
+from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from datetime import timezone as zones
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -176,6 +177,7 @@ class _KeyUpdate:
     names: tuple[str, ...]
     keys: Sequence[DataField]
     assignments: Mapping[str, BoundExpression]
+    batch_rows: ClassVar[int] = 1
 
     def versions(self, rows: pa.RecordBatch) -> tuple[list[pa.RecordBatch], npt.NDArray[np.int64]]:
         """New versions of all rows."""

@@ -30,7 +30,8 @@ from paimon_pyds.scan.planned_files import FileDetails
 from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.split import ColumnBounds, FileBounds
-from paimon_pyds.types import INTEGER_KINDS, DataField, Kind
+from paimon_pyds.types import DataField
+from paimon_pyds.types.kinds import INTEGER_KINDS, Kind
 
 _ATTAINED = INTEGER_KINDS | {Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.DECIMAL}
 """Types whose minima and maxima are values of the file: others may be cut short, or rounded by a format."""

@@ -32,7 +32,8 @@ from paimon_pyds.scan.prune import instant_bounds
 from paimon_pyds.split import DeletionFile, FileBounds, PlannedFile, SortedRun
 from paimon_pyds.sql.values import parse_timestamp
 from paimon_pyds.storage import FileIO
-from paimon_pyds.types import NANOS_PER_UNIT, DataField, Kind, timestamp_unit
+from paimon_pyds.types import DataField, timestamp_unit
+from paimon_pyds.types.kinds import NANOS_PER_UNIT, Kind
 
 
 class FileLocations(NamedTuple):

@@ -29,17 +29,8 @@ from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, conjuncts, root_columns
 from paimon_pyds.scan.result import SkippedFile
-from paimon_pyds.types import (
-    FLOAT_KINDS,
-    STRING_KINDS,
-    UNITS_PER_SECOND,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    arrow_type,
-    timestamp_unit,
-)
+from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, timestamp_unit
+from paimon_pyds.types.kinds import FLOAT_KINDS, STRING_KINDS, UNITS_PER_SECOND, Kind
 
 if TYPE_CHECKING:
     from paimon_pyds.index.evaluate import IndexAnswer
@@ -318,11 +309,7 @@ class EmbeddedAnswers:
 
 
 def ask_embedded(
-    entries: pa.RecordBatch,
-    predicate: Predicate,
-    devolved: Callable[[int], Predicate],
-    *,
-    explain: bool = False,
+    entries: pa.RecordBatch, predicate: Predicate, devolved: Callable[[int], Predicate], *, explain: bool = False
 ) -> EmbeddedAnswers:
     """The answers of the entries' embedded indexes; entries without one are kept whole.
 

@@ -37,13 +37,15 @@ __all__ = [
 _OF_SOURCE = ("PaimonDataSource", "PaimonPydsDataSource", "register")
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'paimon_pyds.spark' has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # checkers see the names above, and no others
 
-    module = "source" if name in _OF_SOURCE else "distribution" if name == "bucket" else "functions"
-    return getattr(importlib.import_module(f"paimon_pyds.spark.{module}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'paimon_pyds.spark' has no attribute {name!r}")
+        import importlib
+
+        module = "source" if name in _OF_SOURCE else "distribution" if name == "bucket" else "functions"
+        return getattr(importlib.import_module(f"paimon_pyds.spark.{module}"), name)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types import UNITS_PER_SECOND
+from paimon_pyds.types.kinds import UNITS_PER_SECOND
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, find_name, has_strict_member
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_or, negate
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import NESTED_KINDS, TIMESTAMP_KINDS, DataField, Kind, RowType, timestamp_unit
+from paimon_pyds.types import DataField, RowType, timestamp_unit
+from paimon_pyds.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.nested import find_name
 
 _COMPARISONS = {

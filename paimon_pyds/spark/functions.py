@@ -6,7 +6,7 @@ reads, appends and overwrites only.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +19,24 @@ from paimon_pyds.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Unpack
 
     from paimon_pyds.compact.compact import CompactSummary
     from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.rowlevel.changes import RowSummary
-    from paimon_pyds.rowlevel.clauses import Clauses
+    from paimon_pyds.typing import Inserts, OptionValues, Order, Progress, RowChanges, Rows, WriteMode, WriteSettings
     from paimon_pyds.write import WriteContext
 
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
 
 
 def write(
-    df: DataFrame, path: str, mode: str = "append", options: Mapping[str, Any] | None = None, **settings: Any
+    df: DataFrame,
+    path: str,
+    mode: WriteMode = "append",
+    options: Mapping[str, Any] | None = None,
+    **settings: Unpack[WriteSettings],
 ) -> None:
     """Write a DataFrame into the table at a path, which is made when it is missing.
 
@@ -164,13 +169,13 @@ def compact(  # noqa: PLR0913 - named arguments that users type
     where: str | None = None,
     order_by: str | Sequence[str] | None = None,
     *,
-    order: str = "order",
+    order: Order = "order",
     full: bool = False,
     dry_run: bool = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
-    options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    options: OptionValues | None = None,
 ) -> CompactSummary:
     """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`.
 
@@ -208,8 +213,8 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
     dry_run: bool = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
-    options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    options: OptionValues | None = None,
 ) -> RescaleSummary:
     """Write partitions anew with another number of buckets: see `paimon_pyds.Table.rescale`.
 
@@ -236,7 +241,7 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
     rebuild: bool = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> RewriteSummary:
     """Build the file indexes that a table's options ask for: see `paimon_pyds.Table.rewrite_file_index`.
 
@@ -260,8 +265,8 @@ def delete(  # noqa: PLR0913 - named arguments that users type
     *,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
-    options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    options: OptionValues | None = None,
 ) -> RowSummary:
     """Delete the rows for which a condition is true: see `paimon_pyds.Table.delete`.
 
@@ -289,8 +294,8 @@ def update(  # noqa: PLR0913 - named arguments that users type
     *,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
-    options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    options: OptionValues | None = None,
 ) -> RowSummary:
     """Set columns of the rows for which a condition is true: see `paimon_pyds.Table.update`.
 
@@ -315,16 +320,16 @@ def update(  # noqa: PLR0913 - named arguments that users type
 def merge(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str,
-    source: Any,
+    source: DataFrame | Rows,
     on: str | Sequence[str],
     *,
-    when_matched: Clauses = None,
-    when_not_matched: Clauses = None,
-    when_not_matched_by_source: Clauses = None,
+    when_matched: RowChanges = None,
+    when_not_matched: Inserts = None,
+    when_not_matched_by_source: RowChanges = None,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    progress: Callable[[int], None] | None = None,
-    options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    options: OptionValues | None = None,
 ) -> RowSummary:
     """Bring rows of a source into a table: see `paimon_pyds.Table.merge` for the clauses.
 
@@ -343,7 +348,9 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         options: table options for this run.
     """
     table = Table.open(path, branch, storage_options)
-    rows = source.toArrow() if _is_of_spark(source) else source
+    rows: Any = source
+    if _is_of_spark(source):
+        rows = rows.toArrow()
     return table.merge(
         rows,
         on,

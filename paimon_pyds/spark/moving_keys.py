@@ -35,7 +35,7 @@ from paimon_pyds.spark.distribution import KeyColumns, parallelism, partition_co
 from paimon_pyds.spark.options import BUCKET_COLUMN
 from paimon_pyds.spark.types import spark_field
 from paimon_pyds.spark.writer import incoming_columns
-from paimon_pyds.types import FLOAT_KINDS, Kind
+from paimon_pyds.types.kinds import FLOAT_KINDS, Kind
 from paimon_pyds.write.conform import ROW_KIND_COLUMN, IncomingRows
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.nested import find_name

@@ -27,7 +27,8 @@ from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.writer import PaimonCommitMessage, TwoPhaseWriter, dynamic_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.table import Table
-from paimon_pyds.types import NESTED_KINDS, DataField, arrow_schema
+from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.types.kinds import NESTED_KINDS
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.nested import find_name
 

@@ -22,16 +22,8 @@ from paimon_pyds.sql.tree import (
     decimal_literal,
     integer,
 )
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    INTEGER_KINDS,
-    NANOS_PER_UNIT,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    AtomicType,
-    Kind,
-    timestamp_unit,
-)
+from paimon_pyds.types import AtomicType, timestamp_unit
+from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, NANOS_PER_UNIT, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DECIMAL}
 _NUMERIC_KINDS = _EXACT_KINDS | {Kind.FLOAT, Kind.DOUBLE}

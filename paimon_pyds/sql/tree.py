@@ -16,7 +16,8 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql import values
-from paimon_pyds.types import INTEGER_RANGES, MAX_LENGTH, AtomicType, DataType, Kind
+from paimon_pyds.types import AtomicType, DataType
+from paimon_pyds.types.kinds import INTEGER_RANGES, MAX_LENGTH, Kind
 
 BOOLEAN = AtomicType(Kind.BOOLEAN)
 INT = AtomicType(Kind.INT)

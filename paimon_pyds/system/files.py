@@ -18,8 +18,9 @@ from paimon_pyds.row import decode_column, decode_row
 from paimon_pyds.scan.travel import stored_state
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.storage import FileIO
-from paimon_pyds.types import BINARY_KINDS, NESTED_KINDS, AtomicType, DataField, DataType, RowType, scalar_to_internal
+from paimon_pyds.types import AtomicType, DataField, DataType, RowType, scalar_to_internal
 from paimon_pyds.types.java_text import partition_text
+from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS
 
 _TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
 _SOURCES = {0: "APPEND", 1: "COMPACT"}

@@ -19,7 +19,7 @@ from paimon_pyds.types.arrow import (
     scalar_to_internal,
     timestamp_unit,
 )
-from paimon_pyds.types.model import (
+from paimon_pyds.types.kinds import (
     BINARY_KINDS,
     FLOAT_KINDS,
     INTEGER_BITS,
@@ -33,11 +33,13 @@ from paimon_pyds.types.model import (
     TIMESTAMP_KINDS,
     UNIT_DIGITS,
     UNITS_PER_SECOND,
+    Kind,
+)
+from paimon_pyds.types.model import (
     ArrayType,
     AtomicType,
     DataField,
     DataType,
-    Kind,
     MapType,
     MultisetType,
     RowType,

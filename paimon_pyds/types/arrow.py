@@ -12,19 +12,8 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import scalar
 from paimon_pyds.errors import SchemaError, UnsupportedError
-from paimon_pyds.types.model import (
-    MAX_LENGTH,
-    TIMESTAMP_KINDS,
-    UNIT_DIGITS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    MapType,
-    MultisetType,
-    RowType,
-)
+from paimon_pyds.types.kinds import MAX_LENGTH, TIMESTAMP_KINDS, UNIT_DIGITS, Kind
+from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 
 _ARROW_ATOMS: dict[Kind, pa.DataType] = {
     Kind.BOOLEAN: pa.bool_(),

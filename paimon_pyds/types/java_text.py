@@ -15,16 +15,8 @@ import numpy as np
 
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types.arrow import timestamp_unit
-from paimon_pyds.types.model import (
-    BINARY_KINDS,
-    FLOAT_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    UNITS_PER_SECOND,
-    AtomicType,
-    DataType,
-    Kind,
-)
+from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
+from paimon_pyds.types.model import AtomicType, DataType
 
 _DAY_MILLIS = 86_400_000
 

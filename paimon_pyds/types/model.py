@@ -6,7 +6,6 @@ DataField).
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +14,8 @@ from typing import Any
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.one_line import one_line
 from paimon_pyds.redaction import visible
+from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, NESTED_KINDS, STRING_KINDS, Kind
 
-MAX_LENGTH = 2_147_483_647
 _MAX_DEPTH = 64
 _ATOM = re.compile(
     r"\s*(?P<name>[A-Za-z_]+)\s*(?:\(\s*(?P<a>[0-9]{1,10})\s*(?:,\s*(?P<b>[0-9]{1,10})\s*)?\))?"
@@ -24,51 +23,7 @@ _ATOM = re.compile(
     re.IGNORECASE,
 )
 _ALIASES = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP_LTZ"}
-
-
-class Kind(enum.Enum):
-    """The root of a type, by Paimon's name."""
-
-    BOOLEAN = "BOOLEAN"
-    TINYINT = "TINYINT"
-    SMALLINT = "SMALLINT"
-    INT = "INT"
-    BIGINT = "BIGINT"
-    FLOAT = "FLOAT"
-    DOUBLE = "DOUBLE"
-    DECIMAL = "DECIMAL"
-    CHAR = "CHAR"
-    VARCHAR = "VARCHAR"
-    BINARY = "BINARY"
-    VARBINARY = "VARBINARY"
-    DATE = "DATE"
-    TIME = "TIME"
-    TIMESTAMP = "TIMESTAMP"
-    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
-    VARIANT = "VARIANT"
-    BLOB = "BLOB"
-    VECTOR = "VECTOR"
-    ARRAY = "ARRAY"
-    MAP = "MAP"
-    MULTISET = "MULTISET"
-    ROW = "ROW"
-
-
-INTEGER_KINDS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT})
-STRING_KINDS = frozenset({Kind.CHAR, Kind.VARCHAR})
-BINARY_KINDS = frozenset({Kind.BINARY, Kind.VARBINARY})
-FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
-TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
-NESTED_KINDS = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
-REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR})
-INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
-INTEGER_RANGES = {kind: range(-(1 << (bits - 1)), 1 << (bits - 1)) for kind, bits in INTEGER_BITS.items()}
-"""The values of each type of integers."""
-UNIT_DIGITS: Mapping[str, int] = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-"""Arrow's units of time, by the digits of a second's fraction."""
-UNITS_PER_SECOND: Mapping[str, int] = {unit: 10**digits for unit, digits in UNIT_DIGITS.items()}
 _SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
-NANOS_PER_UNIT: Mapping[str, int] = {unit: 10 ** (9 - digits) for unit, digits in UNIT_DIGITS.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,5 @@ class _TrackedRows:
     def finish(self) -> RowMetadata:
         """The least sequence number (0 for none), and the greatest (0 when the commit has rows to number)."""
         return RowMetadata(
-            min_sequence_number=self._least or 0,
-            max_sequence_number=0 if self._unnumbered else self._greatest or 0,
+            min_sequence_number=self._least or 0, max_sequence_number=0 if self._unnumbered else self._greatest or 0
         )

@@ -325,6 +325,11 @@ def test_some_options_never_change(store: TableStore, key: str) -> None:
         alter_table(store, {key: "a"})
 
 
+def test_none_is_no_value_of_an_option(store: TableStore) -> None:
+    with pytest.raises(OptionError, match=r"target-file-size is set to None.*unset_options"):
+        alter_table(store, {"target-file-size": None})
+
+
 def test_an_unknown_change_is_refused(store: TableStore) -> None:
     with pytest.raises(TypeError, match="can't be altered by add_colums, but by add_columns, drop_columns"):
         alter_table(store, add_colums={"x": "INT"})  # type: ignore[call-arg]

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.merge import rounds
+from paimon_pyds.merge import windows as window_module
 from paimon_pyds.merge.merger import RowMerger
-from paimon_pyds.merge.rounds import windows_in_rounds
-from paimon_pyds.merge.windows import SortedBatches
+from paimon_pyds.merge.windows import SortedBatches, windows_in_rounds
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.types import from_arrow_schema
 from support.engine_model import KIND, SEQ
@@ -48,7 +47,7 @@ def test_rounds_give_what_one_merge_gives(
     ]
     found = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(rounds, "MOST_RUNS", most)
+        patched.setattr(window_module, "MOST_RUNS", most)
         with closing(windows_in_rounds(runs, merger, rows, 1 << 20, "lz4")) as windows:
             for window in windows:
                 found += merger.merge(window).to_pylist()

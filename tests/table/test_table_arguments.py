@@ -25,6 +25,21 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
     return made
 
 
+def test_options_may_be_numbers_and_booleans(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1]}, options={"write-only": True})
+    assert table.options["write-only"] == "true"
+    table.alter({"write-only": False, "snapshot.num-retained.min": None})
+    assert table.options == {"write-only": "false"}
+    table.append({"id": [2]}, options={"target-file-size": 1 << 20, "write-only": True, "bucket": None})
+    table.overwrite({"id": [1, 2]}, options={"target-file-size": 1 << 20})
+    table.compact(full=True, options={"target-file-size": 1 << 20, "write-only": False})
+    table.update({"id": 3}, "id = 2", options={"target-file-size": 1 << 20})
+    table.index_cost({"file-index.bloom-filter.columns": "id", "file-index.bloom-filter.id.items": 100})
+    assert table.scan(options={"read-optimized": True}).count() == 2
+    with pytest.raises(ArgumentTypeError, match="options takes a dictionary"):
+        table.append({"id": [2]}, options=["write-only"])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

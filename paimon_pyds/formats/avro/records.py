@@ -24,21 +24,17 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
 from paimon_pyds.types import (
-    BINARY_KINDS,
-    INTEGER_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
     ArrayType,
     AtomicType,
     DataField,
     DataType,
-    Kind,
     MapType,
     MultisetType,
     RowType,
     arrow_schema,
     arrow_type,
 )
+from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 _NULL = pa.scalar(b"\x00", pa.binary())
 _THERE = pa.scalar(b"\x02", pa.binary())

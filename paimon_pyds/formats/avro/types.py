@@ -12,17 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.types import (
-    STRING_KINDS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    MapType,
-    MultisetType,
-    RowType,
-)
+from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
+from paimon_pyds.types.kinds import STRING_KINDS, Kind
 
 _ROOT = "org.apache.paimon.avro.generated"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

@@ -16,25 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import zigzag_decoded
+from paimon_pyds.buffers import unzigzag, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
-from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack, unzigzag
+from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
-from paimon_pyds.types import (
-    NANOS_PER_UNIT,
-    TIMESTAMP_KINDS,
-    UNITS_PER_SECOND,
-    ArrayType,
-    AtomicType,
-    DataType,
-    Kind,
-    MapType,
-    MultisetType,
-    RowType,
-    arrow_type,
-)
+from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, arrow_type
+from paimon_pyds.types.kinds import NANOS_PER_UNIT, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 
 _DIRECT_V2 = 2
 _Words = npt.NDArray[np.uint64]

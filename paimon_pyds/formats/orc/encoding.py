@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from paimon_pyds.avro.compression import compressor
-from paimon_pyds.buffers import block_checksums, checksum
+from paimon_pyds.buffers import block_checksums, checksum, write_varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
 Field: TypeAlias = "tuple[int, int, int | bytes]"
@@ -56,16 +56,8 @@ def read_varint(data: bytes, at: int, path: object = None) -> tuple[int, int]:
 def varint(value: int) -> bytes:
     """The bytes of a number from 0 up."""
     out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+    write_varint(out, value)
     return bytes(out)
-
-
-def unzigzag(value: int) -> int:
-    """The signed number of a varint whose lowest bit is the sign."""
-    return (value >> 1) ^ -(value & 1)
 
 
 def read_message(data: bytes, path: object = None) -> Iterator[Field]:

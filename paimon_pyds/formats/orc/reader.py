@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import sliced
+from paimon_pyds.buffers import sliced, unzigzag
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
-from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack, unzigzag
+from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack
 from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
 from paimon_pyds.formats.orc.tail import (
     OrcKind,
@@ -46,7 +46,8 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
-from paimon_pyds.types import FLOAT_KINDS, INTEGER_KINDS, DataField, DataType, Kind, RowType, arrow_schema, arrow_type
+from paimon_pyds.types import DataField, DataType, RowType, arrow_schema, arrow_type
+from paimon_pyds.types.kinds import FLOAT_KINDS, INTEGER_KINDS, Kind
 
 _TIMESTAMPS = (OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT)
 _SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)

@@ -11,6 +11,7 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from paimon_pyds.buffers import unzigzag
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.orc.encoding import (
     MAX_SECTION,
@@ -22,7 +23,6 @@ from paimon_pyds.formats.orc.encoding import (
     numbers_of,
     read_message,
     unpack,
-    unzigzag,
 )
 
 MAGIC = b"ORC"

@@ -25,19 +25,17 @@ from paimon_pyds.formats.orc.zones import is_utc
 from paimon_pyds.options.option import parse_memory
 from paimon_pyds.storage import FileIO, OutputFile
 from paimon_pyds.types import (
-    TIMESTAMP_KINDS,
-    UNITS_PER_SECOND,
     ArrayType,
     AtomicType,
     DataField,
     DataType,
-    Kind,
     MapType,
     MultisetType,
     RowType,
     arrow_schema,
     arrow_type,
 )
+from paimon_pyds.types.kinds import TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""

@@ -23,7 +23,7 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.parquet.footer import Chunk, require
 from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
-from paimon_pyds.types import UNIT_DIGITS
+from paimon_pyds.types.kinds import UNIT_DIGITS
 
 _FILTERED_BATCHES = 4
 _FILTERED_BYTES = 16 << 20

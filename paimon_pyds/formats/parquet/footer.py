@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+from paimon_pyds.buffers import unzigzag
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats import ReadCounters
@@ -29,7 +30,6 @@ from paimon_pyds.formats.parquet.thrift import (
     skip_field,
     skip_struct,
     varint,
-    zigzag,
 )
 from paimon_pyds.storage import FileIO
 
@@ -170,7 +170,7 @@ class Footer:
                 pos = self._walk_schema(pos)
             elif field_id == 3 and wire == I64:
                 raw, pos = varint(data, pos)
-                rows = zigzag(raw)
+                rows = unzigzag(raw)
             elif field_id == 4 and wire == LIST:
                 count, pos = _struct_list(data, pos, "row_groups")
                 for _ in range(count):
@@ -212,7 +212,7 @@ class Footer:
                     pos = skip_struct(data, pos)
             elif field_id == 3 and wire == I64:
                 raw, pos = varint(data, pos)
-                rows = zigzag(raw)
+                rows = unzigzag(raw)
             else:
                 pos = skip_field(data, pos, wire)
         if rows is None or rows < 0:

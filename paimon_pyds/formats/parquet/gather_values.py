@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import unaligned_words
+from paimon_pyds.buffers import unaligned_words, write_varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED
 from paimon_pyds.formats.parquet.footer import get
@@ -47,7 +47,7 @@ from paimon_pyds.formats.parquet.pages import (
     page_heads,
 )
 from paimon_pyds.formats.parquet.source import decoding
-from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct, write_varint
+from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct
 from paimon_pyds.formats.threads import all_of
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]

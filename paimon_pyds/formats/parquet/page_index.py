@@ -16,7 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.encode import join, varints
-from paimon_pyds.buffers import LONGER, scalar, unaligned_words, unsigned_varints, zigzag_decoded
+from paimon_pyds.buffers import (
+    LONGER,
+    scalar,
+    unaligned_words,
+    unsigned_varints,
+    unzigzag,
+    write_varint,
+    zigzag_decoded,
+)
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.footer import Chunk, require
 from paimon_pyds.formats.parquet.thrift import (
@@ -32,8 +40,6 @@ from paimon_pyds.formats.parquet.thrift import (
     list_head,
     skip_field,
     varint,
-    write_varint,
-    zigzag,
 )
 
 _Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -256,5 +262,5 @@ def _numbers(data: bytes, pos: int, count: int) -> tuple[_Int64s, int]:
     values = []
     for _ in range(count):
         number, pos = varint(data, pos)
-        values.append(zigzag(number))
+        values.append(unzigzag(number))
     return _int64(values), pos

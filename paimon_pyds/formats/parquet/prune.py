@@ -30,18 +30,8 @@ from paimon_pyds.predicate.prune import ColumnStats, StatisticsEvaluation, may_m
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Op, Or, Predicate, leaves, make_and
 from paimon_pyds.predicate.tree import Leaf as Test
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    INTEGER_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    arrow_type,
-    timestamp_unit,
-)
+from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, timestamp_unit
+from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 _FEW_ROWS = 64
 """Where fewer rows than this are at stake in a row group, reading their pages costs less than the page index."""

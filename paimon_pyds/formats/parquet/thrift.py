@@ -21,7 +21,7 @@ import struct as _struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from paimon_pyds.buffers import checksum
+from paimon_pyds.buffers import checksum, unzigzag, write_varint
 from paimon_pyds.errors import CorruptFileError
 
 BOOL_TRUE, BOOL_FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
@@ -47,11 +47,6 @@ def varint(data: bytes, pos: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise CorruptFileError("a number of more than ten bytes", offset=pos, field="varint")
-
-
-def zigzag(value: int) -> int:
-    """The signed number behind an unsigned one: 0, -1, 1, -2, …"""
-    return (value >> 1) ^ -(value & 1)
 
 
 def decode_struct(data: bytes, pos: int = 0) -> tuple[Struct, int]:
@@ -84,7 +79,7 @@ def _read_struct(data: bytes, pos: int, depth: int) -> tuple[Struct, int]:
             field_id += head >> 4
         else:
             raw, pos = varint(data, pos)
-            field_id = zigzag(raw)
+            field_id = unzigzag(raw)
         if I16 <= wire <= I64:
             byte = data[pos]
             if byte < 0x80:
@@ -114,7 +109,7 @@ def _read_value(data: bytes, pos: int, wire: int, depth: int) -> tuple[Any, int]
         return _read_struct(data, pos, depth + 1)
     if I16 <= wire <= I64:
         raw, pos = varint(data, pos)
-        return zigzag(raw), pos
+        return unzigzag(raw), pos
     if wire in (LIST, SET):
         return _read_list(data, pos, depth + 1)
     if wire == MAP:
@@ -164,7 +159,7 @@ def field_head(data: bytes, pos: int, last_id: int) -> tuple[int, int, int]:
     if head == 0 or head >> 4:
         return head & 0x0F, last_id + (head >> 4), pos + 1
     raw, pos = varint(data, pos + 1)
-    return head & 0x0F, zigzag(raw), pos
+    return head & 0x0F, unzigzag(raw), pos
 
 
 def list_head(data: bytes, pos: int) -> tuple[int, int, int]:
@@ -252,14 +247,6 @@ def _skip_value(data: bytes, pos: int, wire: int, depth: int) -> int:
         return _skip_binary(data, pos, depth)
     # What is left is rare in Parquet, or short: decoding it skips it.
     return int(_read_value(data, pos, wire, depth + 1)[1])
-
-
-def write_varint(out: bytearray, value: int) -> None:
-    """Append an unsigned LEB128 number."""
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
 
 
 def encode_struct(fields: Struct) -> bytes:

@@ -1,0 +1,69 @@
+"""What the help of each command ends with: lines that can be typed. The tests run them in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "create-database": ["paimon-pyds create-database /wh shop"],
+    "create": [
+        "paimon-pyds create /wh/shop.db/orders 'id BIGINT NOT NULL, color STRING, price DECIMAL(10, 2), day DATE'"
+        " --partition-by day --option file-index.bitmap.columns=color",
+        "paimon-pyds create /wh/shop.db/customers 'id BIGINT, name STRING' --primary-key id --option bucket=4",
+    ],
+    "write": [
+        "paimon-pyds write /wh/shop.db/orders orders.csv",
+        "paimon-pyds write /wh/shop.db/items items.parquet --create --partition-by day",
+        "paimon-pyds write /wh/shop.db/orders today.csv --mode overwrite --partition day=2026-11-22",
+        "paimon-pyds read /wh/shop.db/orders --output csv | paimon-pyds write /wh/shop.db/copy - --input-format csv"
+        " --create --types 'price DECIMAL(10, 2)'",
+    ],
+    "read": [
+        "paimon-pyds read /wh/shop.db/orders --filter \"color = 'red' AND price < 10\" --columns id,price --limit 10",
+        "paimon-pyds read /wh/shop.db/orders --topn 'price desc, 3' --output json",
+        "paimon-pyds read /wh/shop.db/orders --snapshot 1 --out orders.parquet",
+        "paimon-pyds read /wh/shop.db/orders --output csv --null NULL --delimiter ';' | head",
+    ],
+    "count": ["paimon-pyds count /wh/shop.db/orders --filter \"color = 'red'\" --how"],
+    "exists": ["paimon-pyds exists /wh/shop.db/orders --filter \"color = 'red'\""],
+    "distinct": ["paimon-pyds distinct /wh/shop.db/orders color --output csv"],
+    "min": ["paimon-pyds min /wh/shop.db/orders day"],
+    "max": ["paimon-pyds max /wh/shop.db/orders price --filter \"color = 'red'\""],
+    "sum": ["paimon-pyds sum /wh/shop.db/orders price"],
+    "explain": ["paimon-pyds explain /wh/shop.db/orders --filter \"color = 'red'\" --analyze --html explain.html"],
+    "layout": ["paimon-pyds layout /wh/shop.db/orders --columns id,price"],
+    "describe": ["paimon-pyds describe /wh/shop.db/orders", "paimon-pyds describe /wh/shop.db/orders --all-options"],
+    "snapshots": ["paimon-pyds snapshots /wh/shop.db/orders"],
+    "system": ["paimon-pyds system /wh/shop.db/orders files --output markdown"],
+    "update": ["paimon-pyds update /wh/shop.db/orders --set 'price = price * 0.9' --where \"color = 'red'\""],
+    "delete": ["paimon-pyds delete /wh/shop.db/orders --where \"color = 'blue'\""],
+    "merge": [
+        "paimon-pyds merge /wh/shop.db/orders --source changes.csv --on id --when-matched update"
+        " --when-not-matched insert",
+    ],
+    "compact": [
+        "paimon-pyds compact /wh/shop.db/orders --full",
+        "paimon-pyds compact /wh/shop.db/orders --order-by color --dry-run",
+    ],
+    "rescale": ["paimon-pyds rescale /wh/shop.db/customers 8 --dry-run"],
+    "lookup": ["paimon-pyds lookup /wh/shop.db/customers '{\"id\": 7}'"],
+    "alter": [
+        "paimon-pyds alter /wh/shop.db/orders --set file-index.bloom-filter.columns=id --unset target-file-size",
+        "paimon-pyds alter /wh/shop.db/orders --add-columns 'note STRING, tags ARRAY<STRING>'",
+        "paimon-pyds alter /wh/shop.db/orders --rename-column note=remark --drop-column tags --comment 'all orders'",
+    ],
+    "index rewrite": ["paimon-pyds index rewrite /wh/shop.db/orders"],
+    "index dump": ["paimon-pyds index dump /wh/shop.db/orders"],
+    "index verify": ["paimon-pyds index verify /wh/shop.db/orders"],
+    "index cost": [
+        "paimon-pyds index cost /wh/shop.db/orders --option file-index.bitmap.columns=color --filter \"color = 'red'\"",
+    ],
+    "index eval": ["paimon-pyds index eval data-1.parquet.index --table /wh/shop.db/orders --filter \"color = 'red'\""],
+    "index advise": ["paimon-pyds index advise /wh/shop.db/orders --filters filters.txt"],
+    "advise partition": ["paimon-pyds advise partition /wh/shop.db/orders --filters filters.txt"],
+    "tables": ["paimon-pyds tables /wh", "paimon-pyds tables /wh --database shop --output json"],
+    "rename": ["paimon-pyds rename /wh/shop.db/items articles"],
+    "drop": ["paimon-pyds drop /wh/shop.db/articles --yes"],
+    "drop-database": ["paimon-pyds drop-database /wh shop --cascade --yes"],
+    "completion": ['eval "$(paimon-pyds completion bash)"', "paimon-pyds completion fish | source"],
+}

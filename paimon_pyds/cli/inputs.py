@@ -1,0 +1,232 @@
+"""Rows from files and from standard input: Parquet, ORC, Arrow, CSV and JSON lines.
+
+CSV and JSON lines are read with the types of the table they go to, so that ``007`` stays a text where
+the column is one.
+What CSV holds is read as `paimon_pyds.cli.output` writes it: NULL is the text of ``--null`` without quotes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from paimon_pyds.cli.output import add_csv_arguments, delimiter_of
+from paimon_pyds.errors import OptionError, SchemaError, StorageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rows: TypeAlias = "tuple[pa.Schema, Iterator[pa.RecordBatch]]"
+_FORMATS = {
+    "parquet": "parquet", "orc": "orc", "arrow": "arrow", "feather": "arrow", "ipc": "arrow", "csv": "csv",
+    "json": "json", "jsonl": "json", "ndjson": "json",
+}  # fmt: skip
+_PEEKED = 64 << 10
+_FILES_OF_ARROW = b"ARROW1"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFormat:
+    """How inputs are read.
+
+    Attributes:
+        name: of the format; None where suffixes say it.
+        delimiter: between the values of CSV.
+        null: the text without quotes that is NULL in CSV.
+        header: whether the first line of CSV has the names of its columns.
+        types: of columns, where texts do not say them.
+    """
+
+    name: str | None = None
+    delimiter: str = ","
+    null: str = ""
+    header: bool = True
+    types: pa.Schema | None = None
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, table: pa.Schema | None = None) -> InputFormat:
+        """What arguments say, for rows that go to a table with these columns. Raises OptionError, SchemaError."""
+        import pyarrow as pa
+
+        types = list(table or [])
+        if arguments.types is not None:
+            from paimon_pyds.types import arrow_schema
+            from paimon_pyds.types.columns import parse_columns
+
+            given = arrow_schema(parse_columns(arguments.types))
+            types = [field for field in types if field.name not in given.names] + list(given)
+        name = arguments.input_format
+        return cls(name, delimiter_of(arguments), arguments.null, not arguments.no_header, pa.schema(types))
+
+
+def add_input_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a command that reads files."""
+    group = parser.add_argument_group("input")
+    group.add_argument(
+        "--input-format",
+        type=lambda name: "json" if name == "jsonl" else name,
+        choices=("csv", "json", "parquet", "orc", "arrow"),
+        help="of the input, where no suffix says it: csv, json (or jsonl: one object a line), parquet, orc or arrow",
+    )
+    group.add_argument(
+        "--types", metavar="COLUMNS", help="types of columns in CSV and JSON, such as 'id BIGINT, price DECIMAL(10, 2)'"
+    )
+    add_csv_arguments(group)
+
+
+def open_inputs(paths: Sequence[str], how: InputFormat | None = None) -> Rows:
+    """The schema of the first input, and the batches of all.
+
+    Args:
+        paths: files; ``-`` is standard input.
+        how: to read them.
+
+    Raises:
+        OptionError: nothing says the format.
+        StorageError: a file that can't be read.
+        SchemaError: a file that is not what its suffix says.
+    """
+    how = how or InputFormat()
+    if list(paths).count("-") > 1:
+        raise OptionError("standard input can be read once only, and - is given twice")
+    schema, first = _open(paths[0], how)
+    others = itertools.chain.from_iterable(_open(path, how)[1] for path in paths[1:])
+    return schema, itertools.chain(first, others)
+
+
+def _open(path: str, how: InputFormat) -> Rows:
+    import pyarrow as pa
+
+    try:
+        schema, batches = _opened(path, how)
+        return schema, _checked(batches, path)
+    except pa.ArrowException as error:
+        raise _unreadable(error, path) from error
+    except OSError as error:
+        raise StorageError(f"can't read the input: {error.strerror or error}", path=path) from error
+
+
+def _checked(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    while True:
+        try:
+            batch = next(batches, None)
+        except pa.ArrowException as error:
+            raise _unreadable(error, path) from error
+        if batch is None:
+            return
+        yield batch
+
+
+def _unreadable(error: Exception, path: str) -> SchemaError:
+    return SchemaError(f"can't read the input: {str(error).splitlines()[0]}", path=path)
+
+
+def _opened(path: str, how: InputFormat) -> Rows:
+    name = how.name or _FORMATS.get(path.lower().removesuffix(".gz").rsplit(".", 1)[-1])
+    if name is None:
+        what = "standard input" if path == "-" else path
+        hint = "use a .parquet, .orc, .arrow, .csv or .jsonl file, or say what it is with --input-format"
+        raise OptionError(f"can't tell the format of {what}", hint=hint)
+    if path != "-":
+        file: Any = gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")  # noqa: SIM115 - read later
+    else:
+        if sys.stdin is None:
+            raise OptionError("standard input is closed")
+        file = sys.stdin.buffer
+        if name in ("parquet", "orc"):  # which end with what says how to read them
+            file = io.BytesIO(file.read())
+    match name:
+        case "parquet":
+            import pyarrow.parquet as pq
+
+            parquet = pq.ParquetFile(file)
+            return parquet.schema_arrow, parquet.iter_batches(131_072)
+        case "orc":
+            import pyarrow.orc as orc
+
+            table = orc.ORCFile(file)
+            return table.schema, (table.read_stripe(i) for i in range(table.nstripes))
+        case "arrow":
+            return _arrow(file, path)
+        case "csv":
+            return _csv(file, how)
+    rows = _json(file.read(), how.types or ())
+    return rows.schema, iter(rows.to_batches())
+
+
+def _arrow(file: Any, path: str) -> Rows:
+    import pyarrow as pa
+
+    if not _peek(file).startswith(_FILES_OF_ARROW):
+        stream = pa.ipc.open_stream(file)
+        return stream.schema, iter(stream)
+    reader = pa.ipc.open_file(io.BytesIO(file.read()) if path == "-" or path.lower().endswith(".gz") else file)
+    return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
+
+
+def _peek(file: Any) -> bytes:
+    return cast(io.BufferedReader, file).peek(_PEEKED)
+
+
+def _csv(file: Any, how: InputFormat) -> Rows:
+    import pyarrow.csv as csv
+
+    first = _peek(file).partition(b"\n")[0]
+    types = {field.name: field.type for field in how.types or ()}
+    names = None if how.header else list(types)
+    if names == []:
+        raise OptionError("nothing names the columns of CSV without a header", hint="say them with --types")
+    read = csv.ReadOptions(column_names=names)
+    # An empty line is the NULL of a single column.
+    parse = csv.ParseOptions(
+        delimiter=how.delimiter, newlines_in_values=True, ignore_empty_lines=how.delimiter.encode() in first
+    )
+    convert = csv.ConvertOptions(
+        column_types=types, null_values=[how.null], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    _refuse_bytes(types, first, how)
+    stream = csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
+    return stream.schema, iter(stream)
+
+
+def _refuse_bytes(types: dict[str, pa.DataType], first: bytes, how: InputFormat) -> None:
+    """CSV written here has bytes as Base64, and others write them as they are: nothing tells which. OptionError."""
+    import csv
+
+    import pyarrow.types as t
+
+    line = first.decode("utf-8", "replace").lstrip("\ufeff").rstrip("\r")
+    names = next(csv.reader([line], delimiter=how.delimiter), []) if how.header else list(types)
+    for name in names:
+        if name in types and (t.is_binary(types[name]) or t.is_fixed_size_binary(types[name])):
+            raise OptionError(
+                f"column {name!r} holds bytes, which CSV has no form for", hint="give them as Parquet, ORC or Arrow"
+            )
+
+
+def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
+    """JSON lines; texts are what the types say: still texts where they look like times, or decimals and times."""
+    import pyarrow as pa
+    import pyarrow.json as json
+    import pyarrow.types as t
+
+    rows = json.read_json(io.BytesIO(data))
+    wanted = [field for field in types if field.name in rows.schema.names]
+    guessed = [f.name for f in wanted if t.is_timestamp(rows.schema.field(f.name).type) and not t.is_timestamp(f.type)]
+    if guessed:
+        texts = pa.schema([(name, pa.string()) for name in guessed])
+        rows = json.read_json(io.BytesIO(data), parse_options=json.ParseOptions(explicit_schema=texts))
+    for field in wanted:
+        at = rows.schema.get_field_index(field.name)
+        is_exact = any(is_(field.type) for is_ in (t.is_decimal, t.is_date, t.is_timestamp))
+        if is_exact and t.is_string(rows.schema.field(at).type):
+            rows = rows.set_column(at, field.name, rows.column(at).cast(field.type))
+    return rows

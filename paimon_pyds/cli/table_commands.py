@@ -1,0 +1,245 @@
+"""The commands on tables as a whole: ``tables``, ``create``, ``alter``, ``rename`` and ``drop``; and databases."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from paimon_pyds.cli import show
+from paimon_pyds.cli.arguments import (
+    Commands,
+    add_common_arguments,
+    key_values,
+    names_in,
+    open_table,
+    table_options,
+)
+from paimon_pyds.cli.output import show_rows
+from paimon_pyds.errors import OptionError
+from paimon_pyds.redaction import counted, redact
+
+if TYPE_CHECKING:
+    from paimon_pyds.catalog import Catalog
+
+_COLUMNS = "names and types, such as 'id BIGINT NOT NULL, tags ARRAY<STRING>'"
+
+
+def add_table_commands(commands: Commands) -> None:
+    """Add the commands to a parser."""
+    _add_warehouse_commands(commands)
+
+    parser = _add(commands, "create", "Make a table without rows.", options=True)
+    parser.add_argument("columns", metavar="COLUMNS", help=_COLUMNS)
+    parser.add_argument("--primary-key", type=names_in, default=(), help="columns of the key, separated by commas")
+    parser.add_argument("--partition-by", type=names_in, default=(), help="partition columns, separated by commas")
+    parser.add_argument("--comment", help="about the table")
+    parser.add_argument("--if-missing", action="store_true", help="leave a table alone that is there already")
+    parser.set_defaults(run=_create)
+
+    _add_alter(commands)
+
+    parser = _add(commands, "rename", "Give a table another name, or move it to another database.")
+    parser.add_argument("name", metavar="NAME", help="its new name; or DATABASE.NAME")
+    parser.set_defaults(run=_rename)
+
+    parser = _add(commands, "drop", "Remove a table with its data. Data files outside of its directory stay.")
+    _add_yes(parser)
+    parser.set_defaults(run=_drop)
+
+
+def _add(commands: Commands, name: str, help_: str, *, options: bool = False) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=help_, description=help_)
+    parser.add_argument("table", metavar="TABLE_PATH", help="the table's directory or URL")
+    add_common_arguments(parser, options=options)
+    parser.set_defaults(branch=None)
+    return parser
+
+
+def _add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="don't ask; needed where nobody can be asked")
+
+
+def _add_warehouse_commands(commands: Commands) -> None:
+    for name, help_ in (
+        ("tables", "List the tables of a warehouse."),
+        ("create-database", "Make a database in a warehouse."),
+        ("drop-database", "Remove a database from a warehouse."),
+    ):
+        parser = commands.add_parser(name, help=help_, description=help_)
+        parser.add_argument("warehouse", metavar="WAREHOUSE", help="the directory or URL that has the databases")
+        add_common_arguments(parser, rows=name == "tables", options=False)
+        if name == "tables":
+            parser.add_argument("--database", help="of this database only")
+            parser.set_defaults(run=_tables)
+            continue
+        parser.add_argument("database", metavar="DATABASE")
+        if name == "create-database":
+            parser.add_argument("--if-missing", action="store_true", help="leave one alone that is there already")
+            parser.set_defaults(run=_create_database)
+        else:
+            parser.add_argument("--cascade", action="store_true", help="with its tables")
+            _add_yes(parser)
+            parser.set_defaults(run=_drop_database)
+
+
+def _repeated(parser: argparse.ArgumentParser, name: str, metavar: str, help_: str) -> None:
+    text = f"{help_}; can be repeated" if help_ else "can be repeated"
+    parser.add_argument(name, action="append", default=[], metavar=metavar, help=text)
+
+
+def _add_alter(commands: Commands) -> None:
+    parser = _add(commands, "alter", "Change options, columns or comments of a table. Data files stay as they are.")
+    parser.add_argument("--branch", help="a branch of the table")
+    _repeated(parser, "--set", "KEY=VALUE", "a new value of an option")
+    _repeated(parser, "--unset", "KEY", "an option that gets its default again")
+    parser.add_argument("--add-columns", metavar="COLUMNS", help=f"{_COLUMNS}; old rows hold NULL")
+    _repeated(parser, "--drop-column", "NAME", "")
+    _repeated(parser, "--rename-column", "OLD=NEW", "")
+    _repeated(parser, "--change-type", "NAME=TYPE", "such as id=BIGINT")
+    _repeated(parser, "--allow-null", "NAME", "")
+    _repeated(parser, "--forbid-null", "NAME", "")
+    _repeated(parser, "--column-comment", "NAME=TEXT", "no TEXT removes it")
+    _repeated(parser, "--column-default", "NAME=VALUE", "no VALUE removes it")
+    _repeated(parser, "--move-column", "NAME=PLACE", 'first, last, "after c" or "before c"')
+    parser.add_argument("--comment", help="about the table; an empty one removes it")
+    parser.set_defaults(run=_alter)
+
+
+def _catalog(arguments: argparse.Namespace, warehouse: str) -> Catalog:
+    from paimon_pyds.catalog import Catalog
+
+    return Catalog(warehouse, key_values(arguments.storage_option, "--storage-option"))
+
+
+def _tables(arguments: argparse.Namespace) -> None:
+    import pyarrow as pa
+
+    catalog = _catalog(arguments, arguments.warehouse)
+    databases = catalog.databases() if arguments.database is None else [arguments.database]
+    rows = [
+        (database, table, redact(f"{catalog.warehouse}/{database}.db/{table}"))
+        for database in databases
+        for table in catalog.tables(database)
+    ]
+    schema = pa.schema([("database", pa.string()), ("table", pa.string()), ("path", pa.string())])
+    arrays = [pa.array(list(column), pa.string()) for column in zip(*rows, strict=True)] or [[]] * 3
+    show_rows(arguments, schema, pa.table(arrays, schema).to_batches())
+
+
+def _create_database(arguments: argparse.Namespace) -> None:
+    _catalog(arguments, arguments.warehouse).create_database(arguments.database, arguments.if_missing)
+    _done(arguments, f"database {arguments.database} is there", database=arguments.database)
+
+
+def _drop_database(arguments: argparse.Namespace) -> None:
+    catalog = _catalog(arguments, arguments.warehouse)
+    tables = catalog.tables(arguments.database)
+    if arguments.cascade or not tables:
+        _confirm(arguments, f"drop the database {arguments.database} with {counted(len(tables), 'table')}?")
+    catalog.drop_database(arguments.database, arguments.cascade)
+    _done(arguments, f"dropped the database {arguments.database}", dropped=arguments.database)
+
+
+def _create(arguments: argparse.Namespace) -> None:
+    from paimon_pyds.errors import AlreadyExistsError
+    from paimon_pyds.table import Table
+    from paimon_pyds.types.columns import parse_columns
+
+    try:
+        table = Table.create(
+            arguments.table,
+            parse_columns(arguments.columns),
+            primary_key=arguments.primary_key,
+            partition_by=arguments.partition_by,
+            options=table_options(arguments),
+            comment=arguments.comment,
+            storage_options=key_values(arguments.storage_option, "--storage-option"),
+        )
+    except AlreadyExistsError:
+        if not arguments.if_missing:
+            raise
+        _done(arguments, "a table is there already", created=False)
+        return
+    columns = counted(len(table.schema.fields), "column")
+    _done(arguments, f"created {redact(table.path)} with {columns}", created=True)
+
+
+def _alter(arguments: argparse.Namespace) -> None:
+    from paimon_pyds.types.columns import parse_columns
+
+    given = arguments
+    changes: dict[str, Any] = {
+        "drop_columns": given.drop_column,
+        "rename_columns": key_values(given.rename_column, "--rename-column"),
+        "add_columns": None if given.add_columns is None else parse_columns(given.add_columns),
+        "change_types": {
+            name: parse_columns(f"c {type_}")[0].type
+            for name, type_ in key_values(given.change_type, "--change-type").items()
+        },
+        "change_nullability": dict.fromkeys(given.allow_null, True) | dict.fromkeys(given.forbid_null, False),
+        "column_comments": _texts(given.column_comment, "--column-comment"),
+        "column_defaults": _texts(given.column_default, "--column-default"),
+        "move_columns": key_values(given.move_column, "--move-column"),
+    }
+    if given.comment is not None:
+        changes["comment"] = given.comment or None
+    set_options = key_values(given.set, "--set")
+    if not any((*changes.values(), set_options, given.unset, given.comment is not None)):
+        raise OptionError("nothing to change is named", hint="such as --set KEY=VALUE or --add-columns 'note STRING'")
+    table = open_table(given)
+    before = table.schema.id
+    after = table.alter(set_options, given.unset, **changes).id
+    what = f"schema {after}" if after != before else f"nothing to change: schema {before} says so already"
+    _done(given, what, schema=after, changed=after != before)
+
+
+def _texts(pairs: list[str], what: str) -> dict[str, str | None]:
+    return {name: text or None for name, text in key_values(pairs, what).items()}
+
+
+def _rename(arguments: argparse.Namespace) -> None:
+    from paimon_pyds.catalog.filesystem import checked_object_name
+    from paimon_pyds.errors import AlreadyExistsError
+
+    store = open_table(arguments).store
+    directory, _, _ = store.root.rpartition("/")
+    database, _, name = arguments.name.rpartition(".")
+    if database:
+        warehouse, _, old = directory.rpartition("/")
+        if not old.endswith(".db"):
+            raise OptionError("the table is in no database", path=store.root, hint="give its new name without a dot")
+        directory = f"{warehouse}/{checked_object_name(database, 'database')}.db"
+        _catalog(arguments, warehouse).tables(database)  # it is there
+    target = f"{directory}/{checked_object_name(name, 'table')}"
+    if store.io.exists(target):
+        raise AlreadyExistsError("there is something of that name", path=target)
+    store.io.rename(store.root, target)
+    _done(arguments, f"renamed to {redact(target)}", path=redact(target))
+
+
+def _drop(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    snapshot, path = table.snapshot(), redact(table.path)
+    rows = "never written" if snapshot is None else counted(snapshot.total_record_count or 0, "row")
+    _confirm(arguments, f"drop {path} ({rows})?")
+    table.store.io.delete_tree(table.store.root)
+    _done(arguments, f"dropped {path}", dropped=path)
+
+
+def _confirm(arguments: argparse.Namespace, question: str) -> None:
+    """Ask on a terminal. Raises OptionError where nobody says yes."""
+    if arguments.yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise OptionError(f"nobody can be asked: {question}", hint="add --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise OptionError("nothing was dropped")
+
+
+def _done(arguments: argparse.Namespace, text: str, **facts: Any) -> None:
+    if arguments.output == "json":
+        show.json_value(facts)
+    else:
+        show.line(text)

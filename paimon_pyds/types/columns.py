@@ -1,0 +1,79 @@
+"""Columns as SQL text: ``id BIGINT NOT NULL, tags ARRAY<STRING> COMMENT 'many'``, with types as Paimon spells them.
+
+Nested types are ``ARRAY<t>``, ``MAP<k, v>``, ``MULTISET<t>`` and ``ROW<name t, …>`` (Spark's ``STRUCT<name: t>`` too).
+(Source: Paimon documentation, concepts/data-types.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.types.model import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_type
+
+_MAX_DEPTH = 64
+_STRING = r"'(?:[^']|'')*'"
+_COLUMN = re.compile(
+    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`'\"<>(),:]+))\s*(?::|\s)\s*(?P<type>.+?)"
+    rf"(?:\s+DEFAULT\s+(?P<default>{_STRING}|[^\s']+))?(?:\s+COMMENT\s+(?P<comment>{_STRING}))?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_NESTED = re.compile(
+    r"\s*(?P<word>ARRAY|MAP|MULTISET|ROW|STRUCT)\s*<(?P<inner>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_PART = re.compile(rf"{_STRING}|`(?:[^`]|``)*`|[<>(),]")
+
+
+def parse_columns(text: str) -> tuple[DataField, ...]:
+    """The columns of a text, numbered from 0 in its order, fields of rows included.
+
+    Raises:
+        SchemaError: not a list of columns with types of Paimon.
+    """
+    return _fields(text, count(), 0)
+
+
+def _fields(text: str, ids: Iterator[int], depth: int) -> tuple[DataField, ...]:
+    found = []
+    for part in _split(text):
+        match = _COLUMN.fullmatch(part)
+        if match is None:
+            raise SchemaError(f"{part.strip()!r:.100} is no column", hint="write a name and a type, such as id BIGINT")
+        id_, name = next(ids), match["name"] or match["quoted"].replace("``", "`")
+        type_ = _type(match["type"], ids, depth + 1)
+        found.append(DataField(id_, name, type_, _unquoted(match["comment"]), _unquoted(match["default"])))
+    return tuple(found)
+
+
+def _type(text: str, ids: Iterator[int], depth: int) -> DataType:
+    match = _NESTED.fullmatch(text)
+    if match is None or depth > _MAX_DEPTH:
+        return parse_type(text)
+    word, inner = match["word"].upper(), match["inner"]
+    nullable = not (match["null"] or "").upper().startswith("NOT")
+    if word in ("ROW", "STRUCT"):
+        return RowType(fields=_fields(inner, ids, depth), nullable=nullable)
+    parts = [_type(part, ids, depth + 1) for part in _split(inner)]
+    if len(parts) != (2 if word == "MAP" else 1):
+        raise SchemaError(f"not a Paimon type: {text.strip()!r:.200}")
+    if word == "MAP":
+        return MapType(key=parts[0], value=parts[1], nullable=nullable)
+    return (ArrayType if word == "ARRAY" else MultisetType)(element=parts[0], nullable=nullable)
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that are in no brackets and no quotes."""
+    parts, start, depth = [], 0, 0
+    for match in _PART.finditer(text):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(match[0], 0)
+        if match[0] == "," and depth == 0:
+            parts.append(text[start : match.start()])
+            start = match.end()
+    return [*parts, text[start:]]
+
+
+def _unquoted(text: str | None) -> str | None:
+    return text[1:-1].replace("''", "'") if text is not None and text.startswith("'") else text

@@ -1,0 +1,52 @@
+"""The kinds of types, and of which kinds many things are true; units of time, as Arrow names them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+MAX_LENGTH = 2_147_483_647
+
+
+class Kind(enum.Enum):
+    """The root of a type, by Paimon's name."""
+
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+    VARIANT = "VARIANT"
+    BLOB = "BLOB"
+    VECTOR = "VECTOR"
+    ARRAY = "ARRAY"
+    MAP = "MAP"
+    MULTISET = "MULTISET"
+    ROW = "ROW"
+
+
+INTEGER_KINDS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT})
+STRING_KINDS = frozenset({Kind.CHAR, Kind.VARCHAR})
+BINARY_KINDS = frozenset({Kind.BINARY, Kind.VARBINARY})
+FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+NESTED_KINDS = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
+REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR})
+INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
+INTEGER_RANGES = {kind: range(-(1 << (bits - 1)), 1 << (bits - 1)) for kind, bits in INTEGER_BITS.items()}
+"""The values of each type of integers."""
+UNIT_DIGITS: Mapping[str, int] = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Arrow's units of time, by the digits of a second's fraction."""
+UNITS_PER_SECOND: Mapping[str, int] = {unit: 10**digits for unit, digits in UNIT_DIGITS.items()}
+NANOS_PER_UNIT: Mapping[str, int] = {unit: 10 ** (9 - digits) for unit, digits in UNIT_DIGITS.items()}

@@ -1,0 +1,100 @@
+"""Types of arguments, for type checkers and for code that hands arguments on; nothing here is needed to run.
+
+    from paimon_pyds.typing import ScanArguments
+
+Names that are not among the keys of a TypedDict are errors to mypy and pyright, as values of other types are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from paimon_pyds.predicate.tree import Predicate
+    from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
+    from paimon_pyds.sql.order import TopN
+
+OptionValues: TypeAlias = Mapping[str, str | int | float | bool | None]
+"""Options by their names, such as ``{"target-file-size": "512 mb", "write-only": True}``."""
+Filter: TypeAlias = "str | Predicate | None"
+"""Spark SQL text, or a predicate."""
+Progress: TypeAlias = Callable[[int], None]
+"""Called with the rows that are done so far."""
+Order: TypeAlias = Literal["order", "zorder", "hilbert"]
+"""How `compact` orders rows."""
+WriteMode: TypeAlias = Literal["append", "overwrite"]
+"""What `paimon_pyds.spark.write` does with the rows that are there."""
+RowChanges: TypeAlias = "Literal['update', 'delete'] | str | Update | Delete | Sequence[str | Update | Delete] | None"
+"""Clauses of a merge for rows of the table; texts may also be as in ``"source.gone THEN DELETE"``."""
+Inserts: TypeAlias = "Literal['insert'] | str | Insert | Sequence[str | Insert] | None"
+"""Clauses of a merge for rows of the source."""
+
+
+class _Stream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
+
+
+class _Array(Protocol):
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> object: ...
+
+
+class _Lazy(Protocol):
+    def collect(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+_Rows: TypeAlias = "_Stream | _Array | _Lazy | Mapping[str, Any]"
+Rows: TypeAlias = "_Rows | Iterable[_Rows] | Iterable[Sequence[Mapping[str, Any]]]"
+"""What rows can be taken from: Arrow, pandas, polars, DuckDB, a dictionary of columns, a list of dictionaries."""
+
+
+class StateArguments(TypedDict, total=False):
+    """Which state of a table: see `paimon_pyds.Table.scan`."""
+
+    snapshot: int | None
+    tag: str | None
+    timestamp: str | int | datetime | None
+    options: Mapping[str, Any] | None
+
+
+class LookupArguments(StateArguments, total=False):
+    """The same, and a filter."""
+
+    filter: Filter
+
+
+class RowArguments(StateArguments, total=False):
+    """The same, and what of the rows."""
+
+    columns: Sequence[str] | None
+    limit: int | None
+
+
+class ScanArguments(RowArguments, total=False):
+    """The arguments of `paimon_pyds.Table.scan` besides its filter."""
+
+    top_n: str | TopN | None
+
+
+class WriteSettings(TypedDict, total=False):
+    """Settings of `paimon_pyds.spark.write`; table options also go into its ``options``."""
+
+    branch: str
+    create_if_missing: bool
+    partition_by: str | Sequence[str]
+    primary_key: str | Sequence[str]
+    comment: str
+    overwrite_partition: str | Mapping[str, Any]
+    dynamic_partition_overwrite: bool
+    rowkind_column: str
+    operation: Literal["delete", "upsert"]
+    operation_keys: str | Sequence[str]
+    bucket: int | str
+    bucket_key: str | Sequence[str]
+    merge_engine: Literal["deduplicate", "first-row", "partial-update", "aggregation"]
+    changelog_producer: Literal["none", "input", "lookup", "full-compaction"]
+    target_file_size: int | str
+    write_only: bool
+    write_buffer_size: int | str
+    ignore_delete: bool
