@@ -46,15 +46,15 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.one_line import counts_text, summary_line
+from paimon_pyds.one_line import Summary, counts_text, summary_text
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
 from paimon_pyds.storage import discard
 
 
-@dataclass(frozen=True, slots=True)
-class RowSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class RowSummary(Summary):
     """What a row-level operation did.
 
     Attributes:
@@ -79,14 +79,14 @@ class RowSummary:
     seconds: float = 0.0
     attempts: int = 1
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         rows = {"deleted": self.rows_deleted, "updated": self.rows_updated, "inserted": self.rows_inserted}
         files = {"touched": self.files_touched, "removed": self.files_removed, "added": self.files_added}
         parts = [*counts_text(rows, "row"), *counts_text(files, "file")]
         written = f"{human_bytes(self.bytes_written)} written" if self.bytes_written else ""
         tried = f"attempt {self.attempts}" if self.attempts > 1 else ""
         nothing = "" if self.snapshot_id is not None or parts else "nothing changed"
-        return summary_line(self, self.snapshot_id, [nothing, *parts, written, tried], self.seconds)
+        return summary_text(self.snapshot_id, [nothing, *parts, written, tried], self.seconds)
 
 
 def change_rows(
