@@ -41,8 +41,8 @@ def row_count(data: Any) -> int | None:
     """How many rows data has, where it tells that at once."""
     if isinstance(data, pa.RecordBatch | pa.Table):
         return int(data.num_rows)
-    frame = type(data).__module__.split(".")[0] in ("pandas", "polars") and hasattr(data, "columns")
-    return len(data) if frame and hasattr(data, "__len__") else None
+    is_frame = type(data).__module__.split(".")[0] in ("pandas", "polars")
+    return len(data) if is_frame and hasattr(data, "__len__") else None
 
 
 def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
