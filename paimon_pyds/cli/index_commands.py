@@ -180,6 +180,8 @@ def _show_cost(report: CostReport) -> None:
     else:
         share = report.sampled_index_bytes / max(1, report.sampled_data_bytes)
         print(f"the whole table: {human_bytes(report.projected_bytes)} of indexes, {share:.0%} of the data")
+        if report.size_advice:
+            print(f"the indexes are larger than the data: {report.size_advice}")
         print(f"containers: {report.embedded} in manifests, {report.side} as side files "
               f"(in-manifest-threshold {human_bytes(report.threshold)})")  # fmt: skip
         print()

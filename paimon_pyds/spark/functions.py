@@ -44,9 +44,10 @@ def write(
     It is ``df.write.format("paimon_pyds").mode(mode).option(…).save(path)`` with Python values: True instead of "true",
     lists of columns, a mapping for ``overwrite_partition``. Rows are shuffled by bucket first, for dynamic buckets by
     key before that, and each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. Where a
-    primary key does not hold all partition columns, rows are joined with where their keys are, and a plain ``df.write``
-    is refused. The buckets that it wrote to of a table with a primary key are compacted by the workers, a task for
-    each; a plain ``df.write`` leaves that to the process that commits.
+    primary key does not hold all partition columns, rows are joined with where their keys are (of a DataFrame that is
+    cached, only keys between its least and greatest are read), and a plain ``df.write`` is refused. The buckets that it
+    wrote to of a table with a primary key are compacted by the workers, a task for each; a plain ``df.write`` leaves
+    that to the process that commits.
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
