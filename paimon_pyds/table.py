@@ -19,6 +19,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
+from paimon_pyds.progress import shown
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
@@ -381,7 +383,8 @@ class Table:
         from paimon_pyds.query.lookup import lookup_rows
 
         keys = present("keys", keys, "rows with the columns of the key")
-        return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
+        with shown("lookup"):
+            return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
 
     def append(
         self, data: Rows, *, options: OptionValues | None = None, progress: Progress | None = None
@@ -393,7 +396,7 @@ class Table:
                 dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
                 these. Columns are matched by name.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
-            progress: called with the number of rows written so far.
+            progress: whether and where it is shown how far it is: see `paimon_pyds.show_progress`.
 
         Returns:
             The new snapshot; None when there was no row.
@@ -404,8 +407,9 @@ class Table:
         """
         from paimon_pyds.append import append
 
-        snapshot = append(self._store, data, option_texts(options), progress)
-        self._maintain(None if snapshot is None else snapshot.id, options)
+        with shown("append", progress):
+            snapshot = append(self._store, data, option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
 
     def overwrite(
@@ -428,8 +432,9 @@ class Table:
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
-        snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options), progress)
-        self._maintain(None if snapshot is None else snapshot.id, options)
+        with shown("overwrite", progress):
+            snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
         return snapshot
 
     def write_context(self, options: OptionValues | None = None, *, overwrite: bool = False) -> WriteContext:
@@ -515,13 +520,14 @@ class Table:
         Args:
             where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: table options for this run.
         """
         from paimon_pyds.rowlevel.delete import delete
 
-        summary = delete(self._store, where, executor=executor, progress=progress, options=option_texts(options))
-        self._maintain(summary.snapshot_id, options)
+        with shown("delete", progress):
+            summary = delete(self._store, where, executor=executor, options=option_texts(options))
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def update(
@@ -540,15 +546,14 @@ class Table:
                 old values, or Python values that are not texts.
             where: Spark SQL text; every row when None.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: table options for this run.
         """
         from paimon_pyds.rowlevel.update import update
 
-        summary = update(
-            self._store, mapping("set", set), where, executor=executor, progress=progress, options=option_texts(options)
-        )
-        self._maintain(summary.snapshot_id, options)
+        with shown("update", progress):
+            summary = update(self._store, mapping("set", set), where, executor=executor, options=option_texts(options))
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def merge(  # noqa: PLR0913 - named arguments that users type
@@ -577,7 +582,7 @@ class Table:
             when_not_matched_by_source: "delete", or `Update` and `Delete` clauses, for rows of the table that match
                 nothing.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten;
                 and ``timezone`` for dates, times and literals without a zone (UTC by default).
 
@@ -587,8 +592,9 @@ class Table:
         from paimon_pyds.rowlevel.merge import merge_into
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
-        summary = merge_into(self._store, source, on, how, executor=executor, progress=progress)
-        self._maintain(summary.snapshot_id, options)
+        with shown("merge", progress):
+            summary = merge_into(self._store, source, on, how, executor=executor)
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def rewrite_file_index(
@@ -605,12 +611,13 @@ class Table:
             where: a condition on partition columns.
             rebuild: build every index anew, as after a change of an index's own options.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
         """
         from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
-        summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
-        self._maintain(summary.snapshot_id, None)
+        with shown("rewrite indexes", progress):
+            summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
+            self._maintain(summary.snapshot_id, None)
         return summary
 
     def compact(  # noqa: PLR0913 - named arguments that users type
@@ -640,14 +647,15 @@ class Table:
                 a primary key.
             dry_run: only tell what would be rewritten.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
+            progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.compact import compact
 
         how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
-        summary = compact(self._store, how, executor, progress)
-        self._maintain(summary.snapshot_id, options)
+        with shown("compact", progress):
+            summary = compact(self._store, how, executor)
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def layout(
@@ -711,15 +719,16 @@ class Table:
             partitions: a condition on partition columns; all partitions when None.
             dry_run: only tell what would be written anew.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
+            progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
-        summary = rescale(
-            self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor, progress
-        )
-        self._maintain(summary.snapshot_id, options)
+        with shown("rescale", progress):
+            summary = rescale(
+                self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor
+            )
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def expire_snapshots(
@@ -745,8 +754,9 @@ class Table:
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 
-        how = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
-        return expire_snapshots(self._store, how)
+        return expire_snapshots(
+            self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
+        )
 
     def create_tag(
         self,
@@ -831,7 +841,7 @@ class Table:
 
     def fast_forward(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
         """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
-        meanwhile. See `paimon_pyds.maintenance.branches.fast_forward`."""
+        meanwhile; see `paimon_pyds.maintenance.branches.fast_forward`."""
         from paimon_pyds.maintenance.branches import fast_forward
 
         return fast_forward(self._store, name, dry_run=dry_run)
@@ -843,7 +853,7 @@ class Table:
         timestamp: datetime | str | int | None = None,
         dry_run: bool = False,
     ) -> RemovalSummary:
-        """Make an older state the newest: all later snapshots and tags go. Their files stay as orphans, as in Java.
+        """Make an older state the newest: all later snapshots and tags go, with the files that nothing else needs.
 
         Args:
             to: the number of a snapshot, or the name of a tag.
@@ -853,6 +863,30 @@ class Table:
         from paimon_pyds.maintenance.rollback import rollback
 
         return rollback(self._store, to, timestamp=timestamp, dry_run=dry_run)
+
+    def remove_orphan_files(
+        self,
+        older_than: timedelta | datetime | str | int = "1 day",
+        dry_run: bool = True,
+        *,
+        external: bool = False,
+        executor: Executor | None = None,
+    ) -> OrphanFiles:
+        """Find files in the table's directories that no snapshot, tag, branch or changelog names, and remove them.
+
+        Writers that were killed leave such files. One that is being written looks the same: choose an age that no write
+        reaches. ``print(table.remove_orphan_files().files)`` lists what would go.
+
+        Args:
+            older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as text in UTC.
+            dry_run: only find them, which is the default.
+            external: also look in the directories of ``data-file.external-paths``. Only right where no other table
+                uses them.
+            executor: where directories are listed and manifests are read; this machine by default.
+        """
+        from paimon_pyds.maintenance.orphans import remove_orphan_files
+
+        return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
 
     def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
@@ -870,7 +904,8 @@ class Table:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.verify import verify_indexes
 
-        return verify_indexes(self._store, where, executor=executor, progress=progress)
+        with shown("verify indexes", progress):
+            return verify_indexes(self._store, where, executor=executor)
 
     def index_cost(
         self,
@@ -909,7 +944,7 @@ class Table:
         if committed is None:
             return
         store, given = self._last_store, option_texts(options)
-        typed = TableOptions({**store.latest_schema().options, **given})
+        typed = TableOptions({**store.latest_schema().options, **(given or {})})
         others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
         if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
             from paimon_pyds.maintenance.after_commit import maintain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -18,6 +18,7 @@ from paimon_pyds.compact.task import CompactTask, conformed_rows
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.paths import partition_directory
+from paimon_pyds.split import PlannedFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.key_files import SortedRunWriter
@@ -26,6 +27,9 @@ from paimon_pyds.write.writer import joined_batches
 
 _OPEN_BYTES = 256 << 20
 """Bytes in open files, over all buckets, before the fullest file is finished early."""
+
+_BUCKET_ROWS = 8_192
+"""Rows for each bucket that are worth cutting by bucket: fewer are joined first, which copies them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,10 @@ class RescaleTask:
         """The table as it is written to."""
         return self.source.context
 
+    def files_read(self) -> Sequence[PlannedFile]:
+        """The files that the rows are in."""
+        return self.source.rewritten() if isinstance(self.source, MergeTask) else self.source.files
+
 
 @dataclass(frozen=True, slots=True)
 class RescaleResult:
@@ -67,6 +75,20 @@ class RescaleResult:
     rows: int = 0
     gone: SnapshotNotFoundError | None = None
     misplaced: bool = False
+
+
+def in_own_runs(task: MergeTask) -> MergeTask:
+    """Files of different buckets as files of different levels, that is, of different sorted runs."""
+    buckets = {(file.bucket, file.total_buckets) for rewrite in task.rewrites for files in rewrite for file in files}
+    place = {bucket: number for number, bucket in enumerate(sorted(buckets))}
+
+    def moved(file: PlannedFile) -> PlannedFile:
+        assert file.run is not None
+        level = file.run.level and file.run.level * len(place) + place[file.bucket, file.total_buckets]
+        return file._replace(run=replace(file.run, level=level))
+
+    rewrites = tuple(tuple(tuple(map(moved, files)) for files in rewrite) for rewrite in task.rewrites)
+    return replace(task, rewrites=rewrites)
 
 
 class _MisplacedRowError(Exception):
@@ -104,7 +126,7 @@ def _assigned(task: RescaleTask) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[n
     """The rows that the task writes, each batch with the buckets of its rows."""
     assigner, bucket = bucket_assigner(task.context.schema, task.context.options), task.source.bucket
     of_class = len(range(bucket.bucket, int(task.context.options.get("bucket")), bucket.total_buckets))
-    for rows in joined_batches(_rows(task.source)):
+    for rows in joined_batches(_rows(task.source), _BUCKET_ROWS * len(task.buckets)):
         codes = np.zeros(rows.num_rows, np.int64)
         buckets = assigner.assign(PartitionedRows(rows, (bucket.partition,), codes))
         if (buckets % bucket.total_buckets != bucket.bucket).any():
