@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from paimon_pyds import spark as spark
     from paimon_pyds import types as types
     from paimon_pyds.catalog import Catalog as Catalog
+    from paimon_pyds.progress import ProgressEvent as ProgressEvent
+    from paimon_pyds.progress import show_progress as show_progress
     from paimon_pyds.rowlevel.clauses import Delete as Delete
     from paimon_pyds.rowlevel.clauses import Insert as Insert
     from paimon_pyds.rowlevel.clauses import Update as Update
@@ -24,15 +26,28 @@ if TYPE_CHECKING:
     from paimon_pyds.table import Table as Table
 
 __version__ = "0.1.0"
-__all__ = ["Catalog", "Delete", "Insert", "Table", "Update", "__version__", "errors", "register"]
+__all__ = [
+    "Catalog",
+    "Delete",
+    "Insert",
+    "ProgressEvent",
+    "Table",
+    "Update",
+    "__version__",
+    "errors",
+    "register",
+    "show_progress",
+]
 
 _WHERE = {
     "Catalog": "paimon_pyds.catalog",
     "Delete": "paimon_pyds.rowlevel.clauses",
     "Insert": "paimon_pyds.rowlevel.clauses",
+    "ProgressEvent": "paimon_pyds.progress",
     "Table": "paimon_pyds.table",
     "Update": "paimon_pyds.rowlevel.clauses",
     "register": "paimon_pyds.spark.source",
+    "show_progress": "paimon_pyds.progress",
 }
 
 

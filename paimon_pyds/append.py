@@ -24,31 +24,27 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
-from paimon_pyds.frames import as_batches
+from paimon_pyds.frames import as_batches, row_count
 from paimon_pyds.metadata.partition import PartitionBucket, partition_is, partition_predicate, partitions_meeting
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.progress import phase
 from paimon_pyds.storage import discard
 from paimon_pyds.write import TableWriter, WriteContext
 
-Progress = Callable[[int], None]
 
-
-def append(
-    store: TableStore, data: Any, options: Mapping[str, str] | None = None, progress: Progress | None = None
-) -> Snapshot | None:
+def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
     """Append rows as one snapshot; None when there was no row.
 
     Args:
         store: the table.
         data: what `Table.append` takes.
         options: over the table's own.
-        progress: called with the number of rows taken so far.
     """
-    message, changes = _written(store, data, options, progress)
+    message, changes = _written(store, data, options)
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
 
@@ -83,7 +79,6 @@ def overwrite(
     data: Any,
     mode: OverwriteMode,
     options: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
 ) -> Snapshot | None:
     """Replace rows as one snapshot; None when there was nothing to replace, and no row.
 
@@ -92,10 +87,9 @@ def overwrite(
         data: what `Table.append` takes.
         mode: what is replaced.
         options: over the table's own.
-        progress: called with the number of rows taken so far.
     """
     check_mode(store.latest_schema(), mode)
-    message, changes = _written(store, data, options, progress, mode)
+    message, changes = _written(store, data, options, mode)
     return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
@@ -103,26 +97,35 @@ def _written(
     store: TableStore,
     data: Any,
     options: Mapping[str, str] | None,
-    progress: Progress | None,
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    context = write_context(store, options, overwrite=mode is not None)
-    if context.schema.crosses_partitions:
-        return _written_by_key(store, _reporting(data, progress), options, mode)
-    with TableWriter(context) as writer:
-        for batch in _reporting(data, progress):
-            writer.write(batch)
-        return writer.prepare_commit(), None
+    context, rows = write_context(store, options, overwrite=mode is not None), _Rows(data)
+    try:
+        if context.schema.crosses_partitions:
+            return _written_by_key(store, iter(rows), options, mode)
+        with TableWriter(context) as writer:
+            for batch in rows:
+                writer.write(batch)
+            with phase("encoding"):
+                return writer.prepare_commit(), None
+    except SchemaError as error:
+        error.name_row(rows.taken)
+        raise
 
 
-def _reporting(data: Any, progress: Progress | None) -> Iterator[pa.RecordBatch]:
-    """The batches of data; ``progress`` is told how many rows have been taken."""
-    rows = 0
-    for batch in as_batches(data):
-        yield batch
-        rows += batch.num_rows
-        if progress is not None:
-            progress(rows)
+class _Rows:
+    """The batches of data, as the first phase of a write; ``taken`` counts the rows before the last batch."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        with phase("writing", rows=row_count(self._data)) as step:
+            for batch in as_batches(self._data):
+                yield batch
+                self.taken += batch.num_rows
+                step.advance(rows=batch.num_rows)
 
 
 def _written_by_key(
@@ -196,7 +199,9 @@ def commit_messages(
         table_options = TableOptions({**schema.options, **(options or {})})
         buckets = _in_real_buckets(store, table_options, buckets, options)
         several, replaces = len(messages) > 1, overwrite is not None
-        buckets, parts = with_hash_index(store, schema, buckets, indexes, overwrite=replaces, several=several)
+        parts: list[str] = []
+        if any(bucket.hashes is not None for bucket in buckets):
+            buckets, parts = with_hash_index(store, schema, buckets, indexes, overwrite=replaces, several=several)
         first, compaction = increments_of(buckets)
         if overwrite is not None:
             check_mode(schema, overwrite)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.progress import shown
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,6 +35,14 @@ def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
         SchemaError: as `rows_of`.
     """
     yield from rows_of(data)[1]
+
+
+def row_count(data: Any) -> int | None:
+    """How many rows data has, where it tells that at once."""
+    if isinstance(data, pa.RecordBatch | pa.Table):
+        return int(data.num_rows)
+    frame = type(data).__module__.split(".")[0] in ("pandas", "polars") and type(data).__name__ == "DataFrame"
+    return len(data) if frame else None
 
 
 def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
@@ -114,9 +123,11 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
         try:
             arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-            raise SchemaError(
-                f"column {name!r}: {str(error).splitlines()[0]}", hint="give values of one type"
-            ) from error
+            from paimon_pyds.types.misfits import first_refused
+
+            refused = SchemaError(f"column {name!r}: {str(error).splitlines()[0]}", hint="give values of one type")
+            refused.row = first_refused(len(values), lambda n, values=values: pa.array(values[:n]))  # type: ignore[misc]
+            raise refused from error
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise SchemaError(
@@ -150,7 +161,8 @@ class RowStream:
 
     def to_arrow(self) -> pa.Table:
         """All rows as one table in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
+        with shown("read"):
+            return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream."""

@@ -17,7 +17,9 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
+from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
+from paimon_pyds.progress import shown
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
@@ -63,6 +66,11 @@ if TYPE_CHECKING:
         ScanArguments,
     )
     from paimon_pyds.write import WriteContext
+
+_ALSO_AFTER_COMMITS = (
+    "tag.automatic-creation", "tag.default-time-retained", "partition.expiration-time", "consumer.expiration-time",
+)  # fmt: skip
+"""Options that something besides snapshots may expire by after a commit."""
 
 
 class Table:
@@ -375,7 +383,8 @@ class Table:
         from paimon_pyds.query.lookup import lookup_rows
 
         keys = present("keys", keys, "rows with the columns of the key")
-        return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
+        with shown("lookup"):
+            return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
 
     def append(
         self, data: Rows, *, options: OptionValues | None = None, progress: Progress | None = None
@@ -387,7 +396,7 @@ class Table:
                 dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
                 these. Columns are matched by name.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
-            progress: called with the number of rows written so far.
+            progress: whether and where it is shown how far it is: see `paimon_pyds.show_progress`.
 
         Returns:
             The new snapshot; None when there was no row.
@@ -398,7 +407,10 @@ class Table:
         """
         from paimon_pyds.append import append
 
-        return append(self._store, data, option_texts(options), progress)
+        with shown("append", progress):
+            snapshot = append(self._store, data, option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def overwrite(
         self,
@@ -420,7 +432,10 @@ class Table:
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
-        return overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options), progress)
+        with shown("overwrite", progress):
+            snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def write_context(self, options: OptionValues | None = None, *, overwrite: bool = False) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles.
@@ -456,7 +471,9 @@ class Table:
         from paimon_pyds.append import OverwriteMode, commit_messages
 
         mode = OverwriteMode(partition, dynamic) if overwrite else None
-        return commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
+        snapshot = commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
         """Remove the files of messages that will not be committed.
@@ -503,12 +520,15 @@ class Table:
         Args:
             where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: table options for this run.
         """
         from paimon_pyds.rowlevel.delete import delete
 
-        return delete(self._store, where, executor=executor, progress=progress, options=option_texts(options))
+        with shown("delete", progress):
+            summary = delete(self._store, where, executor=executor, options=option_texts(options))
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def update(
         self,
@@ -526,14 +546,15 @@ class Table:
                 old values, or Python values that are not texts.
             where: Spark SQL text; every row when None.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: table options for this run.
         """
         from paimon_pyds.rowlevel.update import update
 
-        return update(
-            self._store, mapping("set", set), where, executor=executor, progress=progress, options=option_texts(options)
-        )
+        with shown("update", progress):
+            summary = update(self._store, mapping("set", set), where, executor=executor, options=option_texts(options))
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -561,7 +582,7 @@ class Table:
             when_not_matched_by_source: "delete", or `Update` and `Delete` clauses, for rows of the table that match
                 nothing.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
             options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten;
                 and ``timezone`` for dates, times and literals without a zone (UTC by default).
 
@@ -571,7 +592,10 @@ class Table:
         from paimon_pyds.rowlevel.merge import merge_into
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
-        return merge_into(self._store, source, on, how, executor=executor, progress=progress)
+        with shown("merge", progress):
+            summary = merge_into(self._store, source, on, how, executor=executor)
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def rewrite_file_index(
         self,
@@ -587,11 +611,14 @@ class Table:
             where: a condition on partition columns.
             rebuild: build every index anew, as after a change of an index's own options.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows of the files that are done so far.
+            progress: as for `append`.
         """
         from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
-        return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor, progress=progress)
+        with shown("rewrite indexes", progress):
+            summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
+            self._maintain(summary.snapshot_id, None)
+        return summary
 
     def compact(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -620,13 +647,16 @@ class Table:
                 a primary key.
             dry_run: only tell what would be rewritten.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
+            progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.compact import compact
 
         how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
-        return compact(self._store, how, executor, progress)
+        with shown("compact", progress):
+            summary = compact(self._store, how, executor)
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def layout(
         self,
@@ -689,14 +719,17 @@ class Table:
             partitions: a condition on partition columns; all partitions when None.
             dry_run: only tell what would be written anew.
             executor: where the work runs; the cores of this machine by default.
-            progress: called with the rows written so far.
+            progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
         """
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
-        return rescale(
-            self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor, progress
-        )
+        with shown("rescale", progress):
+            summary = rescale(
+                self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor
+            )
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def expire_snapshots(
         self,
@@ -705,7 +738,7 @@ class Table:
         older_than: datetime | str | int | None = None,
         dry_run: bool = False,
         *,
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
     ) -> RemovalSummary:
         """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
 
@@ -721,7 +754,9 @@ class Table:
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 
-        return expire_snapshots(self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, options))
+        return expire_snapshots(
+            self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
+        )
 
     def create_tag(
         self,
@@ -767,6 +802,19 @@ class Table:
         from paimon_pyds.maintenance.tags import expire_tags
 
         return expire_tags(self._store, older_than, dry_run=dry_run)
+
+    def expire_partitions(self, *, options: OptionValues | None = None, dry_run: bool = False) -> RemovalSummary:
+        """Delete the partitions older than ``partition.expiration-time``, by their values or by their last change.
+
+        Args:
+            options: table options for this run, such as ``{"partition.expiration-time": "30 d"}``.
+            dry_run: only tell which.
+        """
+        from paimon_pyds.maintenance.partitions import expire_partitions
+
+        summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)
+        self._maintain(self._last_store.latest_snapshot_id() if summary.partitions and not dry_run else None, options)
+        return summary
 
     def create_branch(self, name: str, tag: str | None = None) -> None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
@@ -816,6 +864,30 @@ class Table:
 
         return rollback(self._store, to, timestamp=timestamp, dry_run=dry_run)
 
+    def remove_orphan_files(
+        self,
+        older_than: timedelta | datetime | str | int = "1 day",
+        dry_run: bool = True,
+        *,
+        external: bool = False,
+        executor: Executor | None = None,
+    ) -> OrphanFiles:
+        """Find files in the table's directories that no snapshot, tag, branch or changelog names, and remove them.
+
+        Writers that were killed leave such files. One that is being written looks the same: choose an age that no write
+        reaches. ``print(table.remove_orphan_files().files)`` lists what would go.
+
+        Args:
+            older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as text in UTC.
+            dry_run: only find them, which is the default.
+            external: also look in the directories of ``data-file.external-paths``. Only right where no other table
+                uses them.
+            executor: where directories are listed and manifests are read; this machine by default.
+        """
+        from paimon_pyds.maintenance.orphans import remove_orphan_files
+
+        return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
+
     def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.inspect import dump_table
@@ -832,7 +904,8 @@ class Table:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.verify import verify_indexes
 
-        return verify_indexes(self._store, where, executor=executor, progress=progress)
+        with shown("verify indexes", progress):
+            return verify_indexes(self._store, where, executor=executor)
 
     def index_cost(
         self,
@@ -865,6 +938,18 @@ class Table:
         from paimon_pyds.index_tools.advise import index_advise
 
         return index_advise(self._store, recorded, files=files, where=where)
+
+    def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
+        """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
+        if committed is None:
+            return
+        store, given = self._last_store, option_texts(options)
+        typed = TableOptions({**store.latest_schema().options, **(given or {})})
+        others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
+        if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
+            from paimon_pyds.maintenance.after_commit import maintain
+
+            maintain(store, given)
 
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"

@@ -22,6 +22,7 @@ from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, c
 from paimon_pyds.options.option import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
+from paimon_pyds.progress import shown
 from paimon_pyds.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema, fields_named
@@ -246,6 +247,7 @@ class Scan(RowStream):
             raise OptionError(f"n must not be negative, it is {n}")
         return self._but(_limit=n if self._limit is None else min(n, self._limit)).to_arrow()
 
+    @shown("count")
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
         if self._predicate is Const.TRUE:

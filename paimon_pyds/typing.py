@@ -7,21 +7,24 @@ Names that are not among the keys of a TypedDict are errors to mypy and pyright,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from paimon_pyds.predicate.tree import Predicate
+    from paimon_pyds.progress import ProgressEvent
     from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
     from paimon_pyds.sql.order import TopN
 
-OptionValues: TypeAlias = Mapping[str, str | int | float | bool | None]
+OptionValues: TypeAlias = Mapping[str, str | int | float | bool]
 """Options by their names, such as ``{"target-file-size": "512 mb", "write-only": True}``."""
 Filter: TypeAlias = "str | Predicate | None"
 """Spark SQL text, or a predicate."""
-Progress: TypeAlias = Callable[[int], None]
-"""Called with the rows that are done so far."""
+Progress: TypeAlias = "bool | Callable[[ProgressEvent], None]"
+"""Whether an operation shows how far it is, or what receives it: see `paimon_pyds.show_progress`."""
 Order: TypeAlias = Literal["order", "zorder", "hilbert"]
 """How `compact` orders rows."""
 WriteMode: TypeAlias = Literal["append", "overwrite"]

@@ -1,12 +1,10 @@
-"""What commands on a table have in common: their arguments, the table and the scan that these name, progress."""
+"""What commands on a table have in common: their arguments, the table and the scan that these name."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from paimon_pyds.cli.examples import EXAMPLES
@@ -91,6 +89,11 @@ def add_common_arguments(parser: argparse.ArgumentParser, *, rows: bool = False,
     parser.add_argument(
         "--storage-option", action="append", default=[], metavar="KEY=VALUE", help="a credential or endpoint"
     )
+    parser.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="show on standard error how far it is; where that is a terminal unless told otherwise",
+    )
     parser.add_argument("--verbose", action="store_true", help="show the trace of an error")
 
 
@@ -151,31 +154,3 @@ def travel_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The state of the table that the options of a command name, and other options of Paimon's."""
     names = ("snapshot", "tag", "timestamp")
     return {name: getattr(arguments, name) for name in names} | {"options": table_options(arguments)}
-
-
-class RowsProgress:
-    """Counts rows, and shows the count on a terminal."""
-
-    def __init__(self, what: str) -> None:
-        from tqdm import tqdm
-
-        self.rows = 0
-        self._bar = tqdm(unit=" rows", unit_scale=True, desc=what, disable=not sys.stderr.isatty(), leave=False)
-
-    def __call__(self, rows: int) -> None:
-        self._bar.update(rows - self.rows)
-        self.rows = rows
-
-    def close(self) -> None:
-        """Remove the bar."""
-        self._bar.close()
-
-
-@contextmanager
-def rows_progress(what: str) -> Iterator[RowsProgress]:
-    """A progress bar of rows."""
-    progress = RowsProgress(what)
-    try:
-        yield progress
-    finally:
-        progress.close()

@@ -15,7 +15,6 @@ from paimon_pyds.cli.arguments import (
     add_table_command,
     command_line,
     open_table,
-    rows_progress,
     table_options,
 )
 from paimon_pyds.errors import StorageError
@@ -144,8 +143,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the indexes; 1 when anything is."""
     table = open_table(arguments)
-    with rows_progress("verified") as progress:
-        report = table.index_verify(arguments.where, progress=progress)
+    report = table.index_verify(arguments.where)
     faults = sum(f.is_fault for f in report.findings)
     if arguments.output == "json":
         counts = {"files": report.files, "indexes": report.indexes, "rows": report.rows, "bytes": report.index_bytes}
@@ -267,8 +265,7 @@ def _rewrite(arguments: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     table = open_table(arguments)
-    with rows_progress("indexed") as progress:
-        summary = table.rewrite_file_index(arguments.where, rebuild=arguments.rebuild, progress=progress)
+    summary = table.rewrite_file_index(arguments.where, rebuild=arguments.rebuild)
     if arguments.output == "json":
         show.json_value(asdict(summary))
         return

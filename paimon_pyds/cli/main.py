@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import PaimonError
+from paimon_pyds.progress import setting, show_progress
 from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command of these arguments; the exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding does not have
+    before = setting()
     try:
+        show_progress(before if arguments.progress is None else arguments.progress)
         status: int | None = arguments.run(arguments)
         if sys.stdout is not None:  # it may be closed: `>&-`
             sys.stdout.flush()
@@ -61,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
             message = visible(f"{type(error).__name__}: {error}".splitlines()[0])
             _complain(f"paimon-pyds: unexpected {message} — run it with --verbose to see where")
         return 1
+    finally:
+        show_progress(before)
     return status or 0
 
 
@@ -77,6 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
     from paimon_pyds import __version__
     from paimon_pyds.cli.arguments import Parser
     from paimon_pyds.cli.index_commands import add_advise_commands, add_index_commands
+    from paimon_pyds.cli.maintenance_commands import add_maintenance_commands
     from paimon_pyds.cli.read_commands import add_read_commands
     from paimon_pyds.cli.table_commands import add_table_commands
     from paimon_pyds.cli.write_commands import add_write_commands
@@ -91,6 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_read_commands(commands)
     add_table_commands(commands)
     add_write_commands(commands)
+    add_maintenance_commands(commands)
     add_index_commands(commands)
     add_advise_commands(commands)
     _add_completion(commands)

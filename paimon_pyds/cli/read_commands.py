@@ -25,6 +25,7 @@ from paimon_pyds.cli.arguments import (
 from paimon_pyds.cli.inputs import open_inputs
 from paimon_pyds.cli.output import form_of, show_rows
 from paimon_pyds.errors import OptionError, StorageError
+from paimon_pyds.progress import shown
 from paimon_pyds.redaction import redact
 
 if TYPE_CHECKING:
@@ -106,7 +107,10 @@ def _read(arguments: argparse.Namespace) -> None:
         limit = _TEXT_LIMIT
     scan = scan_of(arguments, columns=arguments.columns, limit=limit, top_n=arguments.topn)
     if arguments.limit == limit:
-        show_rows(arguments, scan.arrow_schema, scan.to_batches())
+        # Rows and a line that moves don't mix.
+        to_terminal = arguments.out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
+        with shown("read", False if to_terminal else None):
+            show_rows(arguments, scan.arrow_schema, scan.to_batches())
         return
     table = scan.to_arrow()
     show_rows(arguments, table.schema, table.to_batches())

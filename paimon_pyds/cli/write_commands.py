@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,6 @@ from paimon_pyds.cli.arguments import (
     key_values,
     names_in,
     open_table,
-    rows_progress,
     table_options,
 )
 from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, open_inputs
@@ -132,17 +131,24 @@ def _write(arguments: argparse.Namespace) -> None:
     partition = key_values(arguments.partition, "--partition") or None
     if arguments.mode == "append" and (partition or arguments.dynamic):
         raise OptionError("--partition and --dynamic belong to --mode overwrite")
-    with rows_progress("written") as progress:
-        if arguments.mode == "append":
-            snapshot = table.append(batches, options=options, progress=progress)
-        else:
-            snapshot = table.overwrite(batches, partition, arguments.dynamic, options=options, progress=progress)
+    rows = 0
+
+    def counting() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for batch in batches:
+            yield batch
+            rows += batch.num_rows
+
+    if arguments.mode == "append":
+        snapshot = table.append(counting(), options=options)
+    else:
+        snapshot = table.overwrite(counting(), partition, arguments.dynamic, options=options)
     if arguments.output == "json":
-        show.json_value({"rows": progress.rows, "snapshot": None if snapshot is None else snapshot.id})
+        show.json_value({"rows": rows, "snapshot": None if snapshot is None else snapshot.id})
     elif snapshot is None:
         print("nothing to write: the input has no rows")
     else:
-        print(f"{counted(progress.rows, 'row')} written, snapshot {snapshot.id}")
+        print(f"{counted(rows, 'row')} written, snapshot {snapshot.id}")
 
 
 def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
@@ -175,16 +181,14 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
 
 def _delete(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    with rows_progress("looking for rows") as progress:
-        summary = table.delete(arguments.where, options=table_options(arguments), progress=progress)
+    summary = table.delete(arguments.where, options=table_options(arguments))
     _show_summary(arguments, summary, _rows_text)
 
 
 def _update(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
     options = table_options(arguments)
-    with rows_progress("looking for rows") as progress:
-        summary = table.update(_assignments(arguments.set), arguments.where, options=options, progress=progress)
+    summary = table.update(_assignments(arguments.set), arguments.where, options=options)
     _show_summary(arguments, summary, _rows_text)
 
 
@@ -231,16 +235,14 @@ def _merge(arguments: argparse.Namespace) -> None:
         raise OptionError("a merge needs a clause", hint="such as --when-matched update --when-not-matched insert")
     table = open_table(arguments)
     source = _source(arguments, table)
-    with rows_progress("looking for rows") as progress:
-        summary = table.merge(
-            source,
-            names_in(arguments.on) if _COLUMNS.fullmatch(arguments.on.strip()) else arguments.on,
-            when_matched=arguments.when_matched,
-            when_not_matched=arguments.when_not_matched,
-            when_not_matched_by_source=arguments.when_not_matched_by_source,
-            options=table_options(arguments),
-            progress=progress,
-        )
+    summary = table.merge(
+        source,
+        names_in(arguments.on) if _COLUMNS.fullmatch(arguments.on.strip()) else arguments.on,
+        when_matched=arguments.when_matched,
+        when_not_matched=arguments.when_not_matched,
+        when_not_matched_by_source=arguments.when_not_matched_by_source,
+        options=table_options(arguments),
+    )
     _show_summary(arguments, summary, _rows_text)
 
 
@@ -263,16 +265,14 @@ def _source(arguments: argparse.Namespace, table: Table) -> Any:
 
 def _compact(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    with rows_progress("compacting") as progress:
-        summary = table.compact(
-            arguments.where,
-            arguments.order_by,
-            order=arguments.order,
-            full=arguments.full,
-            dry_run=arguments.dry_run,
-            options=table_options(arguments),
-            progress=progress,
-        )
+    summary = table.compact(
+        arguments.where,
+        arguments.order_by,
+        order=arguments.order,
+        full=arguments.full,
+        dry_run=arguments.dry_run,
+        options=table_options(arguments),
+    )
     due = "" if arguments.full else "; no compaction is due yet, --full does not wait"
     _show_summary(arguments, summary, lambda done: _compact_text(done, due))
 
@@ -296,14 +296,12 @@ def _compact_text(s: CompactSummary, due: str) -> str:
 
 def _rescale(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    with rows_progress("rescaling") as progress:
-        summary = table.rescale(
-            arguments.bucket_num,
-            arguments.partitions,
-            dry_run=arguments.dry_run,
-            options=table_options(arguments),
-            progress=progress,
-        )
+    summary = table.rescale(
+        arguments.bucket_num,
+        arguments.partitions,
+        dry_run=arguments.dry_run,
+        options=table_options(arguments),
+    )
     _show_summary(arguments, summary, _rescale_text)
 
 

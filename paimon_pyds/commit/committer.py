@@ -41,6 +41,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.progress import phase
 from paimon_pyds.storage import discard
 
 _log = logging.getLogger("paimon_pyds.commit")
@@ -67,6 +68,13 @@ def commit(store: TableStore, changes: Changes, options: TableOptions) -> Snapsh
     increments = [increment for increment in changes.increments if not increment.is_empty]
     if not increments:
         return None
+    with phase("committing"):
+        return _committed(store, changes, increments, options)
+
+
+def _committed(
+    store: TableStore, changes: Changes, increments: Sequence[Increment], options: TableOptions
+) -> Snapshot | None:
     if not changes.commit_user:
         prefix = options.get("commit.user-prefix")
         changes = replace(changes, commit_user=f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4()))

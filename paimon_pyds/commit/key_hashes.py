@@ -76,8 +76,6 @@ def with_hash_index(
         CorruptFileError: a bucket has rows and no hash index, or one that is damaged.
         StorageError: a hash index file can't be read or written.
     """
-    if all(bucket.hashes is None for bucket in buckets):
-        return tuple(buckets), []
     latest = store.latest_snapshot()
     if EarlierCommits(store, increments_of(buckets)[0]).find(latest) is not None:
         return tuple(buckets), []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.compact.key_plan import due_buckets, plan_key_compaction
-from paimon_pyds.compact.key_task import merge_one, merge_tasks
+from paimon_pyds.compact.key_task import MergeTask, merge_one, merge_tasks
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
 from paimon_pyds.compact.ranges import run_tasks
 from paimon_pyds.compact.task import CompactResult, compact_tasks
 from paimon_pyds.errors import CommitConflictError, PaimonError
-from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
@@ -37,13 +37,12 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import rewritten_text, summary_line
 from paimon_pyds.options import TableOptions
+from paimon_pyds.progress import phase
 from paimon_pyds.redaction import counted
 from paimon_pyds.scan.planned_files import has_stray_vectors
 
 if TYPE_CHECKING:
     from paimon_pyds.compact.postpone import TakenIn
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +90,7 @@ class CompactSummary:
         return summary_line(self, self.snapshot_id, parts, self.seconds)
 
 
-def compact(
-    store: TableStore,
-    options: CompactOptions,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-) -> CompactSummary:
+def compact(store: TableStore, options: CompactOptions, executor: Executor | None = None) -> CompactSummary:
     """Merge small files, and drop deleted rows where their share passes ``compaction.delete-ratio-threshold``.
 
     In tables with a primary key, merge sorted runs.
@@ -105,7 +99,6 @@ def compact(
         store: the table.
         options: what is asked for.
         executor: where the work runs; the cores of this machine by default.
-        progress: called with the rows written so far.
 
     Raises:
         OptionError: ``where`` asks for other than partition columns, or ``order_by`` for columns without order.
@@ -120,8 +113,8 @@ def compact(
     if schema.primary_keys and TableOptions(schema.options).get("bucket") == POSTPONE_BUCKET:
         from paimon_pyds.compact.postpone import take_in  # other tables do without
 
-        waiting = take_in(store, options, executor, progress)
-    run = _Run(store, executor or LocalExecutor(), progress)
+        waiting = take_in(store, options, executor)
+    run = _Run(store, executor or LocalExecutor())
     run.repeat(options)
     summary = run.summary() if waiting is None else _with_taken_in(run.summary(), waiting)
     return replace(summary, seconds=time.perf_counter() - started, dry_run=options.dry_run)
@@ -166,7 +159,7 @@ def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: 
     except (PaimonError, OSError):  # an operation that was published has not failed; the next one looks again
         return
     state = f"{store.root} has deletion vectors, and deletion-vectors.enabled is off: Java Paimon gives their rows back"
-    run = _Run(store, executor or LocalExecutor(), None)
+    run = _Run(store, executor or LocalExecutor())
     try:
         run.repeat(CompactOptions(), vectors_only=True)
     except PaimonError as error:
@@ -204,7 +197,7 @@ def compact_written(
         due = written if full else due_buckets(store, snapshot, typed, written)
         if not due:
             return
-        run = _Run(store, executor or LocalExecutor(), None)
+        run = _Run(store, executor or LocalExecutor())
         run.repeat(CompactOptions(full=full, options=options), due)
         if run.skipped:
             raise CommitConflictError(f"other commits changed the files of {run.skipped} buckets again and again")
@@ -254,7 +247,6 @@ class _Run:
 
     store: TableStore
     executor: Executor
-    progress: Progress | None
     files: int = 0
     attempts: int = 0
     skipped: int = 0
@@ -280,9 +272,10 @@ class _Run:
 
     def plan(self, options: CompactOptions, buckets: Set[PartitionBucket] | None, *, vectors_only: bool) -> Plan:
         """What is to be done on the newest snapshot."""
-        if self.store.latest_schema().primary_keys:
-            return plan_key_compaction(self.store, options, buckets)
-        return plan_compaction(self.store, options, buckets, vectors_only=vectors_only)
+        with phase("planning"):
+            if self.store.latest_schema().primary_keys:
+                return plan_key_compaction(self.store, options, buckets)
+            return plan_compaction(self.store, options, buckets, vectors_only=vectors_only)
 
     def dry(self, plan: Plan) -> set[PartitionBucket]:
         """Count the groups as done; nothing is left to do."""
@@ -300,7 +293,7 @@ class _Run:
         self.attempts += 1
         results = self.rewrite(plan)
         plan = plan.rewriting_older({result.number: result.older for result in results if result.older})
-        with removing_unpublished(partial(remove, self.store.io, results)):
+        with phase("committing"), removing_unpublished(partial(remove, self.store.io, results)):
             written = [r for r in results if r.gone is None]
             check_gone(self.store, plan, [r for r in results if r.gone is not None])
             snapshot, published = publish(self.store, plan, written)
@@ -316,24 +309,16 @@ class _Run:
 
     def rewrite(self, plan: Plan) -> list[CompactResult]:
         """All results; on an error, or an interrupt, what was written is removed."""
-        rows = sum(live for _, _, live in self.done)
         results: list[CompactResult] = []
         with removing_unfinished(partial(remove, self.store.io, results)):
-            for result in self.results(plan):
-                results.append(result)
-                rows += result.rows
-                if self.progress is not None:
-                    self.progress(rows)
+            if plan.schema.primary_keys:
+                tasks = merge_tasks(self.store, plan)
+                results.extend(mapped(self.executor, "rewriting", merge_one, tasks, MergeTask.rewritten))
+            else:
+                results.extend(run_tasks(self.executor, compact_tasks(self.store, plan)))
         return results
 
-    def results(self, plan: Plan) -> Iterator[CompactResult]:
-        """As the tasks are done."""
-        if plan.schema.primary_keys:
-            return self.executor.map(merge_one, merge_tasks(self.store, plan))
-        return run_tasks(self.executor, compact_tasks(self.store, plan))
-
     def summary(self) -> CompactSummary:
-        """What has been done so far."""
         files = [file for group, _, _ in self.done for file in group.files]
         upgraded = [file for group, _, _ in self.done for file in group.upgraded]
         return CompactSummary(

@@ -26,7 +26,7 @@ from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, added_entries
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import CommitConflictError, OptionError
-from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import abort_messages, write_context
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
@@ -132,7 +132,7 @@ def with_real_buckets(
         assert entries is not None
         totals = {bucket.partition: bucket.total_buckets for bucket in buckets if bucket.total_buckets > 0}
         tasks = _tasks(store, context, entries, _totals(store, context, entries, totals, batch_buckets))
-        written.extend(LocalExecutor().map(_write, tasks))
+        written.extend(mapped(LocalExecutor(), "rewriting", _write, tasks, _files))
     abort_messages(store, [CommitMessage(tuple(waiting))])
     real = [bucket for bucket in buckets if bucket.bucket != POSTPONE_BUCKET]
     return (*real, *(bucket for message in written for bucket in message.buckets))
@@ -155,19 +155,13 @@ class TakenIn:
     attempts: int = 0
 
 
-def take_in(
-    store: TableStore,
-    request: CompactOptions,
-    executor: Executor | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> TakenIn:
+def take_in(store: TableStore, request: CompactOptions, executor: Executor | None = None) -> TakenIn:
     """Bring the rows that wait into their buckets, as one COMPACT snapshot.
 
     Args:
         store: a table with ``bucket=-2``.
         request: what is asked for.
         executor: where the work runs; the cores of this machine by default.
-        progress: called with the rows written so far.
 
     Raises:
         CorruptFileError, StorageError: rows can't be read, or not be written; the table is as it was.
@@ -186,10 +180,7 @@ def take_in(
         tasks = _tasks(store, context, entries, _totals(store, context, entries, {}, buckets_needed))
         messages: list[CommitMessage] = []
         with removing_unfinished(partial(abort_messages, store, messages)):
-            for message in (executor or LocalExecutor()).map(_write, tasks):
-                messages.append(message)
-                if progress is not None:
-                    progress(sum(m.row_count for m in messages))
+            messages.extend(mapped(executor or LocalExecutor(), "rewriting", _write, tasks, _files))
         buckets = tuple(bucket for message in messages for bucket in message.buckets)
         increment = Increment(
             kind=CommitKind.COMPACT,
@@ -217,15 +208,8 @@ def _totals(
     known: Mapping[bytes, int],
     needed: Callable[[TableOptions, int, int], int],
 ) -> dict[bytes, int]:
-    """How many buckets each partition of some waiting files has, or is to have.
-
-    Args:
-        store: the table.
-        context: as it is written to.
-        entries: of the waiting files.
-        known: of some partitions.
-        needed: `buckets_needed`, or `batch_buckets`.
-    """
+    """How many buckets each partition of some waiting files (``entries``) has, as far as ``known``, or is to have: by
+    ``needed``, which is `buckets_needed` or `batch_buckets`."""
     partitions = frozenset(entries["partition"].unique().to_pylist())
     wanted = EntryFilter(context.schema, partitions=partitions)
     live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), ("partition", "total_buckets"))
@@ -270,6 +254,10 @@ def _number_of(name: str) -> int:
     """The number of a file among those of its writer: ``…-12.avro``."""
     digits = name.rpartition("-")[2].partition(".")[0]
     return int(digits) if digits.isdecimal() else 0
+
+
+def _files(task: _Task) -> Sequence[PlannedFile]:
+    return task.split.files
 
 
 def _write(task: _Task) -> CommitMessage:

@@ -19,9 +19,11 @@ from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.compact.publish import remove
 from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one, conformed, read_rows, write_rows
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.execution.executor import Executor, ShufflingExecutor
+from paimon_pyds.execution.executor import Executor, ShufflingExecutor, mapped
+from paimon_pyds.progress import phase
 from paimon_pyds.sort.external import KeySample, RowSorter, SortSpec
 from paimon_pyds.sort.keys import SortKeys, range_bounds, rows_by_range
+from paimon_pyds.split import PlannedFile
 
 _FILES = 2
 """Full files that a worker writes, about."""
@@ -37,12 +39,16 @@ def run_tasks(executor: Executor, tasks: Sequence[CompactTask]) -> Iterator[Comp
         tasks: of one plan.
     """
     if not isinstance(executor, ShufflingExecutor):
-        yield from executor.map(compact_one, tasks)
+        yield from mapped(executor, "rewriting", compact_one, tasks, _files)
         return
-    yield from executor.map(compact_one, [task for task in tasks if _ranges(task) <= 1])
+    yield from mapped(executor, "rewriting", compact_one, [task for task in tasks if _ranges(task) <= 1], _files)
     for task in tasks:
         if _ranges(task) > 1:
             yield _sort_by_ranges(executor, task)
+
+
+def _files(task: CompactTask) -> Sequence[PlannedFile]:
+    return task.files
 
 
 def _ranges(task: CompactTask) -> int:
@@ -83,13 +89,15 @@ def _sort_by_ranges(executor: ShufflingExecutor, task: CompactTask) -> CompactRe
     try:
         with removing_unfinished(partial(remove, task.spec.io, found)):
             rows = sum(f.row_count for f in task.files)
-            samples = dict(executor.map(partial(_sampled, rows, len(parts)), parts))
+            samples = dict(mapped(executor, "sampling", partial(_sampled, rows, len(parts)), parts, _files))
             cut = _cut(task.sort, [samples[number] for number in sorted(samples)], _ranges(task))
             if cut is None:
                 return compact_one(task)
             write = partial(_write_range, replace(task, files=()), cut)
-            for result in executor.shuffle(partial(_split, cut), parts, write, len(cut.bounds[0]) + 1):
-                found.append(result)  # noqa: PERF402 - on an error, too
+            with phase("sorting", rows=rows) as step:
+                for result in executor.shuffle(partial(_split, cut), parts, write, len(cut.bounds[0]) + 1):
+                    found.append(result)
+                    step.advance(rows=result.rows)
             task.check(sum(result.rows for result in found))
     except SnapshotNotFoundError as error:
         return CompactResult(task.number, task.bucket, 0, error)

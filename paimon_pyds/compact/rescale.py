@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +39,7 @@ from paimon_pyds.compact.universal import Steps, key_sections
 from paimon_pyds.ddl.alter import alter_table
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import CommitConflictError, OptionError, PaimonError, UnsupportedError
-from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
 from paimon_pyds.merge.files import highest_level
@@ -50,11 +50,10 @@ from paimon_pyds.one_line import rewritten_text, summary_line
 from paimon_pyds.options import TableOptions, check_compactable
 from paimon_pyds.options.option import integer
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.progress import phase
 from paimon_pyds.redaction import counted
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
-
-Progress = Callable[[int], None]
 
 _BUCKETS_AT_ONCE = 4
 """New buckets that a task writes, at least; the rows of a class of more are read by several."""
@@ -109,16 +108,13 @@ class RescaleSummary:
         return summary_line(self, self.snapshot_id, parts, self.seconds)
 
 
-def rescale(
-    store: TableStore, request: RescaleOptions, executor: Executor | None = None, progress: Progress | None = None
-) -> RescaleSummary:
+def rescale(store: TableStore, request: RescaleOptions, executor: Executor | None = None) -> RescaleSummary:
     """Write partitions anew with another number of buckets.
 
     Args:
         store: the table.
         request: what is asked for.
         executor: where the work runs; the cores of this machine by default.
-        progress: called with the rows written so far.
 
     Raises:
         OptionError: no number of buckets that the table can have, or a condition on other than partition columns.
@@ -128,7 +124,7 @@ def rescale(
         CommitError: not published; what was written was removed again.
     """
     started = time.perf_counter()
-    run = _Run(store, request, executor or LocalExecutor(), progress)
+    run = _Run(store, request, executor or LocalExecutor())
     summary = run.repeat()
     return replace(summary, seconds=time.perf_counter() - started, attempts=run.attempts, dry_run=request.dry_run)
 
@@ -138,7 +134,6 @@ class _Run:
     store: TableStore
     request: RescaleOptions
     executor: Executor
-    progress: Progress | None
     attempts: int = 0
 
     def repeat(self) -> RescaleSummary:
@@ -186,7 +181,8 @@ class _Run:
     def base(self) -> _Base:
         """The state to start from. Changes that a changelog has not been made of yet would be lost to it: they are
         compacted first."""
-        base = _base_of(self.store, self.request)
+        with phase("planning"):
+            base = _base_of(self.store, self.request)
         if not self.request.dry_run and base.has_unlogged_changes():
             where = self.request.partitions
             compact(self.store, CompactOptions(where, full=True, options=self.request.options), self.executor)
@@ -206,13 +202,9 @@ class _Run:
     def results(self, base: _Base, *, by_class: bool) -> list[RescaleResult]:
         """As `_Base.tasks` divides the work."""
         results: list[RescaleResult] = []
-        rows = 0
         with removing_unfinished(partial(_remove, self.store, results)):
-            for result in self.executor.map(rescale_one, base.tasks(self.store, by_class=by_class)):
-                results.append(result)
-                rows += result.rows
-                if self.progress is not None:
-                    self.progress(rows)
+            tasks = base.tasks(self.store, by_class=by_class)
+            results.extend(mapped(self.executor, "rewriting", rescale_one, tasks, RescaleTask.files_read))
         return results
 
     def publish(self, base: _Base, results: Iterable[RescaleResult]) -> Snapshot | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -52,6 +52,10 @@ class RescaleTask:
     def context(self) -> WriteContext:
         """The table as it is written to."""
         return self.source.context
+
+    def files_read(self) -> Sequence[PlannedFile]:
+        """The files that the rows are in."""
+        return self.source.rewritten() if isinstance(self.source, MergeTask) else self.source.files
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Protocol, TypeVar, runtime_checkable
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.progress import phase
+from paimon_pyds.split import PlannedFile
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,7 +82,7 @@ class LocalExecutor:
             try:
                 while waiting or running:
                     while waiting and len(running) < self._workers * _AHEAD:
-                        running.add(pool.submit(function, waiting.popleft()))
+                        running.add(pool.submit(copy_context().run, function, waiting.popleft()))
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
                         error = None if future.cancelled() else future.exception()
@@ -95,3 +99,39 @@ class LocalExecutor:
                     other.cancel()
         if failure is not None:
             raise failure
+
+
+def mapped(
+    executor: Executor,
+    name: str,
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    files_of: Callable[[T], Iterable[PlannedFile]],
+) -> Iterator[R]:
+    """``executor.map(function, tasks)`` as a phase of the operation that runs: which files are done is counted.
+
+    Args:
+        executor: where they run.
+        name: of the phase.
+        function: of a module, so that it pickles.
+        tasks: plain data.
+        files_of: the files that a task works on; those of several tasks count with the first.
+    """
+    if not phase().is_seen:
+        yield from executor.map(function, tasks)
+        return
+    first = {file.path: (number, file) for number, task in reversed(list(enumerate(tasks))) for file in files_of(task)}
+    with phase(name, (file for _, file in first.values())) as step:
+        for number, result in executor.map(_Numbered(function), list(enumerate(tasks))):
+            step.advance(file for file in files_of(tasks[number]) if first[file.path][0] == number)
+            yield result
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered(Generic[T, R]):
+    """Gives the number of a task with its result, which come in no order."""
+
+    function: Callable[[T], R]
+
+    def __call__(self, task: tuple[int, T]) -> tuple[int, R]:
+        return task[0], self.function(task[1])

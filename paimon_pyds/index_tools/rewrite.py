@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +21,7 @@ from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
 from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
-from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import (
     data_batches,
     file_specs,
@@ -126,7 +126,6 @@ def rewrite_file_index(
     *,
     rebuild: bool = False,
     executor: Executor | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> RewriteSummary:
     """Build the indexes that the options ask for and files lack, drop those that are not asked for any more.
 
@@ -138,7 +137,6 @@ def rewrite_file_index(
         where: a condition on partition columns; all partitions when None.
         rebuild: build every index anew, as after a change of an index's own options.
         executor: where the work runs; the cores of this machine by default.
-        progress: called with the rows of the files that are done so far.
 
     Raises:
         OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong.
@@ -153,7 +151,7 @@ def rewrite_file_index(
     specs = parse_index_specs(schema.options, schema.fields)
     entries = live_in(store, schema, store.latest_snapshot(), where, "rewrite_file_index")
     tasks = _tasks(store, schema, entries, specs, options, rebuild)
-    done = _run(store.io, executor or LocalExecutor(), tasks, progress)
+    done = _run(store.io, executor or LocalExecutor(), tasks)
     changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
     with removing_unpublished(partial(_remove, store.io, changed)):
         snapshot, published = _publish(store, entries, changed, options)
@@ -180,18 +178,11 @@ def _tasks(
     return tasks
 
 
-def _run(
-    io: FileIO, executor: Executor, tasks: Sequence[RewriteTask], progress: Callable[[int], None] | None
-) -> list[RewriteResult]:
+def _run(io: FileIO, executor: Executor, tasks: Sequence[RewriteTask]) -> list[RewriteResult]:
     """All results; on an error, or an interrupt, what was written is removed."""
     done: list[RewriteResult] = []
-    rows = 0
     with removing_unfinished(partial(_remove, io, done)):
-        for result in executor.map(rewrite_one, tasks):
-            done.append(result)
-            rows += result.row_count
-            if progress is not None:
-                progress(rows)
+        done.extend(mapped(executor, "indexing", rewrite_one, tasks, lambda task: [task.file]))
     return done
 
 
@@ -253,7 +244,6 @@ def _head(source: ByteSource | None) -> tuple[ContainerHead | None, bool]:
 
 
 def _build(read: ReadSpec, file: PlannedFile, specs: Sequence[IndexSpec]) -> dict[str, dict[str, bytes]]:
-    """The bodies of these indexes, made from the data file."""
     names = {spec.column for spec in specs}
     fields = [f for f in read.fields_of(file) if f.name in names]
     if not fields:
@@ -311,7 +301,6 @@ def _publish(
 
 
 def _with_containers(entries: pa.RecordBatch, results: Sequence[RewriteResult]) -> pa.RecordBatch:
-    """The same entries with the new containers."""
     extra = [
         [name for name in names if not name.endswith(".index")]
         + ([] if r.side is None else [r.side.rpartition("/")[2]])
@@ -325,7 +314,6 @@ def _with_containers(entries: pa.RecordBatch, results: Sequence[RewriteResult]) 
 
 
 def _remove(io: FileIO, results: Sequence[RewriteResult]) -> None:
-    """Remove the side files of results that are not published."""
     discard(io, (r.side for r in results if r.side is not None))
 
 

@@ -14,14 +14,14 @@ What is found is of one of these kinds; the first five are faults:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError
-from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, planned_live_files
 from paimon_pyds.index.bitmap import BitmapReader, write_bitmap
 from paimon_pyds.index.bloom import BloomReader
@@ -108,7 +108,6 @@ def verify_indexes(
     where: str | Predicate | None = None,
     *,
     executor: Executor | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> VerifyReport:
     """Compare every index of the live files with the data.
 
@@ -116,7 +115,6 @@ def verify_indexes(
         store: the table.
         where: a condition on partition columns; all partitions when None.
         executor: where the work runs; the cores of this machine by default.
-        progress: called with the rows of the files that are done so far.
 
     Raises:
         OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong.
@@ -130,14 +128,8 @@ def verify_indexes(
         VerifyTask(number, read, file, file_specs(specs, schema.fields, read.fields_of(file)))
         for number, file in enumerate(files)
     ]
-    reports: list[FileReport] = []
-    rows = 0
-    for report in (executor or LocalExecutor()).map(verify_one, tasks):
-        reports.append(report)
-        rows += report.rows
-        if progress is not None:
-            progress(rows)
-    reports.sort(key=lambda r: r.number)
+    found = mapped(executor or LocalExecutor(), "verifying", verify_one, tasks, lambda task: [task.file])
+    reports = sorted(found, key=lambda r: r.number)
     return VerifyReport(
         files=len(reports),
         indexes=sum(r.indexes for r in reports),

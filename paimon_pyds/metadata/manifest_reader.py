@@ -25,6 +25,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
+from paimon_pyds.progress import counted, current
 from paimon_pyds.row import decode_column
 from paimon_pyds.types import DataType, scalar_to_internal
 from paimon_pyds.types.kinds import FLOAT_KINDS, NESTED_KINDS, Kind
@@ -83,7 +84,11 @@ class ManifestReader:
     def _entries(self, manifests: Sequence[ManifestFile], returned: frozenset[str] | None) -> pa.Table:
         read = returned if returned is None or self._wanted is None else returned.union(self._wanted.columns)
         schema = entry_schema(read)
-        batches = [self._read(manifest, None if read is None else schema.names) for manifest in manifests]
+        names = None if read is None else schema.names
+        if current.get() is None:
+            batches = [self._read(manifest, names) for manifest in manifests]
+        else:
+            batches = list(counted((self._read(manifest, names) for manifest in manifests), manifests=len(manifests)))
         entries = pa.Table.from_batches([b for b in batches if b.num_rows], schema)
         if self._wanted is not None:
             entries = entries.filter(from_numpy(self._wanted.mask(entries)))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from paimon_pyds.predicate.tree import Const
+from paimon_pyds.progress import counted, shown
 from paimon_pyds.query.aggregate_parts import Distinct, Extreme, Fold, Sum
 from paimon_pyds.query.answer import Answer, IndexedFile, Tally
 from paimon_pyds.read import read_splits
@@ -39,6 +40,7 @@ class Answers:
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
 
+    @shown("count")
     def count(self) -> Answer[int]:
         """How many rows there are."""
         tally, unread = Tally(), _FilesToRead()
@@ -62,6 +64,7 @@ class Answers:
             total += sum(batch.num_rows for batch in unread.batches(spec, tally, limit=left))
         return tally.answer(total if limit is None else min(total, limit))
 
+    @shown("exists")
     def exists(self) -> Answer[bool]:
         """Whether there is a row at all. Files are asked one after the other, until one has a row."""
         tally, unread = Tally(), _FilesToRead()
@@ -80,6 +83,7 @@ class Answers:
         found = any(batch.num_rows for batch in unread.batches(spec, tally, limit=1))
         return tally.answer(found)
 
+    @shown("distinct")
     def distinct(self, column: str) -> Answer[pa.Table]:
         """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each.
 
@@ -88,16 +92,19 @@ class Answers:
         field = self._scan.field(column)
         return self._fold(field, Distinct(field))
 
+    @shown("min")
     def min(self, column: str) -> Answer[Any]:
         """The smallest value of a column that is not NULL; None when there is none."""
         field = self._scan.field(column)
         return self._fold(field, Extreme(field, largest=False))
 
+    @shown("max")
     def max(self, column: str) -> Answer[Any]:
         """The largest value of a column that is not NULL; None when there is none. NaN is larger than all numbers."""
         field = self._scan.field(column)
         return self._fold(field, Extreme(field, largest=True))
 
+    @shown("sum")
     def sum(self, column: str) -> Answer[Any]:
         """The sum of a column's values that are not NULL; None when there is none.
 
@@ -110,6 +117,7 @@ class Answers:
         field = self._scan.field(column)
         return self._fold(field, Sum(field))
 
+    @shown("top n")
     def top_n(self, order: str) -> Answer[pa.Table]:
         """The first rows in an order, such as ``"amount desc nulls last, 10"``: see `Table.scan`."""
         return self._scan.ordered(order).top_rows()
@@ -187,14 +195,18 @@ def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] |
 
 
 def _gathered(ask: Callable[[T], U], items: Sequence[T], is_cheap: Callable[[T], bool]) -> Iterator[U]:
-    """``ask`` of each item: those that are cheap at once, the others on a few threads, as storages answer slowly."""
+    """``ask`` of each item: those that are cheap at once, the others on a few threads."""
     others = []
     for item in items:
         if is_cheap(item):
             yield ask(item)
         else:
             others.append(item)
-    items = others
+    yield from counted(_on_threads(ask, others), "asking indexes", files=len(others))
+
+
+def _on_threads(ask: Callable[[T], U], items: Sequence[T]) -> Iterator[U]:
+    """``ask`` of each item, on a few threads, as storages answer slowly."""
     if len(items) < 2:
         yield from map(ask, items)
         return

@@ -13,6 +13,7 @@ from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats.threads import in_order
 from paimon_pyds.merge.filter import merge_filter, merge_keys
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.progress import phase
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
 from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
@@ -90,15 +91,25 @@ def read_splits(
         threads: files that are read at a time.
         on_file: called with the trace of each file when it is done.
     """
-    if threads <= 1 or len(files) <= 1 or limit is not None:
-        yield from read_split(Split(spec, tuple(files)), batch_rows, limit=limit, on_file=on_file)
+    if not files:
         return
-    reads = (_run(spec, section, batch_rows) for section in sections(files))
-    for item in in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of):
-        if not isinstance(item, FileTrace):
-            yield item
-        elif on_file is not None:
-            on_file(item)
+    with phase("reading", files) as step:
+        by_path = {file.path: file for file in files} if step.is_seen else {}
+
+        def done(trace: FileTrace) -> None:
+            step.advance([by_path[trace.path]] if by_path else ())
+            if on_file is not None:
+                on_file(trace)
+
+        if threads <= 1 or len(files) <= 1 or limit is not None:
+            yield from read_split(Split(spec, tuple(files)), batch_rows, limit=limit, on_file=done)
+            return
+        reads = (_run(spec, section, batch_rows) for section in sections(files))
+        for item in in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of):
+            if isinstance(item, FileTrace):
+                done(item)
+            else:
+                yield item
 
 
 def _run(

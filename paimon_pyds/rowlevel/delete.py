@@ -8,7 +8,7 @@ a row; only whole partitions go by metadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from paimon_pyds.errors import OptionError
@@ -22,15 +22,12 @@ from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows, remove_rows
 
-Progress = Callable[[int], None]
-
 
 def delete(
     store: TableStore,
     where: Operand | Predicate,
     *,
     executor: Executor | None = None,
-    progress: Progress | None = None,
     options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Delete the rows for which ``where`` is true, as one snapshot.
@@ -39,7 +36,6 @@ def delete(
         store: the table.
         where: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row.
         executor: where the work runs; the cores of this machine by default.
-        progress: called with the rows of the files that are done so far.
         options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
             ``timezone`` for timestamp literals without a zone (UTC by default).
 
@@ -58,29 +54,26 @@ def delete(
     def once(target: RowTarget) -> RowEdits:
         predicate = bind_rows_condition(where, target.schema.fields, timezone=timezone)
         if target.schema.primary_keys:
-            return _key_edits(target, predicate, workers, progress)
-        return _edits(target, predicate, workers, progress)
+            return _key_edits(target, predicate, workers)
+        return _edits(target, predicate, workers)
 
     return change_rows(store, once, workers, options=own)
 
 
-def _edits(target: RowTarget, predicate: Predicate, executor: Executor, progress: Progress | None) -> RowEdits:
+def _edits(target: RowTarget, predicate: Predicate, executor: Executor) -> RowEdits:
     candidates = target.candidates(predicate)
     whole = [c for c in candidates.files if c.file.residual is Const.TRUE]
     others = [c for c in candidates.files if c.file.residual is not Const.TRUE]
-    rows_done = sum(c.file.row_count for c in whole)
-    if whole and progress is not None:
-        progress(rows_done)
     whole_files = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
     rest = replace(candidates, files=tuple(others))
-    edits = remove_rows(target, rest, find_rows(rest, executor, progress, rows_done), executor)
+    edits = remove_rows(target, rest, find_rows(rest, executor), executor)
     removed = sorted([*whole_files, *edits.removed], key=lambda r: r.number)
     return replace(
         edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=predicate
     )
 
 
-def _key_edits(target: RowTarget, predicate: Predicate, executor: Executor, progress: Progress | None) -> RowEdits:
+def _key_edits(target: RowTarget, predicate: Predicate, executor: Executor) -> RowEdits:
     from paimon_pyds.rowlevel import key_rows  # other tables do without merging
 
     dropped = key_rows.drop_partitions(target, predicate, executor)
@@ -88,5 +81,5 @@ def _key_edits(target: RowTarget, predicate: Predicate, executor: Executor, prog
         return dropped
     key_rows.check_deletes(target.options)
     plan = key_rows.plan_rows(target, predicate, target.schema.fields)
-    found = key_rows.write_versions(target, plan, key_rows.Deletes.of(target.schema), executor, progress)
+    found = key_rows.write_versions(target, plan, key_rows.Deletes.of(target.schema), executor)
     return RowEdits(messages=found.messages, operation=Operation.DELETE, deleted=found.deleted, reads=predicate)

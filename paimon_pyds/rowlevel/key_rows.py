@@ -13,7 +13,7 @@ rows. Compactions change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Protocol
@@ -29,7 +29,7 @@ from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError, UnsupportedError
-from paimon_pyds.execution.executor import Executor
+from paimon_pyds.execution.executor import Executor, mapped
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import BoundExpression
 from paimon_pyds.merge.engine_options import merge_engine
@@ -55,7 +55,6 @@ from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.writer import joined_batches
 
-Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
 
 _REPEATABLE = frozenset(
@@ -251,14 +250,12 @@ class Versions:
         messages: new data files.
         deleted, updated: how many rows.
         matched: rows of the source that match one of the table, an array for each task.
-        rows_read: in the files that were read, older versions among them.
     """
 
     messages: list[CommitMessage] = field(default_factory=list)
     deleted: int = 0
     updated: int = 0
     matched: list[_Ints] = field(default_factory=list)
-    rows_read: int = 0
 
     def add(self, other: Versions) -> None:
         """Count what others wrote, too."""
@@ -266,7 +263,6 @@ class Versions:
         self.deleted += other.deleted
         self.updated += other.updated
         self.matched += other.matched
-        self.rows_read += other.rows_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +272,7 @@ class _Task:
     change: RowChange
 
 
-def write_versions(
-    target: RowTarget, plan: ScanPlan, change: RowChange, executor: Executor, progress: Progress | None = None
-) -> Versions:
+def write_versions(target: RowTarget, plan: ScanPlan, change: RowChange, executor: Executor) -> Versions:
     """Read the rows of a plan and write new versions of them, bucket by bucket.
 
     Args:
@@ -286,14 +280,11 @@ def write_versions(
         plan: of `plan_rows`.
         change: what becomes of the rows.
         executor: where the work runs.
-        progress: called with the rows of the files that are done so far.
     """
     found = Versions()
     with removing_unfinished(partial(abort_messages, target.store, found.messages)):
-        for done in executor.map(_write, _tasks(target, plan, change)):
+        for done in mapped(executor, "rewriting", _write, _tasks(target, plan, change), lambda task: task.split.files):
             found.add(done)
-            if progress is not None:
-                progress(found.rows_read)
     return found
 
 
@@ -309,7 +300,7 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
 
 def _write(task: _Task) -> Versions:
     """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
-    found = Versions(rows_read=task.split.row_count)
+    found = Versions()
     schema, place = task.context.schema, task.split.files[0].bucket_id
     with TableWriter(task.context, 0, bucket=place.bucket) as writer:
         for batch in joined_batches(read_split(task.split), task.change.batch_rows):
@@ -346,7 +337,9 @@ def drop_partitions(target: RowTarget, predicate: Predicate, executor: Executor)
     plan = plan_rows(target, predicate, ())
     known = [file.live_row_count for file in plan.files]
     unknown = tuple(file for file, count in zip(plan.files, known, strict=True) if count is None)
-    count = sum(filter(None, known)) + sum(executor.map(_count, replace(plan, files=unknown).pack()))
+    splits = replace(plan, files=unknown).pack()
+    read = mapped(executor, "reading", _count, splits, lambda split: split.files)
+    count = sum(filter(None, known)) + sum(read)
     emptied = Overwrite(None if whole is Const.TRUE else partitions_meeting(target.schema, whole))
     if not emptied.replaced(target.entries["partition"].unique().to_pylist()):
         return RowEdits()

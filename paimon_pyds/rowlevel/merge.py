@@ -24,7 +24,7 @@ from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError
-from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.condition import bind_rows_condition
@@ -33,6 +33,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
+from paimon_pyds.progress import phase
 from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
@@ -49,7 +50,6 @@ from paimon_pyds.write.writer import joined_batches
 
 if TYPE_CHECKING:
     from paimon_pyds.rowlevel.key_rows import Deletes
-Progress = Callable[[int], None]
 _Ints = npt.NDArray[np.int64]
 
 
@@ -60,7 +60,6 @@ def merge_into(
     how: MergeOptions,
     *,
     executor: Executor | None = None,
-    progress: Progress | None = None,
 ) -> RowSummary:
     """Merge a source into the table, as one snapshot.
 
@@ -71,7 +70,6 @@ def merge_into(
             one name, that are equal on both sides. NULL equals nothing, unless written with ``<=>``.
         how: the clauses, and options.
         executor: where the work runs; the cores of this machine by default.
-        progress: called with the rows of the files that are looked through so far.
 
     Raises:
         CardinalityError: two rows of the source would change one row of the table, and not both delete it.
@@ -91,7 +89,7 @@ def merge_into(
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
-        return _Merge(target, request).run(workers, progress)
+        return _Merge(target, request).run(workers)
 
     return change_rows(store, once, workers, options=own)
 
@@ -141,12 +139,12 @@ class _Merge:
         self._unmatched = np.ones(source.num_rows, np.bool_)
         self._updated = self._deleted = 0
 
-    def run(self, executor: Executor, progress: Progress | None) -> RowEdits:
+    def run(self, executor: Executor) -> RowEdits:
         """Look through the table, write new versions and new rows."""
         with removing_unfinished(partial(abort_messages, self._target.store, self._messages)):
             if self._predicate not in (Const.FALSE, Const.UNKNOWN):
                 change = self._change_keys if self._target.schema.primary_keys else self._change
-                change(executor, progress)
+                change(executor)
             inserted = self._insert()
         return RowEdits(
             sorted(self._removed, key=lambda r: r.number),
@@ -161,22 +159,18 @@ class _Merge:
             checks=self._checks,
         )
 
-    def _change(self, executor: Executor, progress: Progress | None) -> None:
+    def _change(self, executor: Executor) -> None:
         candidates = self._target.candidates(self._predicate, self._fields())
-        sizes = {c.number: c.file.row_count for c in candidates.files}
-        rows_done = 0
-        for result in executor.map(_merge_files, list(self._tasks(candidates))):
+        tasks = list(self._tasks(candidates))
+        for result in mapped(executor, "merging", _merge_files, tasks, lambda task: [c.file for c in task.files]):
             self._messages.append(result.message)
             self._updated += result.updated
             self._unmatched[result.matched] = False
             self._kept.update(result.kept)
             self._removed += [self._target.removed(number, rows) for number, rows in result.positions.items()]
-            rows_done += sum(sizes[number] for number in result.numbers)
-            if progress is not None:
-                progress(rows_done)
         self._deleted = sum(r.rows for r in self._removed) - self._updated
 
-    def _change_keys(self, executor: Executor, progress: Progress | None) -> None:
+    def _change_keys(self, executor: Executor) -> None:
         """In a table with a primary key rows that go, and rows that change, get new versions."""
         from paimon_pyds.rowlevel import key_rows  # other tables do without merging
 
@@ -189,7 +183,7 @@ class _Merge:
             self._rules,
             key_rows.Deletes.of(schema),
         )
-        found = key_rows.write_versions(target, plan, change, executor, progress)
+        found = key_rows.write_versions(target, plan, change, executor)
         self._messages += found.messages
         for rows in found.matched:
             self._unmatched[rows] = False
@@ -229,7 +223,8 @@ class _Merge:
         if batches and self._target.schema.crosses_partitions:
             self._insert_by_key(batches)
         elif batches:
-            self._messages.append(write_rows(self._target.write_context(), batches, 1, KeyShare()))
+            with phase("writing"):
+                self._messages.append(write_rows(self._target.write_context(), batches, 1, KeyShare()))
         return sum(batch.num_rows for batch in batches)
 
     def _insert_by_key(self, batches: Sequence[pa.RecordBatch]) -> None:
@@ -243,7 +238,8 @@ class _Merge:
         changed = {n for clause in (*rules.matched, *rules.by_source) for n in clause.values or ()}
         moving = not changed.isdisjoint(target.schema.partition_keys)
         places = KeyPlaces.of(target.store, context, target.snapshot)
-        message = write_by_key(context, batches, replace(places, only_new=moving), 1)
+        with phase("writing"):
+            message = write_by_key(context, batches, replace(places, only_new=moving), 1)
         self._messages.append(message)
         self._checks.append(UnchangedKeys(places, [message]).check)
 
@@ -313,7 +309,6 @@ class _Merged:
     """What a task found and wrote.
 
     Attributes:
-        numbers: all its files.
         positions: rows that go, by file.
         kept: rows that match and stay as they are, by file.
         matched: rows of the source that match.
@@ -321,7 +316,6 @@ class _Merged:
         message: new data files.
     """
 
-    numbers: tuple[int, ...]
     positions: Mapping[int, BitMap]
     kept: Mapping[int, BitMap]
     matched: _Ints
@@ -347,7 +341,7 @@ def _merge_files(task: _MergeTask) -> _Merged:
                 if task.rewrite is not None:
                     _rewrite(task, task.rewrite, candidate, actions, writer)
         message = writer.prepare_commit()
-    return _Merged(tuple(c.number for c in task.files), positions, kept, np.flatnonzero(matched), updated, message)
+    return _Merged(positions, kept, np.flatnonzero(matched), updated, message)
 
 
 def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -> Actions:
@@ -369,12 +363,7 @@ def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -
 def _rewrite(task: _MergeTask, spec: ReadSpec, candidate: Candidate, actions: Actions, writer: TableWriter) -> None:
     """All live rows of a file that stay, and new versions of those that are updated in their places.
 
-    Args:
-        task: what the file is of.
-        spec: how to read all columns.
-        candidate: the file.
-        actions: its rows by their positions.
-        writer: takes the rows.
+    ``spec`` says how to read all columns; ``actions`` are those of the file's rows, by their positions.
     """
     for batch in read_file(spec, candidate.file.selecting(live_rows(spec.io, candidate.file))):
         positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)

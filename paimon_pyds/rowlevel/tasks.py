@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from paimon_pyds.bucket.dynamic import KeyShare
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.execution.executor import Executor
+from paimon_pyds.execution.executor import Executor, mapped
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import matching_rows, read_file
@@ -25,8 +25,13 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 
-T = TypeVar("T")
-R = TypeVar("R")
+
+class _FilesTask(Protocol):
+    @property
+    def files(self) -> Sequence[tuple[Candidate, BitMap]]: ...
+
+
+_Task = TypeVar("_Task", bound=_FilesTask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +42,16 @@ class FoundRows:
     positions: BitMap
 
 
-def find_rows(
-    candidates: Candidates, executor: Executor, progress: Callable[[int], None] | None = None, rows_done: int = 0
-) -> list[FoundRows]:
+def find_rows(candidates: Candidates, executor: Executor) -> list[FoundRows]:
     """The live rows that the candidates' predicate keeps, file by file; files without any are left out.
 
     Args:
         candidates: planned for the predicate.
         executor: where the work runs.
-        progress: called with the rows of the files that are done so far.
-        rows_done: rows of files that were done before.
     """
     tasks = [(candidates.spec, files) for files in candidates.packed()]
-    rows = {c.number: c.file.row_count for c in candidates.files}
-    found: list[FoundRows] = []
-    for results in executor.map(_find, tasks):
-        for result in results:
-            rows_done += rows[result.number]
-            if result.positions:
-                found.append(result)
-        if progress is not None:
-            progress(rows_done)
+    results = mapped(executor, "reading", _find, tasks, lambda task: [c.file for c in task[1]])
+    found = [rows for result in results for rows in result if rows.positions]
     return sorted(found, key=lambda f: f.number)
 
 
@@ -67,12 +61,12 @@ def _find(task: tuple[ReadSpec, tuple[Candidate, ...]]) -> list[FoundRows]:
 
 
 def run_tasks(
-    executor: Executor, function: Callable[[T], CommitMessage], tasks: Sequence[T], target: RowTarget
+    executor: Executor, function: Callable[[_Task], CommitMessage], tasks: Sequence[_Task], target: RowTarget
 ) -> list[CommitMessage]:
     """The messages of all tasks; on an error, or an interrupt, the files of those that were done are removed."""
     done: list[CommitMessage] = []
     with removing_unfinished(partial(abort_messages, target.store, done)):
-        done.extend(executor.map(function, tasks))
+        done.extend(mapped(executor, "rewriting", function, tasks, lambda task: [c.file for c, _ in task.files]))
     return done
 
 

@@ -8,7 +8,7 @@ primary key the new versions are upserts, of the kind +U, and keys stay.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from datetime import timezone as zones
@@ -49,8 +49,6 @@ from paimon_pyds.types import DataField, fields_named
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.conform import fill_default
 
-Progress = Callable[[int], None]
-
 
 def update(
     store: TableStore,
@@ -58,7 +56,6 @@ def update(
     where: Operand | Predicate | None = None,
     *,
     executor: Executor | None = None,
-    progress: Progress | None = None,
     options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Set columns of the rows for which ``where`` is true, as one snapshot.
@@ -69,7 +66,6 @@ def update(
             `pyarrow.compute.Expression`. A text value is written ``"'text'"``.
         where: which rows; all of them when None.
         executor: where the work runs; the cores of this machine by default.
-        progress: called with the rows of the files that are looked through so far.
         options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
             ``timezone`` for dates, times and literals without a zone (UTC by default).
 
@@ -89,7 +85,7 @@ def update(
         predicate = bind_rows_condition(where, fields, timezone=timezone)
         assignments = assignments_of(set, target.schema, (Scope((), fields),), timezone)
         edits = _key_edits if target.schema.primary_keys else _edits
-        return edits(target, predicate, assignments, workers, progress)
+        return edits(target, predicate, assignments, workers)
 
     return change_rows(store, once, workers, options=own)
 
@@ -133,10 +129,9 @@ def _edits(
     predicate: Predicate,
     assignments: Mapping[str, BoundExpression],
     executor: Executor,
-    progress: Progress | None,
 ) -> RowEdits:
     candidates = target.candidates(predicate)
-    found = find_rows(candidates, executor, progress)
+    found = find_rows(candidates, executor)
     removed = [target.removed(rows.number, rows.positions) for rows in found]
     messages = run_tasks(executor, _update, list(_tasks(target, candidates, found, assignments)), target)
     updated = sum(r.rows for r in removed)
@@ -148,7 +143,6 @@ def _key_edits(
     predicate: Predicate,
     assignments: Mapping[str, BoundExpression],
     executor: Executor,
-    progress: Progress | None,
 ) -> RowEdits:
     from paimon_pyds.rowlevel import key_rows  # other tables do without merging
 
@@ -157,7 +151,7 @@ def _key_edits(
     key_rows.check_updates(schema, target.options)
     plan = key_rows.plan_rows(target, predicate, _read_fields(schema, assignments))
     change = _KeyUpdate(schema.field_names, [schema.field(name) for name in schema.primary_keys], assignments)
-    found = key_rows.write_versions(target, plan, change, executor, progress)
+    found = key_rows.write_versions(target, plan, change, executor)
     return RowEdits(messages=found.messages, operation=Operation.UPDATE, updated=found.updated, reads=predicate)
 
 

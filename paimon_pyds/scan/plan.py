@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import TypeAlias
@@ -42,6 +43,7 @@ from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
+from paimon_pyds.progress import current, phase
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
 from paimon_pyds.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask
@@ -117,6 +119,10 @@ class Planner:
         self.reader = ManifestReader(store)
 
     def plan(self) -> ScanPlan:
+        with nullcontext() if current.get() is None else phase("planning"):
+            return self._plan()
+
+    def _plan(self) -> ScanPlan:
         request, options = self.request, self.request.options
         entries = self.pruned(self.entries(), ("partitions", self.by_partition))
         has_buckets = self.schema.primary_keys or int(options.get("bucket")) > 0

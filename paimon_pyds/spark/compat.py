@@ -6,7 +6,8 @@ Importing this module costs nothing over pyspark's own data source API: no pyarr
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
     ArrowFunction = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
@@ -32,11 +33,6 @@ def spark_version() -> tuple[int, ...]:
             break
         numbers.append(int(part))
     return tuple(numbers)
-
-
-def version_text() -> str:
-    """The version of pyspark as people write it."""
-    return str(pyspark.__version__)
 
 
 def pushdown_leaks() -> bool:
@@ -164,6 +160,28 @@ def _pandas_function(function: ArrowFunction, wanted: Sequence[pa.DataType], ret
 def is_connect(df: DataFrame) -> bool:
     """Whether a DataFrame is of Spark Connect, whose server may see other files than this process."""
     return ".connect." in type(df).__module__
+
+
+@contextmanager
+def telling_tasks(spark: SparkSession, told: Callable[[int, int], None]) -> Iterator[None]:
+    """While queries run, call a function with how many of Spark's tasks are done, of how many that are known.
+
+    Spark Connect tells that; of classic Spark it could only be asked through py4j, and nothing is told.
+    """
+    if ".connect." not in type(spark).__module__:
+        yield
+        return
+
+    def handler(stages: Iterable[Any] | None = None, **_: Any) -> None:
+        known = list(stages or ())
+        if known:
+            told(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
+
+    spark.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(handler)
 
 
 def repartition_by_number(df: DataFrame, partitions: int, number: Column) -> DataFrame:

@@ -17,7 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
+from paimon_pyds.progress import phase
 from paimon_pyds.row.hashing import hash_ints
+from paimon_pyds.spark import compat
+from paimon_pyds.spark.clear_errors import lacks_package
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +66,7 @@ class SparkExecutor:
         """
         if not tasks:
             return
-        done = self._spread(tasks).mapInArrow(partial(_run_tasks, function), _RESULTS).toArrow()
+        done = self._collected(self._spread(tasks).mapInArrow(partial(_run_tasks, function), _RESULTS))
         yield from _results(done)
         _check_once(done["number"], len(tasks))
 
@@ -89,12 +92,30 @@ class SparkExecutor:
         slots = _slots(min(parts, self._partitions))
         pieces = self._spread(tasks).mapInArrow(partial(_split_tasks, split, slots), _PIECES_DDL)
         gathered = pieces.repartition(len(slots), "slot").sortWithinPartitions("part", "source", "number")
-        yield from _results(gathered.mapInArrow(partial(_gather_parts, gather), _RESULTS).toArrow())
+        yield from _results(self._collected(gathered.mapInArrow(partial(_gather_parts, gather), _RESULTS)))
+
+    def _collected(self, results: DataFrame) -> pa.Table:
+        """All results; how many tasks of Spark are done is told meanwhile, where Spark tells it."""
+        with phase() as step:
+            if not step.is_seen:
+                return _arrow(results)
+            with compat.telling_tasks(self._spark, lambda done, total: step.reach("tasks", done, total)):
+                return _arrow(results)
 
     def _spread(self, tasks: Sequence[Any]) -> DataFrame:
         rows = [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps(t) for t in tasks], pa.binary())]
         frame = self._spark.createDataFrame(pa.Table.from_arrays(rows, schema=_TASKS))
         return frame.repartition(min(self._partitions, len(tasks)))
+
+
+def _arrow(frame: DataFrame) -> pa.Table:
+    """The rows of a frame. Raises PaimonError where Spark's workers lack this package."""
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        if "No module named 'paimon_pyds" not in str(error):
+            raise
+    raise PaimonError(lacks_package("another interpreter"))
 
 
 def _results(done: pa.Table) -> Iterator[Any]:

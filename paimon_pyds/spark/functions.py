@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.options import TableOptions
+from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.options import parse_write_options
@@ -69,11 +70,13 @@ def write(
     writer = prepared.rows.write.format("paimon_pyds").mode(mode)
     for name, value in {**named, **given, **prepared.options}.items():
         writer = writer.option(name, value)
-    writer.save(path)
-    if prepared.table is not None:
-        from paimon_pyds.compact.compact import compact_since
+    with shown("write"):
+        with phase("writing"):
+            writer.save(path)
+        if prepared.table is not None:
+            from paimon_pyds.compact.compact import compact_since
 
-        compact_since(prepared.table.store, prepared.before, prepared.own, SparkExecutor(df.sparkSession))
+            compact_since(prepared.table.store, prepared.before, prepared.own, SparkExecutor(df.sparkSession))
 
 
 @dataclass(slots=True)
@@ -190,7 +193,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
         dry_run: only tell what would be rewritten.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
-        progress: called with the rows written so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
     return Table.open(path, branch, storage_options).compact(
@@ -227,7 +230,7 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
         dry_run: only tell what would be written anew.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
-        progress: called with the rows written so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
     table, executor = Table.open(path, branch, storage_options), SparkExecutor(spark)
@@ -253,7 +256,7 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
         rebuild: build every index anew, as after a change of an index's own options.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
-        progress: called with the rows of the files that are done so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
     """
     table = Table.open(path, branch, storage_options)
     return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
@@ -277,7 +280,7 @@ def delete(  # noqa: PLR0913 - named arguments that users type
         where: Spark SQL text; ``"TRUE"`` for every row.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
-        progress: called with the rows of the files that are done so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
 
     Raises:
@@ -307,7 +310,7 @@ def update(  # noqa: PLR0913 - named arguments that users type
         where: Spark SQL text; all rows when None.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
-        progress: called with the rows of the files that are done so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
 
     Raises:
@@ -345,7 +348,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         when_not_matched_by_source: clauses for rows of the table that match nothing.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
-        progress: called with the rows of the files that are looked through so far.
+        progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
     table = Table.open(path, branch, storage_options)

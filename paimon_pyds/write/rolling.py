@@ -20,6 +20,7 @@ from paimon_pyds.formats import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
+from paimon_pyds.progress import count
 from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
@@ -205,6 +206,7 @@ class _OpenFile:
         self._encode = _TaskQueue(threads.encode)
         self._measure = _TaskQueue(threads.measure)
         self._unchecked = 0
+        self._counted = 0
         self.rows = 0
         self.bytes = 0
 
@@ -214,7 +216,12 @@ class _OpenFile:
             return False
         self._encode.drain()
         self._unchecked = 0
+        self._count(self._writer.bytes_written)
         return self._writer.bytes_written >= target
+
+    def _count(self, size: int) -> None:
+        count(written=size - self._counted)
+        self._counted = size
 
     def write(self, batch: pa.RecordBatch) -> None:
         size = batch.nbytes
@@ -237,6 +244,7 @@ class _OpenFile:
             self._measure.drain()
             container = self._measure.pool.submit(self._finish_index).result()
             size = closing.result()
+            self._count(size)
             return self._meta(size, container)
         except BaseException:
             self.abort()

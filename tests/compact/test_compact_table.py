@@ -28,6 +28,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
+from support.progress import Seen
 from support.values import lines
 
 FORMATS = ("parquet", "orc", "avro")
@@ -37,15 +38,15 @@ FORMATS = ("parquet", "orc", "avro")
 def test_small_files_become_one(tmp_path: Path, format_: str) -> None:
     table = make(tmp_path / "t", 6, {"file.format": format_})
     before, entries = table.scan().to_arrow(), live(table).to_pylist()
-    seen: list[int] = []
+    seen = Seen()
     dry = table.compact(dry_run=True)
     assert (dry.dry_run, dry.snapshot_id, dry.files_before, dry.rows, dry.groups) == (True, None, 6, 60, 1)
     assert latest(table).id == 6
-    summary = table.compact(progress=seen.append)
+    summary = table.compact(progress=seen)
     assert (summary.snapshot_id, summary.files, summary.groups) == (7, 6, 1)
     assert (summary.files_before, summary.files_after, summary.rows, summary.rows_dropped) == (6, 1, 60, 0)
     assert summary.bytes_before == dry.bytes_before == sum(e["file_size"] for e in entries)
-    assert (summary.attempts, summary.groups_skipped, seen) == (1, 0, [60])
+    assert (summary.attempts, summary.groups_skipped, seen.done("rewriting")) == (1, 0, 60)
     assert table.scan().to_arrow().equals(before)
     (entry,) = live(table).to_pylist()
     assert summary.bytes_after == entry["file_size"]

@@ -17,6 +17,7 @@ from paimon_pyds.execution.writing import write_context
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.write import TableWriter
+from support.progress import Seen
 
 _SCHEMA = pa.schema([pa.field("p", pa.string()), pa.field("k", pa.int64(), False), ("v", pa.string())])
 _WAITING = {"postpone.batch-write-fixed-bucket": "false"}
@@ -117,9 +118,9 @@ def test_rows_wait_until_they_are_compacted(tmp_path: Path) -> None:
     }
     assert sum(e["delete_row_count"] for e in entries) == 10
     assert table.compact("p = 'x'", dry_run=True).files_before == 3
-    seen: list[int] = []
-    summary = table.compact("p = 'x'", executor=Elsewhere(), progress=seen.append)
-    assert (summary.groups, summary.files_before, seen[-1]) == (1, 3, summary.rows)
+    seen = Seen()
+    summary = table.compact("p = 'x'", executor=Elsewhere(), progress=seen)
+    assert (summary.groups, summary.files_before, seen.done("rewriting", "files")) == (1, 3, 3)
     assert (_totals(table), len(_waiting(table))) == ({"x": 11, "y": -2}, 6)
     assert latest(table).commit_kind is CommitKind.COMPACT
     expected = {k: "a" if k < 50 else "b" for k in range(150) if not 70 <= k < 80}

@@ -31,6 +31,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.write import TableWriter
 from support.key_engines import ENGINES, random_rows
 from support.key_engines import SCHEMA as ENGINE_SCHEMA
+from support.progress import Seen
 from support.values import in_order, lines
 
 _SCHEMA = pa.schema([pa.field("p", pa.int32()), pa.field("k", pa.int64(), False), ("v", pa.string())])
@@ -72,12 +73,12 @@ def _check_buckets(table: pp.Table, count: int, where: str | None = None) -> Non
 @pytest.mark.parametrize(("before", "after"), [(4, 16), (3, 5), (1, 40), (6, 4)])
 def test_rows_move_to_their_buckets(tmp_path: Path, before: int, after: int, key: bool) -> None:
     table = _make(tmp_path, before, key=key)
-    rows, given = _read(table), []
+    rows, seen = _read(table), Seen()
     dry = table.rescale(after, dry_run=True)
     assert (dry.partitions, dry.snapshot_id, latest(table).id) == (2, None, 3)
-    summary = table.rescale(after, executor=Elsewhere(), progress=given.append)
+    summary = table.rescale(after, executor=Elsewhere(), progress=seen)
     assert (summary.partitions, summary.rows, summary.attempts) == (2, len(rows), 1)
-    assert (summary.files_before, given[-1]) == (dry.files_before, len(rows))
+    assert summary.files_before == dry.files_before == seen.done("rewriting", "files")
     assert (latest(table).id, latest(table).commit_kind) == (4, CommitKind.OVERWRITE)
     assert latest(table).total_record_count == len(rows)
     assert _read(table) == rows

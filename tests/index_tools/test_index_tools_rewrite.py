@@ -35,6 +35,7 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.split import PlannedFile
 from support.fixtures import requires_shared, table_path
 from support.live_files import live_files
+from support.progress import Seen, once
 from support.values import lines
 
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string()), ("size", pa.float64()), ("day", pa.int32())])
@@ -94,10 +95,10 @@ def test_an_index_added_to_an_old_table_becomes_effective(tmp_path: Path) -> Non
     assert table.rewrite_file_index().snapshot_id is None
     table.alter({**BITMAP, **BLOOM, **SIDE})
     assert table.explain("color = 'red' AND id = 5").steps[-1].rows == 300
-    seen: list[int] = []
-    summary = table.rewrite_file_index(progress=seen.append)
+    seen = Seen()
+    summary = table.rewrite_file_index(progress=seen)
     assert (summary.snapshot_id, summary.files, summary.rewritten, summary.built, summary.dropped) == (3, 2, 2, 4, 0)
-    assert seen == [300, 600]
+    assert seen.done("indexing") == 600
     assert summary.rows == 600
     assert table.explain("color = 'red' AND id = 5").steps[-1].rows < 100
     assert lines(table.scan().to_arrow()) == lines(before)
@@ -418,11 +419,11 @@ def test_an_interrupt_leaves_no_half_built_index(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", SIDE)
     table.alter(BITMAP)
 
-    def stop(_: int) -> None:
+    def stop() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        table.rewrite_file_index(progress=stop)
+        table.rewrite_file_index(progress=once("indexing", stop))
     assert len(table.snapshots()) == 2
     assert table.rewrite_file_index().rewritten == 2
 

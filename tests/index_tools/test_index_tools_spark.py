@@ -12,6 +12,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError
 from paimon_pyds.spark import rewrite_file_index
 from paimon_pyds.spark.executor import SparkExecutor
+from support.progress import Seen
 
 pytestmark = pytest.mark.spark
 
@@ -27,10 +28,10 @@ def _table(path: Path) -> pp.Table:
 
 def test_indexes_are_built_by_the_workers(spark: Any, tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
-    seen: list[int] = []
-    summary = rewrite_file_index(spark, table.path, progress=seen.append)
+    seen = Seen()
+    summary = rewrite_file_index(spark, table.path, progress=seen)
     assert (summary.rewritten, summary.built, summary.rows) == (3, 6, 3000)
-    assert seen == [1000, 2000, 3000]
+    assert seen.done("indexing") == 3000
     assert table.count("color = 'red' AND id < 1500") == 750
     assert table.explain("id = 1500").steps[-1].rows == 1
     report = table.index_verify(executor=SparkExecutor(spark, partitions=1))

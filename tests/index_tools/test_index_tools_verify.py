@@ -29,6 +29,7 @@ from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.fixtures import DEV, requires_shared, table_path
 from support.live_files import live_files
+from support.progress import Seen
 from support.strategies import ATOMS
 from support.strategies import column as column_of
 
@@ -106,12 +107,12 @@ def _body(values: list[object], field: DataField, kind: str, options: dict[str, 
 
 
 def test_what_was_written_is_what_the_data_says(table: pp.Table) -> None:
-    seen: list[int] = []
-    report = table.index_verify(progress=seen.append)
+    seen = Seen()
+    report = table.index_verify(progress=seen)
     assert (report.ok, report.findings) == (True, ())
     assert (report.files, report.indexes, report.rows) == (1, 6, 500)
     assert report.index_bytes > 1000
-    assert seen == [500]
+    assert seen.done("verifying") == 500
 
 
 def _with_indexes() -> list[str]:

@@ -16,6 +16,7 @@ from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, parse_type
+from support.progress import Seen
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("x", pa.float64()), ("p", pa.string())])
 _VECTORS = {"deletion-vectors.enabled": "true"}
@@ -304,9 +305,9 @@ def test_progress_counts_rows_of_files(tmp_path: Path) -> None:
     table = _table(tmp_path, {"options": {"source.split.target-size": "1 b"}}, _VECTORS)
     for start in (0, 10, 20):
         _append(table, range(start, start + 10))
-    seen: list[int] = []
-    table.delete("x > 0", progress=seen.append, executor=LocalExecutor(1))
-    assert seen == [10, 20, 30]
+    seen = Seen()
+    table.delete("x > 0", progress=seen, executor=LocalExecutor(1))
+    assert seen.done("reading") == 30
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

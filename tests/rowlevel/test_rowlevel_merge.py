@@ -24,6 +24,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.rowlevel import merge_source
 from support import merge_model as model
+from support.progress import Seen
 
 SCHEMA = pa.schema([("p", pa.string()), ("k", pa.int32()), ("v", pa.int64()), ("s", pa.string())])
 SOURCE = pa.schema([("p", pa.string()), ("k", pa.int64()), ("v", pa.int32()), ("s", pa.string())])
@@ -165,11 +166,11 @@ def test_files_without_keys_are_not_read(tmp_path: Path) -> None:
     for start in (0, 100, 200):
         numbers = range(start, start + 10)
         table.append(pa.table({"p": ["x"] * 10, "k": numbers, "v": numbers, "s": ["a"] * 10}, SCHEMA))
-    seen: list[int] = []
+    seen = Seen()
     source = pa.table({"k": [105, 107, 350]})
-    done = table.merge(source, ["k"], when_matched=[pp.Update({"v": "0"})], progress=seen.append)
+    done = table.merge(source, ["k"], when_matched=[pp.Update({"v": "0"})], progress=seen)
     assert (done.rows_updated, done.files_touched) == (2, 1)
-    assert seen[-1] == 10
+    assert seen.done("merging") == 10
 
 
 def test_keys_of_other_types(tmp_path: Path) -> None:

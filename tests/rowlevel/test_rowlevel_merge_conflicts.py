@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ExpressionError
+from support.progress import once
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 MODES = {"rewritten": {}, "vectors": {"deletion-vectors.enabled": "true", "file-index.bitmap.columns": "id"}}
@@ -34,18 +34,6 @@ def files(table: pp.Table) -> set[str]:
     return {p.name for p in Path(table.path).rglob("bucket-*/*")}
 
 
-class Meanwhile:
-    """Lets somebody else commit once, after a merge has looked through the table and before it publishes."""
-
-    def __init__(self, action: Any) -> None:
-        self._action = action
-
-    def __call__(self, rows: int) -> None:
-        action, self._action = self._action, None
-        if action is not None:
-            action()
-
-
 @pytest.mark.parametrize("other", ["delete", "delete of the same", "update of the same", "append", "reindex", "merge"])
 def test_another_commit_in_between(table: pp.Table, other: str) -> None:
     elsewhere = pp.Table.open(table.path)
@@ -63,7 +51,7 @@ def test_another_commit_in_between(table: pp.Table, other: str) -> None:
         ["id"],
         when_matched="UPDATE SET n = t.n + s.n",
         when_not_matched="insert",
-        progress=Meanwhile(actions[other]),
+        progress=once("merging", actions[other]),
     )
     expected = dict.fromkeys(range(10), 0) | {2: 1, 3: 1, 20: 1}
     if other == "delete":

@@ -1,0 +1,291 @@
+"""How far an operation is: what works says it, and a terminal, a notebook or a function of the caller's shows it.
+
+What users call begins an operation: ``with shown("delete", progress):``. Within it, whatever does the work opens
+phases, ``with phase("reading", files) as step:``, and says what is done: ``step.advance([file])``. It does not
+know who looks; where nobody does, nothing is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from paimon_pyds.errors import OptionError
+
+if TYPE_CHECKING:
+    from paimon_pyds.progress_view import Drawer, View
+    from paimon_pyds.typing import Progress
+
+T = TypeVar("T")
+_log = logging.getLogger("paimon_pyds.progress")
+VARIABLE = "PAIMON_PYDS_PROGRESS"
+_EVENT_INTERVAL = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """Where an operation is.
+
+    Attributes:
+        operation: such as ``delete``.
+        phase: such as ``planning``, ``reading`` or ``committing``; of the last event ``finished`` or ``failed``.
+        done: what the phase has done so far, by unit: ``files``, ``rows`` and ``bytes`` of files, ``manifests``,
+            ``tasks`` of Spark; ``sorted`` are rows, ``written`` bytes of new files.
+        total: what it has to do, as far as that is known.
+        seconds: since the operation began.
+    """
+
+    operation: str
+    phase: str
+    done: Mapping[str, int]
+    total: Mapping[str, int]
+    seconds: float
+
+
+class _File(Protocol):
+    @property
+    def row_count(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+
+_setting: Progress | None = None
+current: ContextVar[Operation | None] = ContextVar("paimon_pyds_operation", default=None)
+"""The operation that runs and somebody looks at."""
+
+
+def show_progress(show: Progress | None) -> None:
+    """Say for this process whether operations show how far they are, unless ``progress=`` says it for one of them.
+
+    Args:
+        show: None: on terminals and in notebooks, unless the environment variable ``PAIMON_PYDS_PROGRESS`` is ``off``
+            (``on`` stands for True). True: always; where standard error is no terminal as a line now and then. False:
+            never. A function: receives a `ProgressEvent` a few times a second, from any thread; nothing is drawn.
+    """
+    global _setting
+    _setting = _checked(show)
+
+
+def setting() -> Progress | None:
+    """What `show_progress` was called with last."""
+    return _setting
+
+
+def _checked(show: Progress | None) -> Progress | None:
+    if show is not None and not isinstance(show, bool) and not callable(show):
+        raise OptionError(f"progress is True, False, None or a function, not {type(show).__name__}")
+    return show
+
+
+# ------------------------------------------------------------------------------------------------- for what does work
+
+
+class Phase:
+    """A part of an operation; open it as a context."""
+
+    def __init__(self, operation: Operation | None, name: str, total: dict[str, int]) -> None:
+        self._operation = operation
+        self.name = name
+        self.total = total
+        self.done: dict[str, int] = {}
+        self.began = time.monotonic()
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether anybody looks."""
+        return self._operation is not None
+
+    def advance(self, files: Iterable[_File] = (), /, **done: int) -> None:
+        """Count what was done, by unit.
+
+        Args:
+            files: those that are done.
+            **done: other units.
+        """
+        if self._operation is not None:
+            self._operation.add(self, {**done, **_sizes(files)})
+
+    def reach(self, unit: str, done: int, total: int) -> None:
+        """Say what is done by now, where others count."""
+        if self._operation is not None:
+            self.total[unit] = total
+            self._operation.add(self, {unit: done - self.done.get(unit, 0)})
+
+    def __enter__(self) -> Phase:
+        if self._operation is not None:
+            self._operation.begin(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._operation is not None:
+            self._operation.end(self)
+
+
+_UNSEEN = Phase(None, "", {})
+
+
+def phase(name: str = "", files: Iterable[_File] = (), /, **total: int | None) -> Phase:
+    """A phase of the operation that runs.
+
+    Args:
+        name: what is done, such as ``reading``; none, or the same, where it is a part of the phase that runs.
+        files: those that it is done to.
+        **total: how much of other units there is to do; None where that is not known.
+    """
+    operation = current.get()
+    if operation is None:
+        return _UNSEEN
+    known = {unit: n for unit, n in total.items() if n is not None}
+    return Phase(operation, name, {**known, **_sizes(files)})
+
+
+def counted(items: Iterable[T], name: str = "", **total: int) -> Iterator[T]:
+    """The items, which are counted as they come.
+
+    Args:
+        items: what is done, one after the other.
+        name: as for `phase`.
+        **total: how many there are, by their unit.
+    """
+    with phase(name, **total) as step:
+        for item in items:
+            step.advance(**dict.fromkeys(total, 1))
+            yield item
+
+
+def count(**done: int) -> None:
+    """Count what was done within the phase that began first, such as bytes that are ``written``."""
+    operation = current.get()
+    if operation is not None:
+        operation.add(None, done)
+
+
+def _sizes(files: Iterable[_File]) -> dict[str, int]:
+    sizes = [(file.row_count, file.size) for file in files]
+    if not sizes:
+        return {}
+    return {"files": len(sizes), "rows": sum(rows for rows, _ in sizes), "bytes": sum(size for _, size in sizes)}
+
+
+# ------------------------------------------------------------------------------------------------ for what users call
+
+
+@contextmanager
+def shown(operation: str, show: Progress | None = None) -> Iterator[None]:
+    """Around an operation: its progress is shown as is asked for. One within another one is a part of that.
+
+    Args:
+        operation: what is done, such as ``delete``.
+        show: see `show_progress`.
+
+    Raises:
+        OptionError: ``show`` is none of these.
+    """
+    show = _setting if _checked(show) is None else show
+    if current.get() is not None:
+        yield
+        return
+    listener = show if callable(show) else None
+    view = None if callable(show) else _view(show)
+    if listener is None and view is None:
+        yield
+        return
+    running = Operation(operation, listener)
+    token = current.set(running)
+    drawer = None if view is None else _drawer(view, running)
+    ended = "failed"
+    try:
+        yield
+        ended = "finished"
+    finally:
+        current.reset(token)
+        if drawer is not None:
+            drawer.stop()
+        running.tell(ended)
+
+
+class Operation:
+    """An operation that somebody looks at. All its threads may use it.
+
+    Attributes:
+        phases: those that run, in the order in which they began; to be looked at with ``lock`` held.
+    """
+
+    def __init__(self, name: str, listener: Callable[[ProgressEvent], None] | None) -> None:
+        self.name = name
+        self._listener = listener
+        self.began = time.monotonic()
+        self._told = 0.0
+        self.phases: list[Phase] = []
+        self.lock = threading.RLock()
+
+    def begin(self, phase: Phase) -> None:
+        with self.lock:
+            if any(phase.name == other.name for other in self.phases):
+                phase.name = ""
+            phase.name = phase.name or ("" if self.phases else "planning")
+            self.phases.append(phase)
+            self.tell(phase.name, phase)
+
+    def end(self, phase: Phase) -> None:
+        with self.lock:
+            self.tell(phase.name, phase)
+            self.phases.remove(phase)
+
+    def add(self, phase: Phase | None, done: Mapping[str, int]) -> None:
+        with self.lock:
+            phase = phase or next(iter(self.phases), None)
+            if phase is None:
+                return
+            for unit, n in done.items():
+                phase.done[unit] = phase.done.get(unit, 0) + n
+            if time.monotonic() - self._told >= _EVENT_INTERVAL:
+                self.tell(phase.name, phase)
+
+    def tell(self, name: str, phase: Phase = _UNSEEN) -> None:
+        """Call the listener. What it runs itself is no part of the operation, and its errors do not end that."""
+        if self._listener is None:
+            return
+        self._told = time.monotonic()
+        name = name or next((p.name for p in reversed(self.phases) if p.name), "")
+        event = ProgressEvent(self.name, name, dict(phase.done), dict(phase.total), self._told - self.began)
+        token = current.set(None)
+        try:
+            self._listener(event)
+        except Exception as error:  # noqa: BLE001 - raised, it would undo a commit that may be published
+            self._listener = None
+            _log.warning("progress is not reported any more, as its receiver failed: %r", error)
+        finally:
+            current.reset(token)
+
+
+def _view(show: bool | None) -> View | None:
+    """Where progress is drawn; None where it is not."""
+    if show is None:
+        named = os.environ.get(VARIABLE, "").strip().lower()
+        show = {"on": True, "1": True, "true": True, "off": False, "0": False, "false": False}.get(named)
+    if show is False:
+        return None
+    notebook = "IPython" in sys.modules and getattr(sys.modules["IPython"].get_ipython(), "kernel", None) is not None
+    stream, terminal = sys.stderr, False
+    with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
+        terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+    if not (notebook or terminal or (show and stream is not None)):
+        return None
+    from paimon_pyds.progress_view import Log, Notebook, Terminal  # seldom
+
+    return Notebook() if notebook else Terminal(stream) if terminal else Log(stream)
+
+
+def _drawer(view: View, operation: Operation) -> Drawer:
+    from paimon_pyds.progress_view import Drawer
+
+    return Drawer(view, operation)

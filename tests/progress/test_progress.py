@@ -1,0 +1,453 @@
+"""How far operations are: phases and counts as a function receives them, and what terminals and notebooks show."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import select
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds import progress, progress_view
+from paimon_pyds.commit.publisher import FileSystemPublisher
+from paimon_pyds.errors import CommitError, OptionError
+from paimon_pyds.execution.executor import LocalExecutor
+from paimon_pyds.progress import Operation, ProgressEvent, phase, shown
+from paimon_pyds.progress_view import line_of
+from support.progress import Seen, once
+
+_BLOOM = "file-index.bloom-filter.columns"
+_SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string())])
+
+
+def _rows(start: int, count: int = 100) -> pa.Table:
+    return pa.table({"id": range(start, start + count), "s": ["x", "y"] * (count // 2)}, schema=_SCHEMA)
+
+
+def _table(path: Path, **options: str) -> pp.Table:
+    """Three files of 100 rows."""
+    table = pp.Table.create(path, _SCHEMA, options={"file-index.bitmap.columns": "s", **options})
+    for start in (0, 100, 200):
+        table.append(_rows(start))
+    return table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pp.Table:
+    return _table(tmp_path / "t")
+
+
+_OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict[str, int]]] = {
+    "append": (
+        lambda t, seen: t.append(_rows(300), progress=seen),
+        ["writing", "encoding", "committing"],
+        {"rows": 100},
+    ),
+    "overwrite": (
+        lambda t, seen: t.overwrite(_rows(0), progress=seen),
+        ["writing", "encoding", "committing"],
+        {"rows": 100},
+    ),
+    "delete": (
+        lambda t, seen: t.delete("id % 100 = 1", progress=seen),
+        ["planning", "reading", "rewriting", "committing"],
+        {"files": 3, "rows": 300, "manifests": 3},
+    ),
+    "update": (
+        lambda t, seen: t.update({"s": "'z'"}, "id % 100 = 1", progress=seen),
+        ["planning", "reading", "rewriting", "committing"],
+        {"files": 3, "rows": 300},
+    ),
+    "merge": (
+        lambda t, seen: t.merge(_rows(299), "id", when_matched="update", when_not_matched="insert", progress=seen),
+        ["planning", "merging", "writing", "committing"],
+        {"files": 1, "rows": 100},
+    ),
+    "compact": (
+        lambda t, seen: t.compact(full=True, progress=seen),
+        ["planning", "rewriting", "committing"],
+        {"files": 3, "rows": 300},
+    ),
+    "sort": (
+        lambda t, seen: t.compact(order_by="s", progress=seen),
+        ["planning", "rewriting", "committing"],
+        {"files": 3, "rows": 300},
+    ),
+    "rewrite indexes": (
+        lambda t, seen: t.alter({_BLOOM: "id"}) and t.rewrite_file_index(progress=seen),
+        ["planning", "indexing", "committing"],
+        {"files": 3, "rows": 300},
+    ),
+    "verify indexes": (
+        lambda t, seen: t.index_verify(progress=seen),
+        ["planning", "verifying"],
+        {"files": 3, "rows": 300},
+    ),
+    "read": (lambda t, _: t.scan().to_arrow(), ["planning", "reading"], {"files": 3, "rows": 300}),
+    "head": (lambda t, _: t.head(3), ["planning", "reading"], {}),
+    "top_n": (lambda t, _: t.top_n("id desc, 3"), ["planning", "reading"], {}),
+    "count": (
+        lambda t, _: t.count("id % 7 = 1 AND s <> 'a'"),
+        ["planning", "asking indexes", "reading"],
+        {"files": 3, "rows": 300},
+    ),
+    "max": (lambda t, _: t.max("s", "id % 7 = 1"), ["planning", "asking indexes", "reading"], {"files": 3}),
+}
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    """Receives all operations that name no other receiver."""
+    found = Seen()
+    pp.show_progress(found)
+    yield found
+    pp.show_progress(None)
+
+
+@pytest.mark.parametrize("name", _OPERATIONS)
+def test_every_phase_is_told_and_counts_what_there_is(table: pp.Table, seen: Seen, name: str) -> None:
+    run, phases, totals = _OPERATIONS[name]
+    run(table, seen)
+    assert seen.phases == [*phases, "finished"]
+    found: dict[str, int] = {}
+    for event in seen.events:
+        assert all(done <= event.total.get(unit, done) for unit, done in event.done.items()), event
+        found = {unit: max(found.get(unit, 0), event.done.get(unit, 0)) for unit in {*found, *event.done}}
+    assert {unit: found[unit] for unit in totals} == totals
+    times = [event.seconds for event in seen.events]
+    assert times == sorted(times)
+
+
+def test_tables_with_a_key(tmp_path: Path, seen: Seen) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=["id"], options={"bucket": "2"})
+    for _ in range(3):
+        table.append(_rows(0))
+    seen.events.clear()
+    table.delete("id = 3")
+    assert seen.phases[:3] == ["planning", "rewriting", "committing"]  # then a compaction is looked for
+    seen.events.clear()
+    table.compact(full=True)
+    assert seen.phases == ["planning", "rewriting", "committing", "finished"]
+    seen.events.clear()
+    table.rescale(3)
+    assert seen.phases == ["planning", "rewriting", "committing", "finished"]
+    assert seen.done("rewriting", "files") == 2
+    seen.events.clear()
+    table.lookup([{"id": 7}])
+    assert seen.phases[-1] == "finished"
+
+
+def test_rows_that_come_from_a_scan_are_counted_where_they_are_read_and_written(
+    table: pp.Table, tmp_path: Path
+) -> None:
+    seen, other = Seen(), pp.Table.create(tmp_path / "other", _SCHEMA)
+    other.append(table.scan(), progress=seen)
+    assert (seen.done("reading", "files"), seen.done("reading")) == (3, 300)
+    assert max(e.done.get("rows", 0) for e in seen.events if e.phase == "writing") == 300
+    assert seen.phases[-3:] == ["encoding", "committing", "finished"]
+
+
+def test_tasks_on_threads_tell_what_they_sort_and_write(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([*_SCHEMA, ("p", pa.int64())]), partition_by=["p"])
+    for _ in range(2):
+        table.append(pa.table({"id": range(100), "s": ["x"] * 100, "p": [0, 1] * 50}))
+    seen = Seen()
+    summary = table.compact(order_by="id", executor=LocalExecutor(2), progress=seen)
+    last = [e for e in seen.events if e.phase == "rewriting"][-1]
+    assert (last.done["sorted"], last.done["written"], last.done["files"]) == (200, summary.bytes_after, 4)
+
+
+def test_an_operation_that_fails_says_so(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bool:
+        raise CommitError("no")
+
+    monkeypatch.setattr(FileSystemPublisher, "publish", fail)
+    seen = Seen()
+    with pytest.raises(CommitError):
+        table.append(_rows(0), progress=seen)
+    assert seen.phases == ["writing", "encoding", "committing", "failed"]
+
+
+def test_a_receiver_that_fails_harms_nothing(table: pp.Table, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[ProgressEvent] = []
+
+    def fail(event: ProgressEvent) -> None:
+        calls.append(event)
+        raise ValueError("broken")
+
+    table.delete("id = 1", progress=fail)
+    assert (table.count(), len(calls), len(caplog.records)) == (299, 1, 1)
+    assert "broken" in caplog.text
+
+
+def test_what_a_receiver_runs_is_no_part_of_the_operation(table: pp.Table) -> None:
+    seen = Seen()
+
+    def receive(event: ProgressEvent) -> None:
+        seen(event)
+        act(event)
+
+    act = once("reading", lambda: pp.Table.open(table.path).compact(full=True))
+    table.delete("id = 1", progress=receive)
+    assert {event.operation for event in seen.events} == {"delete"}
+    assert table.count() == 299
+
+
+def test_where_nobody_looks_nothing_is_counted(table: pp.Table) -> None:
+    for show in (None, False):
+        with shown("read", show):
+            step = phase("reading", [])
+            assert not step.is_seen
+            step.advance(rows=1)
+            assert step.done == {}
+    with pytest.raises(OptionError, match="progress is True, False, None or a function, not str"):
+        table.append(_rows(0), progress="yes")  # type: ignore[arg-type]
+    assert table.count() == 300
+
+
+# ------------------------------------------------------------------------------------------------------------ terminals
+
+
+class Screen:
+    """A terminal of this process, of some columns."""
+
+    def __init__(self) -> None:
+        self._master, slave = pty.openpty()
+        self.stream = open(slave, "w", encoding="utf-8")  # noqa: SIM115 - closed by close
+        self.text = ""
+
+    def read_until(self, text: str) -> None:
+        """What was written, until a text is there."""
+        while text not in self.text:
+            assert select.select([self._master], [], [], 60)[0], self.text
+            self.text += os.read(self._master, 65_536).decode()
+
+    def read(self) -> str:
+        """All that was written so far."""
+        while select.select([self._master], [], [], 0)[0]:
+            self.text += os.read(self._master, 65_536).decode()
+        return self.text
+
+    def hang_up(self) -> None:
+        os.close(self._master)
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+    """A terminal as standard error, on which lines are drawn at once."""
+    found = Screen()
+    # pytest puts its own standard error into sys between a fixture and its test
+    monkeypatch.setattr(progress, "sys", types.SimpleNamespace(stderr=found.stream, modules=sys.modules))
+    monkeypatch.setattr(progress_view, "_DELAY", 0.0)
+    monkeypatch.setattr(progress_view.Terminal, "interval", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv(progress.VARIABLE, raising=False)
+    yield found
+    try:
+        found.stream.close()
+    except OSError:
+        pass  # hung up
+
+
+def _watched(screen: Screen, text: str) -> Iterator[pa.Table]:
+    """Rows, the second half of which comes when a text was drawn."""
+    yield _rows(0)
+    screen.read_until(text)
+    yield _rows(100)
+
+
+def test_a_terminal_shows_a_line_and_is_clean_afterwards(table: pp.Table, screen: Screen) -> None:
+    table.append(_watched(screen, "writing 100 rows"))
+    assert screen.read().endswith("\r\x1b[K")
+    assert "\n" not in screen.text
+    assert all(len(line) < 90 for line in screen.text.split("\r"))
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_leaves_a_clean_terminal(table: pp.Table, screen: Screen, error: type[BaseException]) -> None:
+    def rows() -> Iterator[pa.Table]:
+        yield from _watched(screen, "writing 100 rows")
+        raise error
+
+    with pytest.raises(error):
+        table.append(rows())
+    assert screen.read().endswith("\r\x1b[K")
+    assert table.count() == 300
+
+
+def test_short_operations_draw_nothing(table: pp.Table, screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_view, "_DELAY", 60.0)
+    table.append(_rows(0))
+    assert screen.read() == ""
+
+
+def test_who_wants_none_sees_none(table: pp.Table, screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.append(_rows(0), progress=False)
+    pp.show_progress(False)
+    table.append(_rows(0))
+    pp.show_progress(None)
+    monkeypatch.setenv(progress.VARIABLE, "off")
+    table.append(_rows(0))
+    monkeypatch.delenv(progress.VARIABLE)
+    monkeypatch.setenv("TERM", "dumb")
+    table.append(_rows(0))
+    assert screen.read() == ""
+
+
+def test_a_terminal_that_is_gone_harms_nothing(
+    table: pp.Table, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows() -> Iterator[pa.Table]:
+        yield from _watched(screen, "writing 100 rows")
+        screen.hang_up()
+
+    table.append(rows())
+    monkeypatch.setattr(progress.sys, "stderr", None)
+    table.append(_rows(0))
+    assert table.count() == 600
+
+
+def test_one_operation_is_drawn_at_a_time(table: pp.Table, tmp_path: Path, screen: Screen) -> None:
+    other = pp.Table.create(tmp_path / "other", _SCHEMA)
+
+    def rows() -> Iterator[pa.Table]:
+        yield from _watched(screen, "writing 100 rows")
+        thread = Thread(target=lambda: other.append(_rows(0)))  # the user's own
+        thread.start()
+        thread.join()
+
+    table.append(rows())
+    assert (table.count(), other.count()) == (500, 100)
+    assert screen.read().endswith("\r\x1b[K")
+
+
+def test_nothing_is_full_before_the_commit_is_done(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[tuple[str, float | None]] = []
+    publish = FileSystemPublisher.publish
+
+    def look(*arguments: Any) -> bool:
+        operation = progress.current.get()
+        assert operation is not None
+        lines.append(line_of(operation))
+        return publish(*arguments)
+
+    monkeypatch.setattr(FileSystemPublisher, "publish", look)
+    table.append(_rows(0), progress=Seen())
+    table.delete("id = 1", progress=Seen())
+    table.compact(full=True, progress=Seen())
+    texts = [line.rpartition(", ")[0] for line, _ in lines]
+    assert texts == ["append: committing", "delete: committing", "compact: committing"]
+    assert [share for _, share in lines] == [None] * 3
+
+
+def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    operation = Operation("delete", None)
+    token = progress.current.set(operation)
+    try:
+        assert line_of(operation) == ("delete: working, 0:00", None)
+        with phase("planning"):
+            with phase(manifests=1000) as manifests:
+                manifests.advance(manifests=310)
+                assert line_of(operation) == ("delete: planning, 310 of 1,000 manifests, 0:00", 0.31)
+            now = 3700.0
+            assert line_of(operation) == ("delete: planning, 1:00:00", None)
+        with phase("reading", files=12, bytes=400 << 20, rows=1000) as reading:
+            now += 2
+            reading.advance(files=3, bytes=100 << 20, rows=100)
+            text = "delete: reading 3 of 12 files, 100.0 MiB of 400.0 MiB, 50.0 MiB/s, 0:06 left"
+            assert line_of(operation) == (text, 0.25)
+            progress.count(sorted=1_200_000, written=1 << 20)
+            assert "400.0 MiB, 1,200,000 rows sorted, 1.0 MiB written, 50.0 MiB/s" in line_of(operation)[0]
+    finally:
+        progress.current.reset(token)
+
+
+# -------------------------------------------------------------------------------------------- logs, notebooks, commands
+
+
+def test_a_pipe_gets_lines_on_request_only(
+    table: pp.Table, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress_view, "_DELAY", 0.0)
+    table.append(_rows(0))
+    assert capfd.readouterr() == ("", "")
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+
+    def rows() -> Iterator[pa.Table]:
+        yield _rows(0)
+        while not log.getvalue():
+            pass
+
+    table.append(rows(), progress=True)
+    assert log.getvalue().startswith("append: ")
+    assert log.getvalue().endswith("\n")
+    assert "\r" not in log.getvalue()
+
+
+def test_a_notebook_shows_html(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages: list[str] = []
+    handle = types.SimpleNamespace(update=pages.append)
+
+    def display(html: str, *, display_id: bool) -> object:
+        assert display_id
+        pages.append(html)
+        return handle
+
+    module: Any = types.ModuleType("IPython")
+    module.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    module.display = types.SimpleNamespace(display=display, HTML=lambda html: html)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    monkeypatch.setattr(progress_view, "_DELAY", 0.0)
+    monkeypatch.setattr(progress_view.Notebook, "interval", 0.01)
+
+    def rows() -> Iterator[pa.Table]:
+        yield _rows(0)
+        while not any("writing 100 rows" in page for page in pages):
+            pass
+
+    table.append(rows())
+    assert pages[0].startswith("<div>")
+    assert pages[-1] == ""
+
+
+_MAIN = """
+import sys, time
+from paimon_pyds import progress_view
+from paimon_pyds.commit.publisher import FileSystemPublisher
+from paimon_pyds.cli.main import main
+progress_view._DELAY = 0.0
+publish = FileSystemPublisher.publish
+def slowly(*arguments):
+    time.sleep(0.5)
+    return publish(*arguments)
+FileSystemPublisher.publish = slowly
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_commands_draw_on_a_terminal(table: pp.Table) -> None:
+    def run(*arguments: str) -> tuple[str, str]:
+        screen = Screen()
+        command = [sys.executable, "-c", _MAIN, *arguments]
+        environment = {**os.environ, "TERM": "xterm"}
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=screen.stream, env=environment, check=True)
+        return done.stdout.decode(), screen.read()
+
+    out, drawn = run("delete", table.path, "--where", "id = 1")
+    assert "\rdelete: committing, 0:0" in drawn
+    assert drawn.endswith("\r\x1b[K")
+    assert "1 row deleted" in out
+    assert run("delete", table.path, "--where", "id = 2", "--no-progress")[1] == ""
