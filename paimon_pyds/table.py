@@ -841,7 +841,7 @@ class Table:
 
     def fast_forward(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
         """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
-        meanwhile; see `paimon_pyds.maintenance.branches.fast_forward`."""
+        meanwhile. See `paimon_pyds.maintenance.branches.fast_forward`."""
         from paimon_pyds.maintenance.branches import fast_forward
 
         return fast_forward(self._store, name, dry_run=dry_run)
@@ -853,7 +853,7 @@ class Table:
         timestamp: datetime | str | int | None = None,
         dry_run: bool = False,
     ) -> RemovalSummary:
-        """Make an older state the newest: all later snapshots and tags go, with the files that nothing else needs.
+        """Make an older state the newest: all later snapshots and tags go. Their files stay as orphans, as in Java.
 
         Args:
             to: the number of a snapshot, or the name of a tag.

@@ -52,15 +52,18 @@ def write(
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
         path: where the table is.
-        mode: ``append`` or ``overwrite``.
+        mode: ``append``, ``overwrite``, or what is done where the table has a snapshot: ``error`` or ``ignore``.
         options: options by their own names, such as ``{"file-index.bitmap.columns": "carrier"}``.
         settings: options spelled the Python way: ``partition_by=["month"]`` is ``partition-by``.
 
     Raises:
         OptionError: another mode, or a value that is no option's value. What the write itself refuses comes from Spark.
     """
+    if mode == "error" or mode == "errorifexists" or mode == "ignore":
+        settings["if_exists"] = "ignore" if mode == "ignore" else "error"
+        mode = "append"
     if mode not in ("append", "overwrite"):
-        raise OptionError(f"mode is 'append' or 'overwrite', not {mode!r}")
+        raise OptionError(f"mode is 'append', 'overwrite', 'error' or 'ignore', not {mode!r}")
     named = {name.replace("_", "-"): _option_text(name, value) for name, value in settings.items() if value is not None}
     given = {name: _option_text(name, value) for name, value in (options or {}).items() if value is not None}
     twice = sorted(named.keys() & given.keys())
