@@ -5,11 +5,12 @@ NEWEST := .venvs/newest/bin/python
 OLDEST := .venvs/oldest/bin/python
 BIN := .venvs/newest/bin
 
-# The tests without Spark, in four parts that take about the same time each.
+# The tests without Spark, in five parts that take about the same time each.
 PLAIN_1 := tests/commit tests/faults tests/table
 PLAIN_2 := tests/compact tests/rowlevel
-PLAIN_3 := tests/formats tests/index tests/interop tests/merge tests/write
-PLAIN_4 := $(filter-out $(PLAIN_1) $(PLAIN_2) $(PLAIN_3) tests/fixtures tests/support, \
+PLAIN_3 := tests/index tests/interop tests/merge tests/write
+PLAIN_4 := tests/conformance tests/formats tests/predicate tests/query
+PLAIN_5 := $(filter-out $(PLAIN_1) $(PLAIN_2) $(PLAIN_3) $(PLAIN_4) tests/fixtures tests/support, \
   $(patsubst %/, %, $(wildcard tests/[a-z]*/))) $(wildcard tests/test_*.py)
 
 # Over Spark Connect: what goes through the client's session and its conversions. How queries are planned and filters
@@ -39,9 +40,9 @@ demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and 
 
 test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; three jobs at a time
 	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" \
-	  plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
-	  spark="$(MAKE) test-spark" \
-	  plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" \
+	  plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" spark="$(MAKE) test-spark" \
+	  plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
+	  plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" \
 	  connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
 
@@ -64,7 +65,7 @@ test-connect: java newest  ## the Spark tests that may differ over Spark Connect
 	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not slow and not long" $(CONNECT) $(ARGS)
 
 test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest dependencies
-	$(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)
+	HYPOTHESIS_PROFILE=few $(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)
 
 test-long: java newest  ## the tests that take minutes, and many more random examples of the others
 	HYPOTHESIS_PROFILE=long $(NEWEST) -m pytest --timeout 3600 $(ARGS)

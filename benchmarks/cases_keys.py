@@ -125,11 +125,9 @@ def _rescaled(bench: Bench) -> None:
     for what, runs in (("1 run", 1), (f"{1 + LATER_RUNS} runs", 1 + LATER_RUNS)):
         path = bench.path(f"keys_rescaled_{runs}")
         bench.run("ours_found_table", path=path, rows=rows, runs=runs, options={"bucket": "4"})
-        rescaled = bench.run("ours_rescale", path=path, rows=rows)
-        rewritten = bench.run("ours_compaction", path=path, rows=rows)
-        if rescaled and rewritten:
-            case = f"rescale {rows:,} rows in {what} from 4 to 16 buckets: against full compaction, CPU time"
-            bench.once(case, "≤ 1.2×", rescaled, "compact", rewritten)
+        arguments = {"path": path, "rows": rows}
+        case = f"rescale {rows:,} rows in {what} from 4 to 16 buckets: against full compaction, CPU time"
+        bench.compare(case, "≤ 1.2×", ("ours_rescale", arguments), ("ours_compaction", arguments))
 
 
 def _found_keys(bench: Bench) -> None:

@@ -99,22 +99,33 @@ def _written(
     options: Mapping[str, str] | None,
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    context = write_context(store, options, overwrite=mode is not None)
-    if context.schema.crosses_partitions:
-        return _written_by_key(store, _counted(data), options, mode)
-    with TableWriter(context) as writer:
-        for batch in _counted(data):
-            writer.write(batch)
-        with phase("encoding"):
-            return writer.prepare_commit(), None
+    context, rows = write_context(store, options, overwrite=mode is not None), _Rows(data)
+    try:
+        if context.schema.crosses_partitions:
+            return _written_by_key(store, iter(rows), options, mode)
+        with TableWriter(context) as writer:
+            for batch in rows:
+                writer.write(batch)
+            with phase("encoding"):
+                return writer.prepare_commit(), None
+    except SchemaError as error:
+        error.name_row(rows.taken)
+        raise
 
 
-def _counted(data: Any) -> Iterator[pa.RecordBatch]:
-    """The batches of data, as the first phase of a write."""
-    with phase("writing", rows=row_count(data)) as step:
-        for batch in as_batches(data):
-            yield batch
-            step.advance(rows=batch.num_rows)
+class _Rows:
+    """The batches of data, as the first phase of a write; ``taken`` counts the rows before the last batch."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        with phase("writing", rows=row_count(self._data)) as step:
+            for batch in as_batches(self._data):
+                yield batch
+                self.taken += batch.num_rows
+                step.advance(rows=batch.num_rows)
 
 
 def _written_by_key(

@@ -323,6 +323,25 @@ def _stop_bytes(stop: Words) -> npt.NDArray[np.uint8]:
     return size
 
 
+def sorted_positions(numbers: Words, lost: int = 0) -> npt.NDArray[np.int64]:
+    """Positions that sort numbers by all but their ``lost`` lowest bits, equal ones in order. ``numbers`` is used up.
+
+    What is left of a number and a position (`index_bits`) have to fit 64 bits: words of both are sorted the fastest.
+    """
+    bits = index_bits(len(numbers))
+    numbers >>= np.uint64(lost)
+    numbers <<= np.uint64(bits)
+    numbers |= np.arange(len(numbers), dtype=np.uint64)
+    numbers.sort()
+    numbers &= np.uint64((1 << bits) - 1)
+    return numbers.view(np.int64)
+
+
+def index_bits(count: int) -> int:
+    """The bits of each position of so many."""
+    return max(count - 1, 1).bit_length()
+
+
 def checksum(data: bytes | memoryview) -> int:
     """The checksum of some bytes that this package writes: the low four bytes of xxHash64, as in zstandard frames (RFC
     8878, 3.1.1)."""

@@ -144,7 +144,20 @@ class UnsupportedError(PaimonError, NotImplementedError):
 
 
 class SchemaError(PaimonError, ValueError):
-    """Data that does not fit the table's schema, or a schema change that Paimon does not allow."""
+    """Data that does not fit the table's schema, or a schema change that Paimon does not allow.
+
+    Attributes:
+        row: the position, in the batch that was looked at, of the first row that does not fit; None where no single
+            row is to blame, or its position is not known.
+    """
+
+    row: int | None = None
+
+    def name_row(self, before: int) -> None:
+        """Say which row of all data it is; ``before`` is the number of rows in earlier batches."""
+        if self.row is not None:
+            self.message += f", first in row {before + self.row + 1:,} of the data"
+            self.row, self.args = None, (self.message,)
 
 
 class CardinalityError(PaimonError, ValueError):

@@ -41,8 +41,8 @@ def row_count(data: Any) -> int | None:
     """How many rows data has, where it tells that at once."""
     if isinstance(data, pa.RecordBatch | pa.Table):
         return int(data.num_rows)
-    is_frame = type(data).__module__.split(".")[0] in ("pandas", "polars")
-    return len(data) if is_frame and hasattr(data, "__len__") else None
+    frame = type(data).__module__.split(".")[0] in ("pandas", "polars") and type(data).__name__ == "DataFrame"
+    return len(data) if frame else None
 
 
 def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
@@ -123,9 +123,11 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
         try:
             arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-            raise SchemaError(
-                f"column {name!r}: {str(error).splitlines()[0]}", hint="give values of one type"
-            ) from error
+            from paimon_pyds.types.misfits import first_refused
+
+            refused = SchemaError(f"column {name!r}: {str(error).splitlines()[0]}", hint="give values of one type")
+            refused.row = first_refused(len(values), lambda n, values=values: pa.array(values[:n]))  # type: ignore[misc]
+            raise refused from error
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise SchemaError(

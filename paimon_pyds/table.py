@@ -17,6 +17,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
+from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
 from paimon_pyds.progress import shown
 from paimon_pyds.redaction import RedactedDict
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
@@ -64,6 +66,11 @@ if TYPE_CHECKING:
         ScanArguments,
     )
     from paimon_pyds.write import WriteContext
+
+_ALSO_AFTER_COMMITS = (
+    "tag.automatic-creation", "tag.default-time-retained", "partition.expiration-time", "consumer.expiration-time",
+)  # fmt: skip
+"""Options that something besides snapshots may expire by after a commit."""
 
 
 class Table:
@@ -401,7 +408,9 @@ class Table:
         from paimon_pyds.append import append
 
         with shown("append", progress):
-            return append(self._store, data, option_texts(options))
+            snapshot = append(self._store, data, option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def overwrite(
         self,
@@ -424,7 +433,9 @@ class Table:
         from paimon_pyds.append import OverwriteMode, overwrite
 
         with shown("overwrite", progress):
-            return overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options))
+            snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def write_context(self, options: OptionValues | None = None, *, overwrite: bool = False) -> WriteContext:
         """What a task needs to write to this table with a `TableWriter`. It pickles.
@@ -460,7 +471,9 @@ class Table:
         from paimon_pyds.append import OverwriteMode, commit_messages
 
         mode = OverwriteMode(partition, dynamic) if overwrite else None
-        return commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
+        snapshot = commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return snapshot
 
     def abort(self, messages: Sequence[CommitMessage | None]) -> None:
         """Remove the files of messages that will not be committed.
@@ -513,7 +526,9 @@ class Table:
         from paimon_pyds.rowlevel.delete import delete
 
         with shown("delete", progress):
-            return delete(self._store, where, executor=executor, options=option_texts(options))
+            summary = delete(self._store, where, executor=executor, options=option_texts(options))
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def update(
         self,
@@ -537,7 +552,9 @@ class Table:
         from paimon_pyds.rowlevel.update import update
 
         with shown("update", progress):
-            return update(self._store, mapping("set", set), where, executor=executor, options=option_texts(options))
+            summary = update(self._store, mapping("set", set), where, executor=executor, options=option_texts(options))
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -576,7 +593,9 @@ class Table:
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
         with shown("merge", progress):
-            return merge_into(self._store, source, on, how, executor=executor)
+            summary = merge_into(self._store, source, on, how, executor=executor)
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def rewrite_file_index(
         self,
@@ -597,7 +616,9 @@ class Table:
         from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
         with shown("rewrite indexes", progress):
-            return rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
+            summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
+            self._maintain(summary.snapshot_id, None)
+        return summary
 
     def compact(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -633,7 +654,9 @@ class Table:
 
         how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
         with shown("compact", progress):
-            return compact(self._store, how, executor)
+            summary = compact(self._store, how, executor)
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def layout(
         self,
@@ -702,9 +725,11 @@ class Table:
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
         with shown("rescale", progress):
-            return rescale(
+            summary = rescale(
                 self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor
             )
+            self._maintain(summary.snapshot_id, options)
+        return summary
 
     def expire_snapshots(
         self,
@@ -713,7 +738,7 @@ class Table:
         older_than: datetime | str | int | None = None,
         dry_run: bool = False,
         *,
-        options: Mapping[str, str] | None = None,
+        options: OptionValues | None = None,
     ) -> RemovalSummary:
         """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
 
@@ -729,7 +754,9 @@ class Table:
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 
-        return expire_snapshots(self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, options))
+        return expire_snapshots(
+            self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
+        )
 
     def create_tag(
         self,
@@ -775,6 +802,19 @@ class Table:
         from paimon_pyds.maintenance.tags import expire_tags
 
         return expire_tags(self._store, older_than, dry_run=dry_run)
+
+    def expire_partitions(self, *, options: OptionValues | None = None, dry_run: bool = False) -> RemovalSummary:
+        """Delete the partitions older than ``partition.expiration-time``, by their values or by their last change.
+
+        Args:
+            options: table options for this run, such as ``{"partition.expiration-time": "30 d"}``.
+            dry_run: only tell which.
+        """
+        from paimon_pyds.maintenance.partitions import expire_partitions
+
+        summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)
+        self._maintain(self._last_store.latest_snapshot_id() if summary.partitions and not dry_run else None, options)
+        return summary
 
     def create_branch(self, name: str, tag: str | None = None) -> None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
@@ -823,6 +863,30 @@ class Table:
         from paimon_pyds.maintenance.rollback import rollback
 
         return rollback(self._store, to, timestamp=timestamp, dry_run=dry_run)
+
+    def remove_orphan_files(
+        self,
+        older_than: timedelta | datetime | str | int = "1 day",
+        dry_run: bool = True,
+        *,
+        external: bool = False,
+        executor: Executor | None = None,
+    ) -> OrphanFiles:
+        """Find files in the table's directories that no snapshot, tag, branch or changelog names, and remove them.
+
+        Writers that were killed leave such files. One that is being written looks the same: choose an age that no write
+        reaches. ``print(table.remove_orphan_files().files)`` lists what would go.
+
+        Args:
+            older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as text in UTC.
+            dry_run: only find them, which is the default.
+            external: also look in the directories of ``data-file.external-paths``. Only right where no other table
+                uses them.
+            executor: where directories are listed and manifests are read; this machine by default.
+        """
+        from paimon_pyds.maintenance.orphans import remove_orphan_files
+
+        return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
 
     def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
@@ -874,6 +938,18 @@ class Table:
         from paimon_pyds.index_tools.advise import index_advise
 
         return index_advise(self._store, recorded, files=files, where=where)
+
+    def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
+        """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
+        if committed is None:
+            return
+        store, given = self._last_store, option_texts(options)
+        typed = TableOptions({**store.latest_schema().options, **(given or {})})
+        others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
+        if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
+            from paimon_pyds.maintenance.after_commit import maintain
+
+            maintain(store, given)
 
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
     from paimon_pyds.sql.order import TopN
 
-OptionValues: TypeAlias = Mapping[str, str | int | float | bool | None]
+OptionValues: TypeAlias = Mapping[str, str | int | float | bool]
 """Options by their names, such as ``{"target-file-size": "512 mb", "write-only": True}``."""
 Filter: TypeAlias = "str | Predicate | None"
 """Spark SQL text, or a predicate."""

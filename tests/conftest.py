@@ -21,12 +21,14 @@ _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, Healt
 # New examples at every run; those that fail are kept in .hypothesis/ and tried first from then on. A failure prints
 # what reproduces it. CI has the same examples every time, so that no change hangs on chance.
 _FIXED = {"derandomize": True, "database": None} if os.environ.get("CI") else {}
-settings.register_profile("short", max_examples=40, print_blob=True, **_FIXED, **_CALM)
+settings.register_profile("few", max_examples=10, print_blob=True, **_FIXED, **_CALM)
+settings.register_profile("short", max_examples=25, print_blob=True, **_FIXED, **_CALM)
 settings.register_profile("long", max_examples=2000, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM of some minutes pays more for the best machine code than it gets back, and two cores need one collector."""
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""A JVM of some minutes pays more for the best machine code than it gets back, two cores need one collector, and to
+verify the classes of Spark is a third of its start."""
 
 REQUIRE_ORACLE = bool(os.environ.get("REQUIRE_ORACLE"))
 """Fail, and do not skip, where Java Paimon or the full set of its tables is missing."""
@@ -40,7 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.fsync = lambda fd: None
     os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA)  # of every JVM that a test starts, in a notebook's session too
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    workers = ROOT / "tests" / "support" / "workers"
+    paths = [str(ROOT), str(workers), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     if REQUIRE_ORACLE:
         from support.fixtures import has_shared
@@ -109,6 +112,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+    gateway = sys.modules["pyspark"].SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()  # so that what it cost is counted
 
 
 @pytest.fixture

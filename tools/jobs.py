@@ -1,4 +1,4 @@
-"""Run shell commands, three at a time, each one's output line by line behind its name.
+"""Run shell commands, three at a time, each one's output line by line behind its name, and say what each one cost.
 
 That keeps two cores busy, as each job waits now and then, for the disk or for another process.
 
@@ -10,6 +10,7 @@ have ended.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -40,8 +41,10 @@ def _run(name: str, command: str) -> int:
     assert process.stdout is not None
     for line in process.stdout:
         _show(name, line)
-    code = process.wait()
-    _show(name, f"ended with {code} after {(time.monotonic() - started) / 60:.1f} minutes\n")
+    _, status, used = os.wait4(process.pid, 0)
+    code = process.returncode = os.waitstatus_to_exitcode(status)
+    minutes, busy = (time.monotonic() - started) / 60, (used.ru_utime + used.ru_stime) / 60
+    _show(name, f"ended with {code} after {minutes:.1f} minutes and {busy:.1f} processor minutes\n")
     return code
 
 

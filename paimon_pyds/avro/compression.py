@@ -139,14 +139,10 @@ def compressor(codec: str, level: int = 1) -> Callable[[bytes], bytes]:
 
 
 def _with_checksum(frame: bytes, content: bytes) -> bytes:
-    """A zstandard frame with a checksum of what it holds at its end, so that a flipped bit is noticed by whoever reads
-    it: pyarrow's codec can't be told to add one.
+    """A zstandard frame with a checksum of ``content``, which was compressed, at its end, so that a flipped bit is
+    noticed by whoever reads it: pyarrow's codec can't be told to add one.
 
     Source: RFC 8878, sections 3.1.1 (content checksum: the low four bytes of xxHash64) and 3.1.1.1.1 (descriptor).
-
-    Args:
-        frame: one whole frame without checksum, as `pyarrow.Codec("zstd")` gives it.
-        content: what was compressed.
     """
     flagged = bytearray(frame)
     flagged[_DESCRIPTOR] |= _CHECKSUM_FLAG

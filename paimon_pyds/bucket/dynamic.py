@@ -244,13 +244,7 @@ class AssignedBuckets(IndexedBuckets):
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What the options say.
-
-    Attributes:
-        limits: of buckets.
-        assigners: how many share the keys of a partition.
-        share: see `DynamicBuckets`.
-    """
+    """What the options say; ``limits`` are of buckets, ``share`` is that of `DynamicBuckets`."""
 
     limits: BucketLimits
     assigners: int
@@ -282,7 +276,6 @@ class _Partition:
             self._open = buckets, ends / ends[-1] * 2**32
 
     def assign(self, hashes: Hashes) -> npt.NDArray[np.int32]:
-        """The bucket of each key."""
         distinct, places = np.unique(hashes, return_inverse=True)
         if len(self._mine(distinct)) < len(distinct):
             raise OptionError("a row has a key of another assigner", hint="spread rows by assigner_of")

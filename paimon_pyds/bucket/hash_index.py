@@ -24,16 +24,6 @@ from paimon_pyds.options import TableOptions
 Hashes = npt.NDArray[np.int32]
 
 
-def encode_hashes(hashes: Hashes) -> bytes:
-    """Hashes as a hash index file has them."""
-    return hashes.astype(">i4").tobytes()
-
-
-def decode_hashes(data: bytes) -> Hashes:
-    """The hashes that bytes of a hash index file have, whose number divides by four."""
-    return np.frombuffer(data, ">i4").astype(np.int32)
-
-
 class HashIndex:
     """The hash index files of one state of a table.
 
@@ -86,7 +76,8 @@ class HashIndex:
                     hint="restore the file; or overwrite the partition, which makes its hash index anew",
                 )
             for start in range(0, count, size):
-                yield decode_hashes(self._io.read_range(path, 4 * start, 4 * min(size, count - start)))
+                data = self._io.read_range(path, 4 * start, 4 * min(size, count - start))
+                yield np.frombuffer(data, ">i4").astype(np.int32)
         except FileNotFoundError:
             raise StorageError(
                 "the hash index of a bucket is gone: the snapshot that this write began with has expired",
@@ -118,7 +109,7 @@ class HashIndex:
         file = self._io.open_output(path)
         try:
             for part in parts:
-                file.sink.write(encode_hashes(part))
+                file.sink.write(part.astype(">i4").tobytes())
             size = file.close()
         except BaseException:
             file.abort()

@@ -82,6 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
     from paimon_pyds import __version__
     from paimon_pyds.cli.arguments import Parser
     from paimon_pyds.cli.index_commands import add_advise_commands, add_index_commands
+    from paimon_pyds.cli.maintenance_commands import add_maintenance_commands
     from paimon_pyds.cli.read_commands import add_read_commands
     from paimon_pyds.cli.table_commands import add_table_commands
     from paimon_pyds.cli.write_commands import add_write_commands
@@ -96,6 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_read_commands(commands)
     add_table_commands(commands)
     add_write_commands(commands)
+    add_maintenance_commands(commands)
     add_index_commands(commands)
     add_advise_commands(commands)
     _add_completion(commands)

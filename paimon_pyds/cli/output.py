@@ -93,13 +93,16 @@ def redirected(out: str | None) -> Iterator[None]:
         raise
 
 
-def show_rows(arguments: argparse.Namespace, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def show_rows(
+    arguments: argparse.Namespace, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, whole: bool = False
+) -> None:
     """Print rows in the form that is asked for.
 
     Args:
         arguments: of the command.
         schema: of the rows.
         batches: the rows; they are held in memory for text only, whose columns are as wide as their values.
+        whole: text does not cut long values.
 
     Raises:
         OptionError: a form that a terminal can't show.
@@ -111,7 +114,7 @@ def show_rows(arguments: argparse.Namespace, schema: pa.Schema, batches: Iterabl
     form = form_of(arguments)
     with redirected(arguments.out):
         if form == "text":
-            show.text_table(pa.Table.from_batches(batches, schema))
+            show.text_table(pa.Table.from_batches(batches, schema), whole=whole)
         elif form == "json":
             for batch in batches:
                 show.json_rows(batch)

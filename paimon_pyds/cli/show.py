@@ -120,9 +120,9 @@ def whole_texts(column: pa.Array) -> list[str]:
     return list(map(_whole_text, _values(column)))
 
 
-def text_table(table: pa.Table) -> None:
-    """An aligned table of an Arrow table's rows."""
-    columns = [[_text(v) for v in _values(column)] for column in table.columns]
+def text_table(table: pa.Table, *, whole: bool = False) -> None:
+    """An aligned table of an Arrow table's rows; long values are cut unless they are wanted ``whole``."""
+    columns = [[(_whole_text if whole else _text)(v) for v in _values(column)] for column in table.columns]
     _aligned(table.schema.names, [list(row) for row in zip(*columns, strict=True)])
 
 

@@ -124,7 +124,7 @@ def _tables(arguments: argparse.Namespace) -> None:
     ]
     schema = pa.schema([("database", pa.string()), ("table", pa.string()), ("path", pa.string())])
     arrays = [pa.array(list(column), pa.string()) for column in zip(*rows, strict=True)] or [[]] * 3
-    show_rows(arguments, schema, pa.table(arrays, schema).to_batches())
+    show_rows(arguments, schema, pa.table(arrays, schema).to_batches(), whole=True)
 
 
 def _create_database(arguments: argparse.Namespace) -> None:

@@ -79,12 +79,10 @@ def with_hash_index(
     latest = store.latest_snapshot()
     if EarlierCommits(store, increments_of(buckets)[0]).find(latest) is not None:
         return tuple(buckets), []
-    found_in: dict[bytes, frozenset[str]] = {}
+    found_in = _found_in(buckets, store.root)
     touched: dict[PartitionBucket, list[int]] = {}
     for number, bucket in enumerate(buckets):
         if bucket.hashes is not None:
-            if found_in.setdefault(bucket.partition, bucket.hashes.found_in) != bucket.hashes.found_in:
-                raise _conflict(store.root)
             touched.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(number)
     name = None if latest is None else latest.index_manifest
     entries = () if name is None else store.read_index_manifest(name)
@@ -110,6 +108,16 @@ def with_hash_index(
             continue
         made[numbers[0]] = replace(buckets[numbers[0]], indexes=indexes)
     return tuple(made), parts
+
+
+def _found_in(buckets: Iterable[BucketFiles], root: str) -> dict[bytes, frozenset[str]]:
+    """By partition, the hash index files that writers found keys in: all of them the same."""
+    found: dict[bytes, frozenset[str]] = {}
+    for bucket in buckets:
+        files = bucket.hashes
+        if files is not None and found.setdefault(bucket.partition, files.found_in) != files.found_in:
+            raise _conflict(root)
+    return found
 
 
 def _check_indexed(live: pa.RecordBatch, entries: Iterable[IndexEntry], root: str) -> None:

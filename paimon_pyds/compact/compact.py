@@ -319,7 +319,6 @@ class _Run:
         return results
 
     def summary(self) -> CompactSummary:
-        """What has been done so far."""
         files = [file for group, _, _ in self.done for file in group.files]
         upgraded = [file for group, _, _ in self.done for file in group.upgraded]
         return CompactSummary(

@@ -146,7 +146,6 @@ def _places(entries: pa.RecordBatch) -> Iterable[tuple[bytes, int, int]]:
 
 
 def _level_files(entries: pa.RecordBatch, losing: Collection[str]) -> Iterator[LevelFile]:
-    """The files, without their key ranges."""
     names = (
         "file_name", "file_size", "level", "min_sequence_number", "max_sequence_number", "row_count", "delete_row_count"
     )  # fmt: skip

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.bucket import PartitionedRows, bucket_assigner
+from paimon_pyds.bucket import PartitionedRows, bucket_assigner, bucket_shares
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
@@ -45,7 +45,6 @@ from paimon_pyds.write.writer import joined_batches
 
 _BUCKETS_AT_ONCE = 16
 """Buckets that a task writes, at least: with more of them, the waiting files are read by several tasks."""
-_MOST_READS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +208,8 @@ def _totals(
     known: Mapping[bytes, int],
     needed: Callable[[TableOptions, int, int], int],
 ) -> dict[bytes, int]:
-    """How many buckets each partition of some waiting files has, or is to have.
-
-    Args:
-        store: the table.
-        context: as it is written to.
-        entries: of the waiting files.
-        known: of some partitions.
-        needed: `buckets_needed`, or `batch_buckets`.
-    """
+    """How many buckets each partition of some waiting files (``entries``) has, as far as ``known``, or is to have: by
+    ``needed``, which is `buckets_needed` or `batch_buckets`."""
     partitions = frozenset(entries["partition"].unique().to_pylist())
     wanted = EntryFilter(context.schema, partitions=partitions)
     live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), ("partition", "total_buckets"))
@@ -254,9 +246,7 @@ def _tasks(
             continue
         split = Split(spec, tuple(file for *_, file in sorted(files[partition], key=lambda f: f[:2])))
         own = replace(context, dynamic_options={**context.dynamic_options, "bucket": str(total)})
-        share = max(_BUCKETS_AT_ONCE, -(-total // _MOST_READS))
-        starts = range(0, total, share)
-        tasks += [_Task(own, split, frozenset(range(start, min(total, start + share)))) for start in starts]
+        tasks += [_Task(own, split, share) for share in bucket_shares(range(total), _BUCKETS_AT_ONCE)]
     return tasks
 
 

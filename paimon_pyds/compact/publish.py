@@ -95,7 +95,6 @@ def _vector_files(store: TableStore, plan: Plan, snapshot: Snapshot | None) -> V
 
 
 def _live(store: TableStore, plan: Plan, snapshot: Snapshot | None, columns: Sequence[str]) -> pa.RecordBatch:
-    """The live files of the partitions that have groups."""
     wanted = EntryFilter(plan.schema, partitions=frozenset(group.partition for group in plan.groups))
     return ManifestReader(store, wanted).live_files(snapshot, columns)
 

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.bucket import bucket_shares
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
@@ -32,7 +33,7 @@ from paimon_pyds.compact.key_plan import files_by_bucket as key_files_by_bucket
 from paimon_pyds.compact.key_task import MergeTask, merge_tasks
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, LiveFile, Plan, files_by_bucket, vectors_of
-from paimon_pyds.compact.rescale_task import RescaleResult, RescaleTask, rescale_one
+from paimon_pyds.compact.rescale_task import RescaleResult, RescaleTask, in_own_runs, rescale_one
 from paimon_pyds.compact.task import CompactTask, compact_tasks
 from paimon_pyds.compact.universal import Steps, key_sections
 from paimon_pyds.ddl.alter import alter_table
@@ -51,14 +52,11 @@ from paimon_pyds.options.option import integer
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import phase
 from paimon_pyds.redaction import counted
-from paimon_pyds.split import PlannedFile
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
 _BUCKETS_AT_ONCE = 4
-"""New buckets that a task writes, at least; a class of more is split, so that it is read several times."""
-_MOST_READS = 8
-"""How often the files of a class are read, at most."""
+"""New buckets that a task writes, at least; the rows of a class of more are read by several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +138,11 @@ class _Run:
 
     def repeat(self) -> RescaleSummary:
         """Plan, rewrite and publish, until no other commit comes in between."""
-        retries: Retries | None = None
+        retries = Retries.of(TableOptions({**self.store.latest_schema().options, **(self.request.options or {})}))
         while True:
             try:
                 return self.once()
             except CommitConflictError as error:
-                options = {**self.store.latest_schema().options, **(self.request.options or {})}
-                retries = retries or Retries.of(TableOptions(options))
                 retries.again(error)
 
     def once(self) -> RescaleSummary:
@@ -294,15 +290,14 @@ class _Base:
         plan = replace(self.plan, groups=tuple(self._groups(by_class=by_class)))
         sources: Sequence[CompactTask | MergeTask]
         if plan.schema.primary_keys:
-            sources = [_in_own_runs(replace(task, changelog=None)) for task in merge_tasks(store, plan)]
+            sources = [in_own_runs(replace(task, changelog=None)) for task in merge_tasks(store, plan)]
         else:
             sources = compact_tasks(store, plan)
         tasks: list[RescaleTask] = []
         for source in sources:
             buckets = range(source.bucket.bucket, self.bucket_num, source.bucket.total_buckets)
-            share = max(_BUCKETS_AT_ONCE, math.ceil(len(buckets) / _MOST_READS))
-            for start in range(0, len(buckets), share):
-                tasks.append(RescaleTask(len(tasks), source, frozenset(buckets[start : start + share])))
+            for share in bucket_shares(buckets, _BUCKETS_AT_ONCE):
+                tasks.append(RescaleTask(len(tasks), source, share))
         return tasks
 
     def _groups(self, *, by_class: bool) -> Iterator[Group]:
@@ -377,20 +372,6 @@ def _rescaled_entries(
     entries = entries.filter(pc.greater_equal(entries["bucket"], 0))
     other = entries["partition"].filter(pc.not_equal(entries["total_buckets"], count)).unique()
     return entries.filter(pc.is_in(entries["partition"], other))
-
-
-def _in_own_runs(task: MergeTask) -> MergeTask:
-    """Files of different buckets as files of different levels, that is, of different sorted runs."""
-    buckets = {(file.bucket, file.total_buckets) for rewrite in task.rewrites for files in rewrite for file in files}
-    place = {bucket: number for number, bucket in enumerate(sorted(buckets))}
-
-    def moved(file: PlannedFile) -> PlannedFile:
-        assert file.run is not None
-        level = file.run.level and file.run.level * len(place) + place[file.bucket, file.total_buckets]
-        return file._replace(run=replace(file.run, level=level))
-
-    rewrites = tuple(tuple(tuple(map(moved, files)) for files in rewrite) for rewrite in task.rewrites)
-    return replace(task, rewrites=rewrites)
 
 
 def _without_bucket(schema: TableSchema) -> dict[str, str]:

@@ -28,6 +28,9 @@ from paimon_pyds.write.writer import joined_batches
 _OPEN_BYTES = 256 << 20
 """Bytes in open files, over all buckets, before the fullest file is finished early."""
 
+_BUCKET_ROWS = 8_192
+"""Rows for each bucket that are worth cutting by bucket: fewer are joined first, which copies them."""
+
 
 @dataclass(frozen=True, slots=True)
 class RescaleTask:
@@ -74,6 +77,20 @@ class RescaleResult:
     misplaced: bool = False
 
 
+def in_own_runs(task: MergeTask) -> MergeTask:
+    """Files of different buckets as files of different levels, that is, of different sorted runs."""
+    buckets = {(file.bucket, file.total_buckets) for rewrite in task.rewrites for files in rewrite for file in files}
+    place = {bucket: number for number, bucket in enumerate(sorted(buckets))}
+
+    def moved(file: PlannedFile) -> PlannedFile:
+        assert file.run is not None
+        level = file.run.level and file.run.level * len(place) + place[file.bucket, file.total_buckets]
+        return file._replace(run=replace(file.run, level=level))
+
+    rewrites = tuple(tuple(tuple(map(moved, files)) for files in rewrite) for rewrite in task.rewrites)
+    return replace(task, rewrites=rewrites)
+
+
 class _MisplacedRowError(Exception):
     pass
 
@@ -109,7 +126,7 @@ def _assigned(task: RescaleTask) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[n
     """The rows that the task writes, each batch with the buckets of its rows."""
     assigner, bucket = bucket_assigner(task.context.schema, task.context.options), task.source.bucket
     of_class = len(range(bucket.bucket, int(task.context.options.get("bucket")), bucket.total_buckets))
-    for rows in joined_batches(_rows(task.source)):
+    for rows in joined_batches(_rows(task.source), _BUCKET_ROWS * len(task.buckets)):
         codes = np.zeros(rows.num_rows, np.int64)
         buckets = assigner.assign(PartitionedRows(rows, (bucket.partition,), codes))
         if (buckets % bucket.total_buckets != bucket.bucket).any():

@@ -156,15 +156,10 @@ def _parse_timestamp(text: str, type_: AtomicType) -> int:
 
 
 PARSERS: dict[Kind, Callable[[str, AtomicType], Any]] = {
-    Kind.BOOLEAN: _parse_boolean,
-    **dict.fromkeys(INTEGER_KINDS, _parse_integer),
-    Kind.FLOAT: _parse_float,
-    Kind.DOUBLE: _parse_float,
-    Kind.DATE: _parse_date,
-    Kind.TIME: _parse_time,
-    Kind.TIMESTAMP: _parse_timestamp,
+    Kind.BOOLEAN: _parse_boolean, **dict.fromkeys(INTEGER_KINDS, _parse_integer), Kind.FLOAT: _parse_float,
+    Kind.DOUBLE: _parse_float, Kind.DATE: _parse_date, Kind.TIME: _parse_time, Kind.TIMESTAMP: _parse_timestamp,
     Kind.TIMESTAMP_LTZ: _parse_timestamp,
-}
+}  # fmt: skip
 
 
 def parser(type_: AtomicType) -> Callable[[str], Any]:

@@ -290,7 +290,6 @@ def _first_of(texts: Sequence[str]) -> str:
 
 
 def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:
-    """The step with the parts of the filter that decided most."""
     found = Counter(skip.reason for skip in skips if skip.step == step.name).most_common()
     if not found:
         return step

@@ -271,11 +271,8 @@ def _pages(live: LiveRows) -> PagePlan:
 
 
 def _group_plans(reading: FileReading, planner: PlansGroups) -> tuple[list[GroupPlan], bool]:
-    """How the file's row groups would be read, and whether some of that is an upper bound.
-
-    Where many rows are selected, the filter's columns are read first and the others for the survivors: how many these
-    are is not known before.
-    """
+    """How the file's row groups would be read, and whether some of that is an upper bound: where many rows are
+    selected, the filter's columns are read first, and how many survivors the others are read for is not known."""
     once, twice = RowSelection.NONE, RowSelection.NONE
     for window, in_two in reading.passes(reading.selection):
         once, twice = (once, twice | window) if in_two else (once | window, twice)

@@ -31,22 +31,11 @@ from paimon_pyds.selection import STRIP_BINS
 
 _HIDDEN = "not compacted"
 _COLOURS = {
-    "manifests": "#7d8897",
-    "partitions": "#8f9aa8",
-    "buckets": "#6f8fb0",
-    _HIDDEN: "#9a8fb8",
-    "keys": "#5f8fd0",
-    "statistics": "#4f8ac9",
-    "embedded index": "#2f9fb5",
-    "side index": "#2fa36b",
-    "deletion vectors": "#a06fb8",
-    "limit": "#94897c",
-    "top n": "#5c7a99",
-    "pages": "#b5932b",
-    NOT_NEEDED: "#7fa35b",
-    READ_PART: "#e0762f",
+    "manifests": "#7d8897", "partitions": "#8f9aa8", "buckets": "#6f8fb0", _HIDDEN: "#9a8fb8", "keys": "#5f8fd0",
+    "statistics": "#4f8ac9", "embedded index": "#2f9fb5", "side index": "#2fa36b", "deletion vectors": "#a06fb8",
+    "limit": "#94897c", "top n": "#5c7a99", "pages": "#b5932b", NOT_NEEDED: "#7fa35b", READ_PART: "#e0762f",
     READ_WHOLE: "#cf4b4b",
-}
+}  # fmt: skip
 _OTHER = "#808080"
 TRACK = "rgba(128,128,128,.2)"
 _WIDTH = 760

@@ -41,10 +41,12 @@ class _Size(NamedTuple):
 
 def table_html(store: TableStore) -> str:
     """A table: its columns with types and indexes, its latest snapshot and size, and how to go on."""
-    head = f"<div><b>Paimon table</b> <code>{escape(redact(store.root))}</code>{_branch(store)}</div>"
+    branch = "" if store.branch == "main" else f" branch {_code(store.branch)}"
+    head = f"<div><b>Paimon table</b> <code>{escape(redact(store.root))}</code>{branch}</div>"
     try:
         schema, snapshot = store.latest_schema(), store.latest_snapshot()
-        return piece(head, _comment(schema), _facts(store, schema, snapshot), _columns(schema), _calls(schema))
+        comment = f"<div>{escape(redact(schema.comment))}</div>" if schema.comment else ""
+        return piece(head, comment, _facts(store, schema, snapshot), _columns(schema), _calls(schema))
     except Exception as error:  # noqa: BLE001 - a notebook shows what it can
         return piece(head, _failure(error))
 
@@ -64,14 +66,6 @@ def scan_html(scan: Scan, order: str) -> str:
         f'<div><b>Scan of</b> <code>{escape(redact(scan.root))}</code> <span style="{FAINT}">not run yet</span></div>'
     )
     return piece(head, _pairs(lines), _go_on("scan.to_arrow()", "scan.explain()"))
-
-
-def _branch(store: TableStore) -> str:
-    return "" if store.branch == "main" else f" branch {_code(store.branch)}"
-
-
-def _comment(schema: TableSchema) -> str:
-    return f"<div>{escape(redact(schema.comment))}</div>" if schema.comment else ""
 
 
 def _failure(error: Exception) -> str:
@@ -142,8 +136,7 @@ def _column_table(schema: TableSchema, indexes: dict[str, list[str]]) -> str:
 
 
 def _calls(schema: TableSchema) -> str:
-    example = next((f.name for f in schema.fields if f.name.isidentifier()), None)
-    where = "" if example is None else f'"{example} IS NOT NULL"'
+    where = next((f'"{f.name} IS NOT NULL"' for f in schema.fields if f.name.isidentifier()), "")
     return _go_on(f"table.scan({where}).to_arrow()", f"table.explain({where})")
 
 

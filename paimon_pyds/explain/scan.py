@@ -89,7 +89,10 @@ class ExplainedScan:
             "analyzed": self.analyzed,
             "buckets": None if self.skew is None else asdict(self.skew),
             "steps": self.to_arrow().to_pylist(),
-            "files": [_file_row(f) | {"path": _without_user(f.path)} for f in self.files],
+            "files": [
+                _file_row(f) | {"path": redact(f.path) if "@" in f.path or "?" in f.path else f.path}
+                for f in self.files
+            ],
             "skipped": [
                 {"file": s.path, "rows": s.row_count, "size": s.size, "step": s.step, "reason": s.reason}
                 for s in self.skips
@@ -231,7 +234,6 @@ def _run_lines(run: RunPlan) -> list[tuple[str, str, str, str]]:
 
 
 def _visit_text(t: TopNVisit, merged: bool) -> str:
-    """When a file is asked for the first rows, and by what."""
     bound = f"no row before {t.bound}" if t.bound else "bounds not known"
     if merged:
         how = "rows are merged before they are compared"
@@ -254,7 +256,6 @@ def _cost_text(p: PagePlan) -> str:
 
 
 def _actual_text(a: Actual, merged: bool) -> str:
-    """What reading a file took."""
     pages = f", {a.pages:,} of {a.pages_total:,} pages" if a.pages else ""
     requests = f" in {counted(a.requests, 'request')}" if a.requests else ""
     return (
@@ -318,10 +319,6 @@ _FILE_SCHEMA = pa.schema(
      ("run", _struct_of(RunPlan)), ("top_n", _struct_of(TopNVisit)), ("pages", _struct_of(PagePlan)),
      ("actual", _struct_of(Actual))]
 )  # fmt: skip
-
-
-def _without_user(path: str) -> str:
-    return redact(path) if "@" in path or "?" in path else path
 
 
 def _file_row(file: ExplainedFile) -> dict[str, Any]:

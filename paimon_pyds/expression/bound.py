@@ -227,9 +227,12 @@ def _fitted(array: pa.Array, target: AtomicType) -> pa.Array:
             spaces = pc.utf8_rtrim(pc.utf8_slice_codeunits(array, limit), characters=" ")
             array = cut if (pc.max(pc.utf8_length(spaces)).as_py() or 0) == 0 else array
             lengths = pc.utf8_length(array)
-        longest = pc.max(lengths).as_py()
-        if longest > limit:
-            raise ExpressionError(f"a value has length {longest}, {target} allows {limit}")
+        longest = pc.max(lengths)
+        if longest.as_py() > limit:
+            from paimon_pyds.types.misfits import described, shown
+
+            at = pc.index(lengths, longest).as_py()
+            raise ExpressionError(f"{shown(array, at)} does not fit {described(target)}")
     return array
 
 

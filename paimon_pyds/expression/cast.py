@@ -74,7 +74,10 @@ def cast_array(array: pa.Array, source: AtomicType, target: AtomicType, zone: st
     try:
         return function(array, source, target, zone)
     except pa.ArrowInvalid as error:
-        raise ExpressionError(f"a {source} does not fit {target}: {str(error).splitlines()[0]}") from None
+        from paimon_pyds.types.misfits import described, first_refused, shown
+
+        at = first_refused(len(array), lambda n: function(array.slice(0, n), source, target, zone))
+        raise ExpressionError(f"{shown(array, at)} does not fit {described(target)}") from error
 
 
 def _find(source: Kind, target: Kind) -> _Cast | None:

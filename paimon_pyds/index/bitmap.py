@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, to_numpy
-from paimon_pyds.index.dictionary import EncodedColumn, check_limits, sorted_rows
+from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, sorted_positions, to_numpy
+from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
@@ -308,7 +307,7 @@ def _sorted_rows(codes: npt.NDArray[np.int32], groups: int) -> npt.NDArray[np.ui
     """Indices that sort the codes, equal ones in order: counted by Arrow when few."""
     if groups <= 1 << 16:
         return to_numpy(pc.array_sort_indices(from_numpy(codes))).astype(np.uint32)
-    return sorted_rows(codes.astype(np.uint64)).astype(np.uint32)
+    return sorted_positions(codes.astype(np.uint64)).astype(np.uint32)
 
 
 def write_bitmap(column: EncodedColumn, version: int, block_size: int) -> bytes:
@@ -356,8 +355,8 @@ def _entries(column: EncodedColumn, offsets: I64, lengths: I64 | None) -> tuple[
     if lengths is not None:
         tail[:, 1] = lengths
     if column.codec.is_binary:
-        joined = join_binary(_sizes_of(column.keys), column.keys, fixed_binary(tail))
-        return joined
+        sizes = to_numpy(pc.binary_length(column.keys)).astype(">i4").reshape(-1, 1)
+        return join_binary(fixed_binary(sizes), column.keys, fixed_binary(tail))
     width = column.codec.width
     table = np.empty((count, width + tail.shape[1] * 4), np.uint8)
     values = np.ascontiguousarray(column.codec.serialize(column.int_keys()))
@@ -384,8 +383,3 @@ def _blocks(column: EncodedColumn, offsets: I64, lengths: I64, block_size: int) 
         table.append(bytes(view[bounds[first] : value_end]) + struct.pack(">i", offset))
         offset += len(blocks[-1])
     return [struct.pack(">i", len(blocks)), *table, struct.pack(">i", offset), *blocks]
-
-
-def _sizes_of(values: pa.Array) -> pa.Array:
-    sizes = to_numpy(pc.binary_length(values)).astype(">i4")
-    return fixed_binary(sizes.reshape(-1, 1))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, scalar, to_numpy
+from paimon_pyds.buffers import from_numpy, index_bits, scalar, sorted_positions, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
 
@@ -79,11 +79,11 @@ def _distinct(ordered: Ints) -> tuple[Ints, Ranks]:
 def _sorted(values: Ints) -> tuple[I64, Ints]:
     """Indices that sort the values, and the values sorted."""
     least, most = int(values.min()), int(values.max())
-    lost = max(0, (most - least).bit_length() + _index_bits(len(values)) - _WORD)
+    lost = max(0, (most - least).bit_length() + index_bits(len(values)) - _WORD)
     if lost and _is_mixed(values, least, lost):
         order = np.argsort(values)
         return order, values[order]
-    order = sorted_rows(_above(values, least), lost)
+    order = sorted_positions(_above(values, least), lost)
     ordered = values[order]
     if lost:
         _put_right(order, ordered, least, lost)
@@ -102,24 +102,6 @@ def _is_mixed(values: Ints, least: int, lost: int) -> bool:
     sample = np.unique(values[:: -(-len(values) // _SAMPLE)])
     high = _above(sample, least) >> np.uint64(lost)
     return int(np.count_nonzero(high[1:] == high[:-1])) * _SAMPLE_MIXED > len(sample)
-
-
-def sorted_rows(numbers: npt.NDArray[np.uint64], lost: int = 0) -> I64:
-    """Indices that sort numbers by all but their ``lost`` lowest bits, equal ones in order. ``numbers`` is used up.
-
-    What is left of a number and an index have to fit 64 bits.
-    """
-    bits = _index_bits(len(numbers))
-    numbers >>= np.uint64(lost)
-    numbers <<= np.uint64(bits)
-    numbers |= np.arange(len(numbers), dtype=np.uint64)
-    numbers.sort()
-    numbers &= np.uint64((1 << bits) - 1)
-    return numbers.view(np.int64)
-
-
-def _index_bits(count: int) -> int:
-    return max(count - 1, 1).bit_length()
 
 
 def _put_right(order: I64, ordered: Ints, least: int, lost: int) -> None:

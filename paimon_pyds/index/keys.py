@@ -39,19 +39,9 @@ RANGE_BITMAP = "range-bitmap"
 Key: TypeAlias = int | bytes
 
 _WIDTHS = {
-    Kind.BOOLEAN: 1,
-    Kind.TINYINT: 1,
-    Kind.SMALLINT: 2,
-    Kind.INT: 4,
-    Kind.DATE: 4,
-    Kind.TIME: 4,
-    Kind.FLOAT: 4,
-    Kind.BIGINT: 8,
-    Kind.DOUBLE: 8,
-    Kind.DECIMAL: 8,
-    Kind.TIMESTAMP: 8,
-    Kind.TIMESTAMP_LTZ: 8,
-}
+    Kind.BOOLEAN: 1, Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INT: 4, Kind.DATE: 4, Kind.TIME: 4, Kind.FLOAT: 4,
+    Kind.BIGINT: 8, Kind.DOUBLE: 8, Kind.DECIMAL: 8, Kind.TIMESTAMP: 8, Kind.TIMESTAMP_LTZ: 8,
+}  # fmt: skip
 _NAN32, _NAN64 = 0x7FC00000, 0x7FF8000000000000
 _BYTES_KINDS = STRING_KINDS | BINARY_KINDS
 _FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})

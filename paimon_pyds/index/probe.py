@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, Key, KeyCodec, key_codec, supports
-from paimon_pyds.predicate.tree import Leaf, Op
+from paimon_pyds.predicate.tree import TEXT_OPS, Leaf, Op
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import DataType
 
@@ -196,18 +196,6 @@ _ORDERS: dict[type[Probe], tuple[str, ...]] = {
     Interval: (RANGE_BITMAP, BSI, BITMAP),
     Nulls: (BITMAP, BSI, RANGE_BITMAP),
 }
-_BEYOND_JAVA = frozenset(
-    {
-        Op.LIKE,
-        Op.NOT_LIKE,
-        Op.STARTS_WITH,
-        Op.NOT_STARTS_WITH,
-        Op.ENDS_WITH,
-        Op.NOT_ENDS_WITH,
-        Op.CONTAINS,
-        Op.NOT_CONTAINS,
-    }
-)
 
 
 class ColumnIndexes:
@@ -245,7 +233,7 @@ class ColumnIndexes:
     def probe(self, leaves: Sequence[Leaf], extended: bool) -> Probe | None:
         """What to ask for rows that all these leaves keep; None when no index can help."""
         codec = self._codec
-        if codec is None or (not extended and leaves[0].op in _BEYOND_JAVA):
+        if codec is None or (not extended and leaves[0].op in TEXT_OPS):
             return None
         result = make_probe(leaves[0].op, leaves[0].literals, codec)
         for leaf in leaves[1:]:

@@ -97,12 +97,8 @@ def read_containers(
 
 
 def _together(begins: Ints, sizes: Ints) -> tuple[list[tuple[int, int]], Ints]:
-    """What to read, as (offset, length), to have what lies there, and where it lies in the bytes of all these.
-
-    Args:
-        begins: the offsets, ascending in each bitmap.
-        sizes: in bytes.
-    """
+    """What to read, as (offset, length), to have ``sizes`` bytes from each of ``begins`` on, which ascend in each
+    bitmap; and where these lie in the bytes of all that is read."""
     ends = begins + sizes
     apart = np.ones(len(begins), np.bool_)
     gaps = begins[1:] - ends[:-1]

@@ -204,12 +204,7 @@ def index_cost(
 ) -> CostReport:
     """Build indexes of a few files in memory: sizes, times, embedded or side, and what they leave of filters.
 
-    Args:
-        store: the table.
-        options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
-        filters: Spark SQL texts, or trees.
-        files: how many files to sample.
-        where: a condition on partition columns that files are taken from.
+    The arguments are those of `paimon_pyds.Table.index_cost`.
 
     Raises:
         OptionError: wrong options of indexes, or a ``where`` on other columns.

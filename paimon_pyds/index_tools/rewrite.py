@@ -244,7 +244,6 @@ def _head(source: ByteSource | None) -> tuple[ContainerHead | None, bool]:
 
 
 def _build(read: ReadSpec, file: PlannedFile, specs: Sequence[IndexSpec]) -> dict[str, dict[str, bytes]]:
-    """The bodies of these indexes, made from the data file."""
     names = {spec.column for spec in specs}
     fields = [f for f in read.fields_of(file) if f.name in names]
     if not fields:
@@ -302,7 +301,6 @@ def _publish(
 
 
 def _with_containers(entries: pa.RecordBatch, results: Sequence[RewriteResult]) -> pa.RecordBatch:
-    """The same entries with the new containers."""
     extra = [
         [name for name in names if not name.endswith(".index")]
         + ([] if r.side is None else [r.side.rpartition("/")[2]])
@@ -316,7 +314,6 @@ def _with_containers(entries: pa.RecordBatch, results: Sequence[RewriteResult]) 
 
 
 def _remove(io: FileIO, results: Sequence[RewriteResult]) -> None:
-    """Remove the side files of results that are not published."""
     discard(io, (r.side for r in results if r.side is not None))
 
 

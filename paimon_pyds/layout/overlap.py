@@ -57,14 +57,7 @@ def layout_of(
     where: str | Predicate | None = None,
     snapshot: int | None = None,
 ) -> Layout:
-    """The layout of a snapshot's files.
-
-    Args:
-        store: the table.
-        columns: as a sequence or with commas between them; all whose values have an order when None, of a table with a
-            primary key those of the key.
-        where: a condition on partition columns.
-        snapshot: its number; the latest when None.
+    """The layout of a snapshot's files: see `paimon_pyds.Table.layout`.
 
     Raises:
         SchemaError: an unknown column.
@@ -117,7 +110,6 @@ def _has_bounds(field: DataField) -> bool:
 def _column(
     store: TableStore, schema: TableSchema, field: DataField, entries: pa.RecordBatch, rows: Numbers
 ) -> ColumnLayout:
-    """The layout of one column."""
     low, high, state = column_bounds(store, schema, field, entries)
     known = state == KNOWN
     layout = ColumnLayout(
@@ -261,15 +253,9 @@ def _text_positions(ordered: pa.BinaryArray) -> Numbers:
 
 
 def _mean_depth(x: Numbers, first: Places, last: Places, depth: Places, between: Places) -> Numbers:
-    """The depth between the bounds of each file, on average.
-
-    Args:
-        x: positions of the different bounds.
-        first: the lower bound of each file.
-        last: the upper one.
-        depth: at each bound.
-        between: from each bound to the next one, both excluded.
-    """
+    """The depth between the bounds of each file, on average: ``x`` has the positions of the different bounds, of
+    which ``first`` and ``last`` are those of each file; ``depth`` is that at each, ``between`` that from each to the
+    next, both excluded."""
     area = np.concatenate(([0.0], np.cumsum(between[:-1] * np.diff(x))))
     summed = np.concatenate(([0], np.cumsum(depth)))
     width, wide = _widths(x, first, last)

@@ -178,13 +178,7 @@ def advise_partition(
     files: int = 3,
     where: str | Predicate | None = None,
 ) -> PartitionAdvice:
-    """Which column suits as a partition.
-
-    Args:
-        store: the table.
-        filters: recorded ones, with how often they were used.
-        files: how many files to sample.
-        where: a condition on partition columns that files are taken from.
+    """Which column suits as a partition: see `paimon_pyds.Table.advise_partition`.
 
     Raises:
         UnsupportedError: a table that can't be read.
@@ -236,7 +230,6 @@ class _Advisor:
         )
 
     def of(self, field: DataField) -> Iterator[PartitionChoice]:
-        """The choices that a column gives."""
         kind = field.type.kind
         if kind not in _TIMES and kind not in _VALUES:
             return
@@ -328,15 +321,8 @@ class _Advisor:
     def weighed(
         self, partitions: int, size: float, full: float, largest: float, asked: tuple[int, float]
     ) -> tuple[bool, str]:
-        """Whether a choice suits, and why.
-
-        Args:
-            partitions: how many.
-            size: bytes of one, or of one of its buckets.
-            full: bytes of a full file.
-            largest: rows of the largest partition.
-            asked: how many recorded filters ask for the column, and the share of rows that filters read.
-        """
+        """Whether a choice suits, and why. ``size``, of a partition or of one of its buckets, and ``full``, of a full
+        file, are bytes; ``asked``: how many recorded filters ask for the column, and the share of rows these read."""
         uses, left = asked
         if partitions < 2:
             return False, "all rows would lie in one partition"
@@ -363,16 +349,9 @@ def _unit_codes(values: pa.Array, unit: str) -> Codes:
 
 
 def _spread(low: Codes, high: Codes, state: npt.NDArray[np.int8], row_counts: pa.Array) -> _Sizes | None:
-    """By the rows of each unit, those of a file spread evenly from its least to its greatest one.
+    """By the rows of each unit, those of a file spread evenly from its least unit (``low``) to its greatest one.
 
-    Args:
-        low: the least unit of each file.
-        high: the greatest one.
-        state: what is known of them.
-        row_counts: of the files.
-
-    Returns:
-        Nothing where the statistics of a file are missing, or there are too many units.
+    None where the statistics of a file are missing, or there are too many units.
     """
     rows, known = to_numpy(row_counts).astype(np.float64), state == KNOWN
     if not known.any() or (state == UNKNOWN).any():

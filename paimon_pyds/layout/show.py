@@ -47,7 +47,6 @@ def layout_lines(layout: Layout) -> list[str]:
 
 
 def _summary(layout: Layout) -> str:
-    """The best and the worst column in a few words."""
     ranked = sorted(layout.columns, key=lambda c: c.point_files)
     if not ranked:
         return counted(layout.files, "file")

@@ -170,7 +170,8 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
     first = branch.snapshot(ids[0])
     new = {s.snapshot.id: s.snapshot for s in snapshot_references(branch)}
     old = [s for s in snapshot_references(store) if s.snapshot.id >= first.id and new.get(s.snapshot.id) != s.snapshot]
-    tags = [tag for tag in tag_references(store) if tag.snapshot.id >= first.id]
+    same = {tag.name: tag.snapshot for tag in tag_references(branch)}
+    tags = [t for t in tag_references(store) if t.snapshot.id >= first.id and same.get(t.name) != t.snapshot]
     if not dry_run:
         _copy_schemas(store, branch, first.schema_id)
         _copy_snapshots(store, branch, ids)

@@ -56,12 +56,13 @@ class _Limits:
     at_once: int
 
 
-def expire_snapshots(store: TableStore, how: ExpireOptions) -> RemovalSummary:
+def expire_snapshots(store: TableStore, how: ExpireOptions, *, once: bool = False) -> RemovalSummary:
     """Remove the snapshots that are due, and the files that only they need, ``snapshot.expire.limit`` at a time.
 
     Args:
         store: the table.
         how: what `Table.expire_snapshots` takes.
+        once: no more than may go at a time.
 
     Raises:
         OptionError: limits that contradict each other.
@@ -76,6 +77,8 @@ def expire_snapshots(store: TableStore, how: ExpireOptions) -> RemovalSummary:
     while (found := _expire_some(store, limits, options, first, dry_run=how.dry_run)) is not None:
         summary, first = found
         total = merged(total, summary)
+        if once:
+            break
     return replace(total, seconds=time.monotonic() - started)
 
 

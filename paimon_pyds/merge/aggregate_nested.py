@@ -179,15 +179,11 @@ def _same_rows(merged: _Merged, elements: pa.Array, key: Sequence[int]) -> Codes
 
 
 def _within_limit(merged: _Merged, same: Codes, limit: int, has_key: bool) -> tuple[Flags, Flags]:
-    """Which entries of lists are taken up, row by row in the groups that may reach the limit.
+    """Which entries of lists are taken up, row by row in the groups that may reach ``limit``; and of which groups the
+    oldest list is full from the beginning, so that nothing is merged into it.
 
-    Also, of which groups the oldest list is full from the beginning, so that nothing is merged into it.
-
-    Args:
-        merged: the lists.
-        same: equal numbers for entries of which one takes the place of the other, or removes it; -1 for NULL.
-        limit: a list with so many takes no more.
-        has_key: an entry takes the place of another.
+    Entries with equal numbers in ``same`` are those of which one takes the place of the other (``has_key``), or removes
+    it; -1 is NULL.
     """
     taken, full = np.ones(len(same), np.bool_), np.zeros(merged.rows.count, np.bool_)
     entries = np.bincount(merged.group, minlength=merged.rows.count)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import from_numpy, index_bits, sorted_positions, to_numpy
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.sort.keys import SortKeys
 
@@ -24,6 +24,9 @@ Words = npt.NDArray[np.uint64]
 
 _MIN, _MAX = -(2**63), 2**63 - 1
 _LONG_DIGITS = 18
+_WORD = 64
+_FEW_STRETCHES = 12
+"""Sorted stretches up to which merging them is faster than sorting."""
 _MOST_PADDED = 32
 """Bytes up to which texts are filled up to one length."""
 
@@ -97,11 +100,21 @@ def _ranks(values: pa.Array) -> Codes:
 
 
 def _sorted_codes(codes: Codes | Words) -> tuple[Positions, Flags]:
-    if (codes[1:] >= codes[:-1]).all():
+    descents = int(np.count_nonzero(codes[1:] < codes[:-1]))
+    if not descents:
         return np.arange(len(codes)), codes[1:] == codes[:-1]
-    order = np.argsort(codes, kind="stable")
+    numbers = _short(codes) if descents > _FEW_STRETCHES else None
+    order = np.argsort(codes, kind="stable") if numbers is None else sorted_positions(numbers)
     codes = codes[order]
     return order, codes[1:] == codes[:-1]
+
+
+def _short(codes: Codes | Words) -> Words | None:
+    """Numbers that compare as these do; None where they don't fit a word together with their positions."""
+    low, span = _range(codes)
+    if (span - 1).bit_length() + index_bits(len(codes)) > _WORD:
+        return None
+    return np.asarray(codes.view(np.uint64) - np.uint64(low % (1 << _WORD)))
 
 
 def _sorted_values(values: pa.Array) -> tuple[Positions, Flags]:
@@ -153,7 +166,7 @@ def pair_codes(first: Codes, second: Codes) -> Codes:
     return (first - low) * second_span + (second - second_low)
 
 
-def _range(codes: Codes) -> tuple[int, int]:
+def _range(codes: Codes | Words) -> tuple[int, int]:
     """The least number, and how many there are from it to the greatest."""
     low = int(codes.min())
     return low, int(codes.max()) - low + 1

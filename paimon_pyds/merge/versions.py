@@ -132,14 +132,8 @@ def sort_versions(rows: pa.RecordBatch, keys: Sequence[str], sequence: SequenceF
 
 
 def _sort_within_keys(rows: pa.RecordBatch, order: Positions, again: Flags, sequence: SequenceFields) -> None:
-    """Put the versions of each key in order.
-
-    Args:
-        rows: all of them.
-        order: their positions by key; is changed.
-        again: whether a place of ``order`` and the one after it have the same key.
-        sequence: what orders the versions of a key before their sequence numbers do.
-    """
+    """Put the versions of each key in order: changes ``order``, the positions of rows by key. ``again`` says whether a
+    place and the one after it have the same key; ``sequence`` orders versions before their sequence numbers do."""
     numbers = to_numpy(rows.column(SEQUENCE_NUMBER))
     ordered = numbers[order]
     as_numbered = not (again & (ordered[1:] < ordered[:-1])).any()

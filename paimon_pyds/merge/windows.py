@@ -70,7 +70,7 @@ def windows(
         if parts:
             yield parts[0] if len(parts) == 1 else one_batch(pa.Table.from_batches(parts))
         for reader in unfinished:
-            if reader.last == bound:
+            if reader.last == bound or reader.rows < reader.batch_rows // 2:  # else windows of few rows follow
                 reader.read_on()
         readers = [reader for reader in readers if reader.rows]
 
@@ -87,6 +87,8 @@ class _RunReader:
         self._needed = needed
         self._waiting: list[_Batch] = []
         self._fold_at = _FOLD_ROWS
+        self.batch_rows = 0
+        """How many the last batch had."""
         self.finished = False
         """Whether nothing more can be read."""
         self.last: _Key = []
@@ -115,6 +117,7 @@ class _RunReader:
         if step < 0 or (step == 0 and not self._run.repeats):
             raise self._unsorted(step == 0)
         self._waiting.append(added)
+        self.batch_rows = batch.num_rows
         self.last = added.key(batch.num_rows - 1)
         if len(self._waiting) > 1 and self.rows > self._fold_at:
             self._fold()

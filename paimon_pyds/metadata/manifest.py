@@ -51,45 +51,20 @@ def _stats(name: str) -> dict[str, Any]:
 
 _STRINGS = {"type": "array", "items": "string"}
 MANIFEST_FILE = _record(
-    "record",
-    _VERSION="int",
-    _FILE_NAME="string",
-    _FILE_SIZE="long",
-    _NUM_ADDED_FILES="long",
-    _NUM_DELETED_FILES="long",
-    _PARTITION_STATS=_stats("record__PARTITION_STATS"),
-    _SCHEMA_ID="long",
-    _MIN_BUCKET=["int"],
-    _MAX_BUCKET=["int"],
-    _MIN_LEVEL=["int"],
-    _MAX_LEVEL=["int"],
-    _MIN_ROW_ID=["long"],
+    "record", _VERSION="int", _FILE_NAME="string", _FILE_SIZE="long", _NUM_ADDED_FILES="long",
+    _NUM_DELETED_FILES="long", _PARTITION_STATS=_stats("record__PARTITION_STATS"), _SCHEMA_ID="long",
+    _MIN_BUCKET=["int"], _MAX_BUCKET=["int"], _MIN_LEVEL=["int"], _MAX_LEVEL=["int"], _MIN_ROW_ID=["long"],
     _MAX_ROW_ID=["long"],
-)
+)  # fmt: skip
 """A record of a manifest list (_VERSION 2)."""
 _FILE = _record(
-    "record__FILE",
-    _FILE_NAME="string",
-    _FILE_SIZE="long",
-    _ROW_COUNT="long",
-    _MIN_KEY="bytes",
-    _MAX_KEY="bytes",
-    _KEY_STATS=_stats("record__FILE__KEY_STATS"),
-    _VALUE_STATS=_stats("record__FILE__VALUE_STATS"),
-    _MIN_SEQUENCE_NUMBER="long",
-    _MAX_SEQUENCE_NUMBER="long",
-    _SCHEMA_ID="long",
-    _LEVEL="int",
-    _EXTRA_FILES=_STRINGS,
-    _CREATION_TIME=[{"type": "long", "logicalType": "timestamp-millis"}],
-    _DELETE_ROW_COUNT=["long"],
-    _EMBEDDED_FILE_INDEX=["bytes"],
-    _FILE_SOURCE=["int"],
-    _VALUE_STATS_COLS=[_STRINGS],
-    _EXTERNAL_PATH=["string"],
-    _FIRST_ROW_ID=["long"],
-    _WRITE_COLS=[_STRINGS],
-)
+    "record__FILE", _FILE_NAME="string", _FILE_SIZE="long", _ROW_COUNT="long", _MIN_KEY="bytes", _MAX_KEY="bytes",
+    _KEY_STATS=_stats("record__FILE__KEY_STATS"), _VALUE_STATS=_stats("record__FILE__VALUE_STATS"),
+    _MIN_SEQUENCE_NUMBER="long", _MAX_SEQUENCE_NUMBER="long", _SCHEMA_ID="long", _LEVEL="int", _EXTRA_FILES=_STRINGS,
+    _CREATION_TIME=[{"type": "long", "logicalType": "timestamp-millis"}], _DELETE_ROW_COUNT=["long"],
+    _EMBEDDED_FILE_INDEX=["bytes"], _FILE_SOURCE=["int"], _VALUE_STATS_COLS=[_STRINGS], _EXTERNAL_PATH=["string"],
+    _FIRST_ROW_ID=["long"], _WRITE_COLS=[_STRINGS],
+)  # fmt: skip
 ENTRY = _record(
     "record", _VERSION="int", _KIND="int", _PARTITION="bytes", _BUCKET="int", _TOTAL_BUCKETS="int", _FILE=_FILE
 )
@@ -111,28 +86,16 @@ def _entry_paths() -> dict[str, str]:
 ENTRY_PATHS = _entry_paths()
 """Column of `ENTRY_SCHEMA` → place of its value in an entry."""
 _DELETION_RANGE = _record("record__DELETIONS_VECTORS_RANGES", f0="string", f1="int", f2="int", _CARDINALITY=["long"])
-_GLOBAL_INDEX = _record(
-    "record__GLOBAL_INDEX",
-    _ROW_RANGE_START="long",
-    _ROW_RANGE_END="long",
-    _INDEX_FIELD_ID="int",
-    _EXTRA_FIELD_IDS=[{"type": "array", "items": "int"}],
-    _INDEX_META=["bytes"],
-)
+GLOBAL_INDEX = _record(
+    "record__GLOBAL_INDEX", _ROW_RANGE_START="long", _ROW_RANGE_END="long", _INDEX_FIELD_ID="int",
+    _EXTRA_FIELD_IDS=[{"type": "array", "items": "int"}], _INDEX_META=["bytes"],
+)  # fmt: skip
 INDEX_ENTRY = _record(
-    "record",
-    _VERSION="int",
-    _KIND="int",
-    _PARTITION="bytes",
-    _BUCKET="int",
-    _INDEX_TYPE="string",
-    _FILE_NAME="string",
-    _FILE_SIZE="long",
-    _ROW_COUNT="long",
-    _DELETIONS_VECTORS_RANGES=[{"type": "array", "items": ["null", _DELETION_RANGE]}],
-    _EXTERNAL_PATH=["string"],
-    _GLOBAL_INDEX=[_GLOBAL_INDEX],
-)
+    "record", _VERSION="int", _KIND="int", _PARTITION="bytes", _BUCKET="int", _INDEX_TYPE="string",
+    _FILE_NAME="string", _FILE_SIZE="long", _ROW_COUNT="long",
+    _DELETIONS_VECTORS_RANGES=[{"type": "array", "items": ["null", _DELETION_RANGE]}], _EXTERNAL_PATH=["string"],
+    _GLOBAL_INDEX=[GLOBAL_INDEX],
+)  # fmt: skip
 """A record of an index manifest (_VERSION 1)."""
 
 
@@ -247,38 +210,22 @@ class IndexEntry:
     kind: int = 0
 
 
-ENTRY_SCHEMA = pa.schema(
-    [
-        pa.field("kind", pa.int8(), False),
-        pa.field("partition", pa.binary(), False),
-        pa.field("bucket", pa.int32(), False),
-        pa.field("total_buckets", pa.int32(), False),
-        pa.field("file_name", pa.string(), False),
-        pa.field("file_size", pa.int64(), False),
-        pa.field("row_count", pa.int64(), False),
-        pa.field("min_key", pa.binary(), False),
-        pa.field("max_key", pa.binary(), False),
-        pa.field("key_stats_min", pa.binary(), False),
-        pa.field("key_stats_max", pa.binary(), False),
-        pa.field("key_stats_nulls", pa.list_(pa.int64())),
-        pa.field("value_stats_min", pa.binary(), False),
-        pa.field("value_stats_max", pa.binary(), False),
-        pa.field("value_stats_nulls", pa.list_(pa.int64())),
-        pa.field("min_sequence_number", pa.int64(), False),
-        pa.field("max_sequence_number", pa.int64(), False),
-        pa.field("schema_id", pa.int64(), False),
-        pa.field("level", pa.int32(), False),
-        pa.field("extra_files", pa.list_(pa.string()), False),
-        pa.field("creation_time", pa.int64()),
-        pa.field("delete_row_count", pa.int64()),
-        pa.field("embedded_index", pa.binary()),
-        pa.field("file_source", pa.int8()),
-        pa.field("value_stats_cols", pa.list_(pa.string())),
-        pa.field("external_path", pa.string()),
-        pa.field("first_row_id", pa.int64()),
-        pa.field("write_cols", pa.list_(pa.string())),
-    ]
-)
+ENTRY_SCHEMA = pa.schema([
+    pa.field("kind", pa.int8(), False), pa.field("partition", pa.binary(), False),
+    pa.field("bucket", pa.int32(), False), pa.field("total_buckets", pa.int32(), False),
+    pa.field("file_name", pa.string(), False), pa.field("file_size", pa.int64(), False),
+    pa.field("row_count", pa.int64(), False), pa.field("min_key", pa.binary(), False),
+    pa.field("max_key", pa.binary(), False), pa.field("key_stats_min", pa.binary(), False),
+    pa.field("key_stats_max", pa.binary(), False), pa.field("key_stats_nulls", pa.list_(pa.int64())),
+    pa.field("value_stats_min", pa.binary(), False), pa.field("value_stats_max", pa.binary(), False),
+    pa.field("value_stats_nulls", pa.list_(pa.int64())), pa.field("min_sequence_number", pa.int64(), False),
+    pa.field("max_sequence_number", pa.int64(), False), pa.field("schema_id", pa.int64(), False),
+    pa.field("level", pa.int32(), False), pa.field("extra_files", pa.list_(pa.string()), False),
+    pa.field("creation_time", pa.int64()), pa.field("delete_row_count", pa.int64()),
+    pa.field("embedded_index", pa.binary()), pa.field("file_source", pa.int8()),
+    pa.field("value_stats_cols", pa.list_(pa.string())), pa.field("external_path", pa.string()),
+    pa.field("first_row_id", pa.int64()), pa.field("write_cols", pa.list_(pa.string())),
+])  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)

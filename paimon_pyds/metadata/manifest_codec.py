@@ -236,16 +236,10 @@ def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
 def _walk_manifest(
     container: Container, schema: Record, data: npt.NDArray[np.uint8], wanted: frozenset[str]
 ) -> Walk | None:
-    """Decode all records of a manifest at once.
+    """Decode all records of a manifest at once; None when it can't be proved where the records start.
 
-    Args:
-        container: the file.
-        schema: that of its writer.
-        data: the blocks, one behind the other, and `PADDING` zero bytes.
-        wanted: which fields to keep, by their paths.
-
-    Returns:
-        None when it can't be proved where the records start.
+    ``schema`` is that of its writer; ``data`` the blocks, one behind the other, and `PADDING` zero bytes; ``wanted``
+    the paths of the fields to keep.
     """
     sizes = np.array([len(block) for block in container.blocks], np.int64)
     counts = np.array(container.counts, np.int64)

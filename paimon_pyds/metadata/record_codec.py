@@ -14,6 +14,7 @@ from paimon_pyds.avro.container import decode_records, encode_records, read_cont
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.manifest import (
     DELETION_VECTORS,
+    GLOBAL_INDEX,
     INDEX_ENTRY,
     INDEX_MANIFEST_VERSION,
     MANIFEST_FILE,
@@ -26,6 +27,8 @@ from paimon_pyds.metadata.manifest import (
 )
 
 _T = TypeVar("_T")
+_KINDS: dict[str, type] = {"int": int, "long": int, "string": str, "bytes": bytes}
+_COUNTS = frozenset({"_FILE_SIZE", "_ROW_COUNT", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"})
 
 
 # ----------------------------------------------------------------------------------------------------- manifest list
@@ -53,24 +56,9 @@ def encode_manifest_list(files: Iterable[ManifestFile], compression: str) -> byt
 def _manifest_file(record: dict[str, Any]) -> ManifestFile:
     stats = _need(record, "_PARTITION_STATS", dict)
     counts = _may(stats, "_NULL_COUNTS", list)
-    return ManifestFile(
-        file_name=_need(record, "_FILE_NAME", str),
-        file_size=_count(record, "_FILE_SIZE"),
-        num_added_files=_count(record, "_NUM_ADDED_FILES"),
-        num_deleted_files=_count(record, "_NUM_DELETED_FILES"),
-        partition_stats=SimpleStats(
-            _need(stats, "_MIN_VALUES", bytes),
-            _need(stats, "_MAX_VALUES", bytes),
-            None if counts is None else tuple(counts),
-        ),
-        schema_id=_need(record, "_SCHEMA_ID", int),
-        min_bucket=_may(record, "_MIN_BUCKET", int),
-        max_bucket=_may(record, "_MAX_BUCKET", int),
-        min_level=_may(record, "_MIN_LEVEL", int),
-        max_level=_may(record, "_MAX_LEVEL", int),
-        min_row_id=_may(record, "_MIN_ROW_ID", int),
-        max_row_id=_may(record, "_MAX_ROW_ID", int),
-    )
+    bounds = _need(stats, "_MIN_VALUES", bytes), _need(stats, "_MAX_VALUES", bytes)
+    partition_stats = SimpleStats(*bounds, None if counts is None else tuple(counts))
+    return ManifestFile(partition_stats=partition_stats, **_attributes(record, MANIFEST_FILE))
 
 
 # ---------------------------------------------------------------------------------------------------- index manifest
@@ -93,16 +81,9 @@ def _index_entry(record: dict[str, Any]) -> IndexEntry:
     if ranges is None and record.get("_INDEX_TYPE") == DELETION_VECTORS:
         raise Misfit("_DELETIONS_VECTORS_RANGES", "it is missing")
     return IndexEntry(
-        kind=_need(record, "_KIND", int),
-        partition=_need(record, "_PARTITION", bytes),
-        bucket=_need(record, "_BUCKET", int),
-        index_type=_need(record, "_INDEX_TYPE", str),
-        file_name=_need(record, "_FILE_NAME", str),
-        file_size=_count(record, "_FILE_SIZE"),
-        row_count=_count(record, "_ROW_COUNT"),
         deletion_ranges=None if ranges is None else tuple(_deletion_range(item) for item in ranges),
-        external_path=_may(record, "_EXTERNAL_PATH", str),
         global_index=None if index is None else _global_index(index),
+        **_attributes(record, INDEX_ENTRY),
     )
 
 
@@ -115,13 +96,7 @@ def _deletion_range(item: Any) -> DeletionRange:
 
 def _global_index(record: dict[str, Any]) -> GlobalIndex:
     extra = _may(record, "_EXTRA_FIELD_IDS", list)
-    return GlobalIndex(
-        row_range_start=_need(record, "_ROW_RANGE_START", int),
-        row_range_end=_need(record, "_ROW_RANGE_END", int),
-        index_field_id=_need(record, "_INDEX_FIELD_ID", int),
-        extra_field_ids=None if extra is None else tuple(extra),
-        index_meta=_may(record, "_INDEX_META", bytes),
-    )
+    return GlobalIndex(extra_field_ids=None if extra is None else tuple(extra), **_attributes(record, GLOBAL_INDEX))
 
 
 def _index_record(entry: IndexEntry) -> dict[str, Any]:
@@ -151,6 +126,22 @@ class Misfit(Exception):
 def _members(value: ManifestFile | SimpleStats | IndexEntry | GlobalIndex) -> dict[str, Any]:
     """The attributes by their names in files: ``_FILE_SIZE`` for ``file_size``."""
     return {f"_{field.name.upper()}": getattr(value, field.name) for field in fields(value)}
+
+
+def _attributes(record: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a record that are neither records nor arrays, by the names of attributes."""
+    found: dict[str, Any] = {}
+    for member in schema["fields"]:
+        name, type_ = member["name"], member["type"]
+        may_be_null = isinstance(type_, list)
+        kind = type_[1] if may_be_null else type_
+        if name == "_VERSION" or not isinstance(kind, str):
+            continue
+        if name in _COUNTS:
+            found[name[1:].lower()] = _count(record, name)
+        else:
+            found[name[1:].lower()] = (_may if may_be_null else _need)(record, name, _KINDS[kind])
+    return found
 
 
 def _need(record: dict[str, Any], name: str, kind: type[_T]) -> _T:

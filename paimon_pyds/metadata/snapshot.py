@@ -4,7 +4,9 @@ documentation, concepts/spec/snapshot)."""
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
@@ -98,6 +100,40 @@ class Snapshot:
         return self.commit_identifier != BATCH_COMMIT_IDENTIFIER
 
 
+def _commit_kind(json: JsonObject, member: str) -> CommitKind:
+    kind = json.text(member)
+    if kind not in CommitKind.__members__:
+        raise json.corrupt(f"not a kind of commit: {kind!r:.40}", member)
+    return CommitKind(kind)
+
+
+def _object_of(kind: type[Any], json: JsonObject, member: str) -> dict[str, Any] | None:
+    value = json.object_or_none(member)
+    if value is not None and not all(type(v) is kind for v in value.values()):
+        raise json.corrupt(f"an object of {'integers' if kind is int else 'strings'} was expected", member)
+    return value
+
+
+_integer, _count, _text = JsonObject.integer_or_none, JsonObject.count_or_none, JsonObject.text_or_none
+_READERS: Mapping[str, Callable[[JsonObject, str], Any]] = {
+    "version": lambda json, _: json.version("snapshot", _CURRENT_VERSION), "id": JsonObject.count,
+    "schema_id": JsonObject.count, "base_manifest_list": JsonObject.text, "base_manifest_list_size": _count,
+    "delta_manifest_list": JsonObject.text, "delta_manifest_list_size": _count, "changelog_manifest_list": _text,
+    "changelog_manifest_list_size": _count, "index_manifest": _text, "commit_user": JsonObject.text,
+    "writer_version": _text, "commit_identifier": JsonObject.integer, "commit_kind": _commit_kind,
+    "time_millis": JsonObject.integer, "log_offsets": partial(_object_of, int), "total_record_count": _integer,
+    "delta_record_count": _integer, "changelog_record_count": _integer, "watermark": _integer, "statistics": _text,
+    "properties": partial(_object_of, str), "next_row_id": _count, "operation": _text,
+}  # fmt: skip
+"""How the members of the file are read, by the names of their attributes and in the order of Java's files."""
+
+
+@cache
+def _json_name(attribute: str) -> str:
+    first, *others = attribute.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
     """The snapshot in the bytes of a snapshot or tag file; unknown members are ignored.
 
@@ -106,73 +142,13 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
         UnsupportedError: a newer version.
     """
     json = JsonObject(data, path)
-    version = json.version("snapshot", _CURRENT_VERSION)
-    kind = json.text("commitKind")
-    if kind not in CommitKind.__members__:
-        raise json.corrupt(f"not a kind of commit: {kind!r:.40}", "commitKind")
-    return Snapshot(
-        id=json.count("id"),
-        schema_id=json.count("schemaId"),
-        base_manifest_list=json.text("baseManifestList"),
-        base_manifest_list_size=json.count_or_none("baseManifestListSize"),
-        delta_manifest_list=json.text("deltaManifestList"),
-        delta_manifest_list_size=json.count_or_none("deltaManifestListSize"),
-        changelog_manifest_list=json.text_or_none("changelogManifestList"),
-        changelog_manifest_list_size=json.count_or_none("changelogManifestListSize"),
-        index_manifest=json.text_or_none("indexManifest"),
-        commit_user=json.text("commitUser"),
-        commit_identifier=json.integer("commitIdentifier"),
-        commit_kind=CommitKind(kind),
-        time_millis=json.integer("timeMillis"),
-        log_offsets=_members(json, "logOffsets", int),
-        total_record_count=json.integer_or_none("totalRecordCount"),
-        delta_record_count=json.integer_or_none("deltaRecordCount"),
-        changelog_record_count=json.integer_or_none("changelogRecordCount"),
-        watermark=json.integer_or_none("watermark"),
-        statistics=json.text_or_none("statistics"),
-        properties=_members(json, "properties", str),
-        next_row_id=json.count_or_none("nextRowId"),
-        writer_version=json.text_or_none("writerVersion"),
-        operation=json.text_or_none("operation"),
-        version=version,
-    )
-
-
-def _members(json: JsonObject, member: str, kind: type[Any]) -> dict[str, Any] | None:
-    value = json.object_or_none(member)
-    if value is not None and not all(type(v) is kind for v in value.values()):
-        raise json.corrupt(f"an object of {'integers' if kind is int else 'strings'} was expected", member)
-    return value
+    return Snapshot(**{name: read(json, _json_name(name)) for name, read in _READERS.items()})
 
 
 def snapshot_to_json(snapshot: Snapshot) -> str:
     """The text of a snapshot file, laid out as Java Paimon does it; members that are None are left out."""
-    members = {
-        "version": snapshot.version,
-        "id": snapshot.id,
-        "schemaId": snapshot.schema_id,
-        "baseManifestList": snapshot.base_manifest_list,
-        "baseManifestListSize": snapshot.base_manifest_list_size,
-        "deltaManifestList": snapshot.delta_manifest_list,
-        "deltaManifestListSize": snapshot.delta_manifest_list_size,
-        "changelogManifestList": snapshot.changelog_manifest_list,
-        "changelogManifestListSize": snapshot.changelog_manifest_list_size,
-        "indexManifest": snapshot.index_manifest,
-        "commitUser": snapshot.commit_user,
-        "writerVersion": snapshot.writer_version,
-        "commitIdentifier": snapshot.commit_identifier,
-        "commitKind": snapshot.commit_kind.value,
-        "timeMillis": snapshot.time_millis,
-        "logOffsets": snapshot.log_offsets,
-        "totalRecordCount": snapshot.total_record_count,
-        "deltaRecordCount": snapshot.delta_record_count,
-        "changelogRecordCount": snapshot.changelog_record_count,
-        "watermark": snapshot.watermark,
-        "statistics": snapshot.statistics,
-        "properties": snapshot.properties,
-        "nextRowId": snapshot.next_row_id,
-        "operation": snapshot.operation,
-    }
+    members = {_json_name(name): getattr(snapshot, name) for name in _READERS}
+    members["commitKind"] = snapshot.commit_kind.value
     return to_java_json({name: value for name, value in members.items() if value is not None})
 
 

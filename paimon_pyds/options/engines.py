@@ -192,17 +192,13 @@ _CURVES = _group("curves run over ranks of values, by a sample of the rows, and 
     ("zorder.var-length-contribution", _N, "8", "bytes of a string in a z-order"),
 ])  # fmt: skip
 
-_EXPIRY = _group("commits here expire and tag nothing; these are operations of their own", [
+_EXPIRY = _group("", [
     ("snapshot.num-retained.min", _N, "10", "snapshots that stay"),
     ("snapshot.num-retained.max", _N, _INT_MAX, "most snapshots"),
     ("snapshot.time-retained", _T, "1 h", "age of snapshots"),
     ("snapshot.expire.execution-mode", _E, "sync", "how snapshots expire"),
     ("snapshot.expire.limit", _N, "50", "at once"),
     ("snapshot.clean-empty-directories", _B, "false", "remove empty directories"),
-    ("snapshot.watermark-idle-timeout", _T, None, "watermark of idle streams"),
-    ("changelog.num-retained.min", _N, None, "changelogs that stay"),
-    ("changelog.num-retained.max", _N, None, "most changelogs"),
-    ("changelog.time-retained", _T, None, "age of changelogs"),
     ("consumer.expiration-time", _T, None, "age of consumers"),
     ("partition.expiration-strategy", _S, "values-time", "what the age of a partition is"),
     ("partition.expiration-time", _T, None, "age of partitions"),
@@ -212,7 +208,6 @@ _EXPIRY = _group("commits here expire and tag nothing; these are operations of t
     ("end-input.check-partition-expire", _B, "false", "expire at the end of a job"),
     ("file-operation.thread-num", _N, None, "threads that delete"),
     ("tag.automatic-creation", _E, "none", "tags made on commit"),
-    ("tag.create-success-file", _B, "false", "a file beside a tag"),
     ("tag.creation-period", _E, "daily", "how often"),
     ("tag.creation-delay", _T, "0 ms", "how late"),
     ("tag.creation-period-duration", _T, None, "how often"),
@@ -221,11 +216,23 @@ _EXPIRY = _group("commits here expire and tag nothing; these are operations of t
     ("tag.default-time-retained", _T, None, "age of tags"),
     ("tag.time-expire-enabled", _B, "true", "tags expire by age"),
     ("tag.automatic-completion", _B, "false", "missed tags are made up for"),
-    ("tag.batch.customized-name", _S, None, "name of a batch tag"),
+    ("sink.watermark-time-zone", _S, "UTC", "zone of tags by watermark"),
+    ("sink.process-time-zone", _S, None, "zone of tags by time"),
+    ("partition.timestamp-formatter", _S, None, "time of a partition"),
+    ("partition.timestamp-pattern", _S, None, "time of a partition"),
+], status=Status.HONOURED)  # fmt: skip
+
+_JAVA_EXPIRY = _group("Java's: changelogs that outlive their snapshots are expired there, and tables that have some", [
+    ("changelog.num-retained.min", _N, None, "changelogs that stay"),
+    ("changelog.num-retained.max", _N, None, "most changelogs"),
+    ("changelog.time-retained", _T, None, "age of changelogs"),
 ])  # fmt: skip
 
 _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("continuous.discovery-interval", _T, "10 s", "how often streams look"),
+    ("snapshot.watermark-idle-timeout", _T, None, "watermark of idle streams"),
+    ("tag.batch.customized-name", _S, None, "name of a batch tag"),
+    ("tag.create-success-file", _B, "false", "a file beside a tag"),
     ("consumer-id", _S, None, "who reads"),
     ("consumer.mode", _E, "exactly-once", "how progress is kept"),
     ("consumer.ignore-progress", _B, "false", "start anew"),
@@ -233,16 +240,12 @@ _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("streaming.read.snapshot.delay", _T, None, "how late streams read"),
     ("streaming-read-overwrite", _B, "false", "streams see overwrites"),
     ("streaming-read-append-overwrite", _B, "false", "streams see overwrites as appends"),
-    ("sink.watermark-time-zone", _S, "UTC", "zone of tags by watermark"),
-    ("sink.process-time-zone", _S, None, "zone of tags by time"),
     ("partition.end-input-to-done", _B, "false", "mark partitions at the end"),
     ("partition.mark-done-action", _S, "success-file", "how a partition is marked done"),
     ("partition.mark-done-action.custom.class", _S, None, "how a partition is marked done"),
     ("partition.mark-done-action.http.url", _S, None, "how a partition is marked done"),
     ("partition.mark-done-action.http.params", _S, None, "how a partition is marked done"),
     ("partition.sink-strategy", _E, "none", "how rows are shuffled"),
-    ("partition.timestamp-formatter", _S, None, "time of a partition"),
-    ("partition.timestamp-pattern", _S, None, "time of a partition"),
     ("partition.timestamp-format.strict", _B, "false", "time of a partition"),
     ("partition.idle-time-to-report-statistic", _T, "0 ms", "statistics of partitions"),
     ("lookup.hash-load-factor", _D, "0.75", "look-up joins"),
@@ -297,6 +300,6 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
     *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
-    *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
+    *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_JAVA_EXPIRY, *_STREAMS, *_CATALOGS,
     *_GLOBAL_INDEX,
 )  # fmt: skip

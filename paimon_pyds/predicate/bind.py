@@ -11,6 +11,7 @@ from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compa
 from paimon_pyds.predicate.disjunction import any_of, sort_key
 from paimon_pyds.predicate.like import normal_like
 from paimon_pyds.predicate.tree import (
+    TEXT_OPS,
     And,
     ColumnRef,
     Const,
@@ -40,10 +41,6 @@ MAX_DEPTH = 200
 """How deep ANDs and ORs of a predicate that was put together by hand may be nested."""
 
 _COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
-_TEXT_OPS = frozenset({
-    Op.LIKE, Op.NOT_LIKE, Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.ENDS_WITH, Op.NOT_ENDS_WITH, Op.CONTAINS,
-    Op.NOT_CONTAINS,
-})  # fmt: skip
 _KEPT_AS_WRITTEN = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.NOT_IN})
 _NEGATED = {
     Op.EQ: Op.NE, Op.LIKE: Op.NOT_LIKE, Op.STARTS_WITH: Op.NOT_STARTS_WITH, Op.ENDS_WITH: Op.NOT_ENDS_WITH,
@@ -173,7 +170,7 @@ class TableBinder:
                 hint="name a field of it (a.b) or a key (m['k'])" if kind in (Kind.ROW, Kind.MAP) else None,
             )
         try:
-            if leaf.op in _TEXT_OPS:
+            if leaf.op in TEXT_OPS:
                 return self._text(leaf, column)
             literals = [_literal(value, leaf.column.type) for value in leaf.literals]
             if not literals:

@@ -47,17 +47,14 @@ class Op(enum.Enum):
 
 
 _OPPOSITE = {
-    Op.EQ: Op.NE,
-    Op.LT: Op.GE,
-    Op.GT: Op.LE,
-    Op.IN: Op.NOT_IN,
-    Op.IS_NULL: Op.IS_NOT_NULL,
-    Op.LIKE: Op.NOT_LIKE,
-    Op.STARTS_WITH: Op.NOT_STARTS_WITH,
-    Op.ENDS_WITH: Op.NOT_ENDS_WITH,
-    Op.CONTAINS: Op.NOT_CONTAINS,
-}
+    Op.EQ: Op.NE, Op.LT: Op.GE, Op.GT: Op.LE, Op.IN: Op.NOT_IN, Op.IS_NULL: Op.IS_NOT_NULL, Op.LIKE: Op.NOT_LIKE,
+    Op.STARTS_WITH: Op.NOT_STARTS_WITH, Op.ENDS_WITH: Op.NOT_ENDS_WITH, Op.CONTAINS: Op.NOT_CONTAINS,
+}  # fmt: skip
 _OPPOSITE |= {b: a for a, b in _OPPOSITE.items()}
+TEXT_OPS = frozenset({
+    Op.LIKE, Op.NOT_LIKE, Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.ENDS_WITH, Op.NOT_ENDS_WITH, Op.CONTAINS,
+    Op.NOT_CONTAINS,
+})  # fmt: skip
 
 
 class Const(enum.Enum):

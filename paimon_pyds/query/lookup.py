@@ -97,7 +97,11 @@ def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:
                 f"keys to look up have a column {others[0]!r} that is not of the primary key",
                 hint=f"give {', '.join(field.name for field in fields)} and no other",
             )
-        parts.append(conformer.conform(batch))
+        try:
+            parts.append(conformer.conform(batch))
+        except SchemaError as error:
+            error.name_row(sum(part.num_rows for part in parts))
+            raise
     return one_batch(pa.Table.from_batches(parts, arrow_schema(fields)))
 
 

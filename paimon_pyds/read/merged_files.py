@@ -123,7 +123,7 @@ def read_versions(
         spec: columns of the table; it has no filter.
         files: those of the section that are merged.
         drop_deletes: leave out rows that delete others: no older version of them is anywhere else.
-        batch_rows: rows in a batch at most.
+        batch_rows: rows that are read of each run at a time, at most.
 
     Raises:
         CorruptFileError, SnapshotNotFoundError, StorageError, UnsupportedError, OptionError, SchemaError: as
@@ -136,9 +136,7 @@ def read_versions(
     with closing(section.windows(batch_rows)) as found:
         for window in found:
             rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
-            rows = without_deletes(rows) if drop_deletes else rows
-            for start in range(0, rows.num_rows, batch_rows):
-                yield rows.slice(start, batch_rows)
+            yield without_deletes(rows) if drop_deletes else rows
 
 
 def read_windows(

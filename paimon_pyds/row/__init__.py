@@ -16,13 +16,6 @@ from paimon_pyds.row.encode import EMPTY_ROW, encode_row, encode_rows
 from paimon_pyds.row.hashing import hash_row, hash_rows
 
 __all__ = [
-    "EMPTY_ROW",
-    "DecodedColumn",
-    "decode_column",
-    "decode_row",
-    "decode_rows",
-    "encode_row",
-    "encode_rows",
-    "hash_row",
-    "hash_rows",
-]
+    "EMPTY_ROW", "DecodedColumn", "decode_column", "decode_row", "decode_rows", "encode_row", "encode_rows",
+    "hash_row", "hash_rows",
+]  # fmt: skip

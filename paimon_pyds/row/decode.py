@@ -36,16 +36,10 @@ class Form(enum.Enum):
 
 
 FIXED: dict[Kind, np.dtype[np.generic]] = {
-    Kind.BOOLEAN: np.dtype("u1"),
-    Kind.TINYINT: np.dtype("u1"),
-    Kind.SMALLINT: np.dtype("<u2"),
-    Kind.INT: np.dtype("<u4"),
-    Kind.DATE: np.dtype("<u4"),
-    Kind.TIME: np.dtype("<u4"),
-    Kind.FLOAT: np.dtype("<u4"),
-    Kind.BIGINT: np.dtype("<u8"),
-    Kind.DOUBLE: np.dtype("<u8"),
-}
+    Kind.BOOLEAN: np.dtype("u1"), Kind.TINYINT: np.dtype("u1"), Kind.SMALLINT: np.dtype("<u2"),
+    Kind.INT: np.dtype("<u4"), Kind.DATE: np.dtype("<u4"), Kind.TIME: np.dtype("<u4"), Kind.FLOAT: np.dtype("<u4"),
+    Kind.BIGINT: np.dtype("<u8"), Kind.DOUBLE: np.dtype("<u8"),
+}  # fmt: skip
 """Unsigned carrier of each fixed-width kind: its bits are those of the value, the rest of the field is zero."""
 
 _BYTES_KINDS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY})

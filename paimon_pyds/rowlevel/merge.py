@@ -363,12 +363,7 @@ def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -
 def _rewrite(task: _MergeTask, spec: ReadSpec, candidate: Candidate, actions: Actions, writer: TableWriter) -> None:
     """All live rows of a file that stay, and new versions of those that are updated in their places.
 
-    Args:
-        task: what the file is of.
-        spec: how to read all columns.
-        candidate: the file.
-        actions: its rows by their positions.
-        writer: takes the rows.
+    ``spec`` says how to read all columns; ``actions`` are those of the file's rows, by their positions.
     """
     for batch in read_file(spec, candidate.file.selecting(live_rows(spec.io, candidate.file))):
         positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)

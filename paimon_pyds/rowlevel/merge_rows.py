@@ -272,12 +272,9 @@ def _versions(
         else:
             kept = batch.column(batch.schema.get_field_index(rules.prefix + field.name))
             arrays.append(kept.take(pa.array(actions.rows)))
-    return pa.RecordBatch.from_arrays(arrays, schema=_nullable(fields))
-
-
-def _nullable(fields: Sequence[DataField]) -> pa.Schema:
-    """NULL in a NOT NULL column is for the writer to refuse, with the column's name."""
-    return pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
+    # NULL in a NOT NULL column is for the writer to refuse, with the column's name.
+    nullable = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
+    return pa.RecordBatch.from_arrays(arrays, schema=nullable)
 
 
 def inserted_rows(

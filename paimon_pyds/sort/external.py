@@ -226,14 +226,8 @@ def _columns(batch: pa.RecordBatch, spec: SortSpec) -> list[pa.Array]:
 def _sample(
     keys: Iterator[pa.RecordBatch], rows: int, first: list[pa.RecordBatch], spec: SortSpec
 ) -> list[pa.RecordBatch]:
-    """Key columns of some rows, chosen evenly: as many as an eighth of the buffer holds, and one at least.
-
-    Args:
-        keys: the key columns of all rows.
-        rows: how many these are, at most.
-        first: the key columns of some rows.
-        spec: the order.
-    """
+    """Key columns of some rows, chosen evenly of about ``rows``: as many as an eighth of the buffer holds, and one at
+    least. ``first`` are the key columns of some, to know their size by."""
     wanted = min(_SAMPLE_ROWS, int(spec.limit / 8 / max(1.0, _bytes_per_row(first))))
     chance = np.random.default_rng((_SEED, rows))
     return [first[0].slice(0, 1), *(_some(batch, wanted / max(1, rows), chance) for batch in keys)]

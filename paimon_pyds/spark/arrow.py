@@ -50,7 +50,11 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         reason = str(error).splitlines()[0]
-        hint = TIME_HINT if t.is_time(source) else None
+        if isinstance(error, pa.ArrowInvalid):
+            from paimon_pyds.types.misfits import first_refused, shown
+
+            reason = shown(array, first_refused(len(array), lambda n: array.slice(0, n).cast(target)))
+        hint = TIME_HINT if t.is_time(source) else "correct that value, or change the column's type"
         raise SchemaError(f"column {column} is {source} and does not fit {target}: {reason}", hint=hint) from error
 
 

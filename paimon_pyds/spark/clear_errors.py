@@ -1,11 +1,14 @@
-"""Errors on their way through Spark, which prints a whole traceback: ours arrive as one sentence under a short one."""
+"""Errors on their way through Spark, which prints a whole traceback: ours arrive as one sentence above a short one, and
+again below it. And what is said of workers that lack this package."""
 
 from __future__ import annotations
 
 import functools
 import logging
+import sys
 import traceback
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import TypeVar
 
 from paimon_pyds.errors import PaimonError
@@ -18,7 +21,10 @@ _log = logging.getLogger("paimon_pyds.spark")
 
 
 def clear_errors(method: C) -> C:
-    """Raise a PaimonError without the frames inside this package and without its cause; the log keeps both (debug)."""
+    """Raise a PaimonError without the frames inside this package and without its cause; the log keeps both (debug).
+
+    It has itself as its cause, without a trace: that is printed first.
+    """
 
     @functools.wraps(method)
     def clear(*args: object, **kwargs: object) -> object:
@@ -50,6 +56,26 @@ def _log_trace(what: str) -> None:
 
 
 def _without_trace(error: PaimonError) -> PaimonError:
-    error.__cause__ = None
+    sentence, kind = copy(error), type(error)
+    members = {
+        "__cause__": property(lambda _: sentence, lambda *_: None),  # Spark takes causes off
+        "__reduce__": lambda _: sentence.__reduce__(),
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+    }
+    error.__class__ = type(kind.__name__, (kind,), members)
     error.__context__ = None
     return error.with_traceback(None)
+
+
+def lacks_package(worker: str, package: str = "paimon_pyds") -> str:
+    """What is said where the interpreter of Spark's Python workers lacks a package.
+
+    Args:
+        worker: the path of that interpreter, or a name for it.
+        package: what it lacks.
+    """
+    return (
+        f"Spark's Python workers run {worker}, which has no {package} — set the environment variable PYSPARK_PYTHON to "
+        f"{sys.executable} before the session is started, or install paimon-pyds for the workers' interpreter"
+    )

@@ -35,11 +35,6 @@ def spark_version() -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def version_text() -> str:
-    """The version of pyspark as people write it."""
-    return str(pyspark.__version__)
-
-
 def pushdown_leaks() -> bool:
     """Whether Spark applies the filters of one scan to the other scans of the same DataFrame (SPARK-58551; below 5)."""
     return plans_once()

@@ -20,6 +20,7 @@ from paimon_pyds.errors import OptionError, PaimonError, StorageError
 from paimon_pyds.progress import phase
 from paimon_pyds.row.hashing import hash_ints
 from paimon_pyds.spark import compat
+from paimon_pyds.spark.clear_errors import lacks_package
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,14 +98,24 @@ class SparkExecutor:
         """All results; how many tasks of Spark are done is told meanwhile, where Spark tells it."""
         with phase() as step:
             if not step.is_seen:
-                return results.toArrow()
+                return _arrow(results)
             with compat.telling_tasks(self._spark, lambda done, total: step.reach("tasks", done, total)):
-                return results.toArrow()
+                return _arrow(results)
 
     def _spread(self, tasks: Sequence[Any]) -> DataFrame:
         rows = [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps(t) for t in tasks], pa.binary())]
         frame = self._spark.createDataFrame(pa.Table.from_arrays(rows, schema=_TASKS))
         return frame.repartition(min(self._partitions, len(tasks)))
+
+
+def _arrow(frame: DataFrame) -> pa.Table:
+    """The rows of a frame. Raises PaimonError where Spark's workers lack this package."""
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        if "No module named 'paimon_pyds" not in str(error):
+            raise
+    raise PaimonError(lacks_package("another interpreter"))
 
 
 def _results(done: pa.Table) -> Iterator[Any]:

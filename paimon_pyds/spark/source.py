@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource
 
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.spark import compat
-from paimon_pyds.spark.clear_errors import clear_errors
+from paimon_pyds.spark.clear_errors import clear_errors, lacks_package
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
@@ -168,9 +168,35 @@ def register(spark: Any, pushdown: bool = False) -> None:
                 _log.warning(_LEAK_WARNING)
         else:
             warnings.warn("this Spark hands no filters to Python data sources (4.1 does); use option('filter', …)")
-    second_is_taken = _name_is_taken(spark, second)
-    if _name_is_taken(spark, first) and not second_is_taken:
+    second_is_taken = _name_is_taken(spark, _whole(second))
+    if _name_is_taken(spark, _whole(first)) and not second_is_taken:
         _log.warning("the format 'paimon' belongs to a jar of this session; use format('paimon_pyds')")
+
+
+def _whole(source: type[DataSource]) -> type[DataSource]:
+    """The class that Spark gets for a source. It is pickled by value, as those of a script are, and imports the source
+    where it is used: an interpreter that lacks this package, or what that needs, can say so."""
+    short_name, class_name, text = source.name(), source.__name__, lacks_package("{worker}", "{package}")
+
+    def name(cls: type[DataSource]) -> str:
+        return short_name  # type: ignore[no-any-return]
+
+    def new(cls: type[DataSource], options: Mapping[str, str]) -> DataSource:
+        import importlib.util
+        import sys
+
+        for package in ("paimon_pyds", "numpy", "pyarrow", "pyroaring", "xxhash"):
+            try:
+                is_there = importlib.util.find_spec(package) is not None
+            except ImportError:
+                is_there = False
+            if not is_there:
+                raise RuntimeError(text.format(worker=sys.executable, package=package))
+        return getattr(importlib.import_module("paimon_pyds.spark.source"), class_name)(options)
+
+    name.__module__ = new.__module__ = "__main__"
+    members = {"name": classmethod(name), "__new__": new, "__module__": "__main__", "__doc__": source.__doc__}
+    return type(class_name, (DataSource,), members)
 
 
 def _name_is_taken(spark: Any, source: Any) -> bool:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyspark
 from pyspark.sql import types as spark
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
@@ -39,21 +40,12 @@ _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark's catalogs keep the CHAR(n) or VARCHAR(n) that a column was declared with."""
 
 _TO_SPARK: dict[Kind, type[spark.DataType]] = {
-    Kind.BOOLEAN: spark.BooleanType,
-    Kind.TINYINT: spark.ByteType,
-    Kind.SMALLINT: spark.ShortType,
-    Kind.INT: spark.IntegerType,
-    Kind.BIGINT: spark.LongType,
-    Kind.FLOAT: spark.FloatType,
-    Kind.DOUBLE: spark.DoubleType,
-    Kind.CHAR: spark.StringType,
-    Kind.VARCHAR: spark.StringType,
-    Kind.BINARY: spark.BinaryType,
-    Kind.VARBINARY: spark.BinaryType,
-    Kind.DATE: spark.DateType,
-    Kind.TIMESTAMP: spark.TimestampNTZType,
-    Kind.TIMESTAMP_LTZ: spark.TimestampType,
-}
+    Kind.BOOLEAN: spark.BooleanType, Kind.TINYINT: spark.ByteType, Kind.SMALLINT: spark.ShortType,
+    Kind.INT: spark.IntegerType, Kind.BIGINT: spark.LongType, Kind.FLOAT: spark.FloatType,
+    Kind.DOUBLE: spark.DoubleType, Kind.CHAR: spark.StringType, Kind.VARCHAR: spark.StringType,
+    Kind.BINARY: spark.BinaryType, Kind.VARBINARY: spark.BinaryType, Kind.DATE: spark.DateType,
+    Kind.TIMESTAMP: spark.TimestampNTZType, Kind.TIMESTAMP_LTZ: spark.TimestampType,
+}  # fmt: skip
 _FROM_SPARK: dict[type[spark.DataType], AtomicType] = {
     **{type_: AtomicType(kind) for kind, type_ in _TO_SPARK.items()},
     spark.StringType: AtomicType(Kind.VARCHAR, length=_MAX_LENGTH),
@@ -100,7 +92,7 @@ def _to_spark(type_: DataType, column: str) -> spark.DataType:
     spark_type = _TO_SPARK.get(type_.kind)
     if spark_type is None:
         raise UnsupportedError(
-            f"column {column} has the type {type_}, which this Spark ({compat.version_text()}) can't read",
+            f"column {column} has the type {type_}, which this Spark ({pyspark.__version__}) can't read",
             hint="leave it out: option('columns', …) or .schema(…) with the other columns",
         )
     return spark_type()

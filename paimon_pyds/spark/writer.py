@@ -337,14 +337,8 @@ def _check_partition(partition: Mapping[str, str | None], keys: Sequence[str]) -
 
 
 def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str, others: Sequence[str]) -> list[str]:
-    """The table's spelling of the DataFrame's columns, in the DataFrame's order. Raises SchemaError.
-
-    Args:
-        names: the DataFrame's columns.
-        fields: the table's.
-        table: where it is, for errors.
-        others: columns of the DataFrame that are none of the table's.
-    """
+    """The table's spelling of the DataFrame's columns, in the DataFrame's order; ``others`` are none of the table's.
+    Raises SchemaError."""
     stored = [name for name in names if name not in others]
     found = match_columns(stored, fields, table)
     spelled = {stored[at]: field.name for field, at in zip(fields, found, strict=True) if at is not None}

@@ -349,14 +349,19 @@ def open_file_io(
 ) -> tuple[FileIO, str]:
     """The FileIO that serves a location, and the location in the spelling that FileIO understands.
 
-    ``storage_options`` (credentials, endpoints) matter to object stores only; a local path needs none and ignores them.
+    ``storage_options`` (credentials, endpoints) matter to object stores only: those of others are passed over.
 
     Raises:
-        OptionError: an empty location or an option that contradicts it.
+        OptionError: an empty location, an option that no store knows, or one that contradicts the location.
         UnsupportedError: a scheme that nothing here serves.
     """
     path = normalise_location(location)
     scheme = scheme_of(path)
+    own = [key for key in storage_options or () if not str(key).lower().startswith("external-paths.")]
+    if own:
+        from paimon_pyds.storage.arrow import check_names
+
+        check_names(own)
     if scheme == "file":
         from paimon_pyds.storage.local import LocalFileIO
 

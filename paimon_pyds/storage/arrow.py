@@ -17,14 +17,16 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError, suggest
 from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, scheme_of, storage_faults
 
 _GAP = 1 << 20
 _MAX_REQUEST = 64 << 20
 
-_S3_OPTIONS = {
+_PATH_STYLE = "s3.path-style-access"
+_ARGUMENTS = {
+    _PATH_STYLE: "force_virtual_addressing",
     "s3.access-key": "access_key",
     "s3.secret-key": "secret_key",
     "s3.session-token": "session_token",
@@ -34,22 +36,21 @@ _S3_OPTIONS = {
     "s3.anonymous": "anonymous",
     "s3.request-timeout": "request_timeout",
     "s3.connect-timeout": "connect_timeout",
-}
-_GCS_OPTIONS = {
     "gs.access-token": "access_token",
     "gs.anonymous": "anonymous",
     "gs.endpoint": "endpoint_override",
     "gs.project-id": "project_id",
-}
-_AZURE_OPTIONS = {
     "azure.account-name": "account_name",
     "azure.account-key": "account_key",
     "azure.sas-token": "sas_token",
     "azure.tenant-id": "tenant_id",
     "azure.client-id": "client_id",
     "azure.client-secret": "client_secret",
+    "hdfs.user": "user",
+    "hdfs.replication": "replication",
+    "hdfs.kerberos-ticket": "kerb_ticket",
 }
-_HDFS_OPTIONS = {"hdfs.user": "user", "hdfs.replication": "replication", "hdfs.kerberos-ticket": "kerb_ticket"}
+"""Arguments of pyarrow's file systems by the names of storage options."""
 _FAMILIES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "viewfs": "hdfs"}
 _PREFIXES = {"s3": ("s3.", "s3a.", "fs.s3a."), "gcs": ("gs.",), "azure": ("azure.",), "hdfs": ("hdfs.",)}
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "KRB5")
@@ -81,7 +82,8 @@ class ArrowFileIO:
         self._options = {k: v for k, v in (options or {}).items() if concerns(scheme_of(root), k)}
         self._secrets = tuple(str(v) for k, v in self._options.items() if names_secret(k))
         self._fs: Any = None
-        self._arguments = _arguments(scheme_of(root), self._options)
+        check_names(self._options)
+        self._arguments = _arguments(self._options)
         ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(_ENVIRONMENT))
         self._identity = sha256(repr((root, sorted(self._options.items()), ambient)).encode()).digest()
 
@@ -319,28 +321,38 @@ def concerns(scheme: str, key: str) -> bool:
     return key.lower().startswith(_PREFIXES[_family(scheme)])
 
 
-def _arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of the file system from Paimon's option names."""
-    family = _family(scheme)
-    names = {"s3": _S3_OPTIONS, "gcs": _GCS_OPTIONS, "azure": _AZURE_OPTIONS, "hdfs": _HDFS_OPTIONS}[family]
+def _plain_name(key: str) -> str:
+    """An option's name in lower case; Hadoop's names for S3 as Paimon's."""
+    name = key.lower()
+    for prefix in ("fs.s3a.", "s3a."):
+        if name.startswith(prefix):
+            name = f"s3.{name[len(prefix) :]}".replace("access.key", "access-key").replace("secret.key", "secret-key")
+    return _PATH_STYLE if name == "s3.path.style.access" else name
+
+
+def check_names(options: Iterable[str]) -> None:
+    """Raise OptionError for a name that no store knows, with near ones."""
+    for key in options:
+        name = _plain_name(str(key))
+        if name not in _ARGUMENTS:
+            prefix = next((p for ps in _PREFIXES.values() for p in ps if name.startswith(p)), "")
+            near = suggest(name, [known for known in _ARGUMENTS if known.startswith(prefix)], "there are") or ""
+            may_be_secret = not prefix and not near.startswith("did you mean")
+            raise OptionError(f"unknown storage option{'' if may_be_secret else f' {key}'}", hint=near)
+
+
+def _arguments(options: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of the file system from Paimon's option names, which are known."""
     arguments: dict[str, Any] = {}
     for key, value in options.items():
-        name = key.lower()
-        for prefix in ("fs.s3a.", "s3a."):
-            if family == "s3" and name.startswith(prefix):
-                name = "s3." + name[len(prefix) :].replace("access.key", "access-key").replace(
-                    "secret.key", "secret-key"
-                )
-        if name in ("s3.path-style-access", "s3.path.style.access"):
+        argument = _ARGUMENTS[_plain_name(key)]
+        if argument == "force_virtual_addressing":
             # pyarrow addresses by path already; only the opposite has to be asked for.
-            arguments["force_virtual_addressing"] = not _flag(key, value)
-        elif name in names:
-            argument = names[name]
+            arguments[argument] = not _flag(key, value)
+        else:
             arguments[argument] = (
                 _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
             )
-        else:
-            raise OptionError(f"unknown storage option {key}", hint=f"known: {', '.join(sorted(names))}")
     return arguments
 
 

@@ -266,14 +266,8 @@ class _RawSink(io.RawIOBase):
 
 
 def _open_regular(path: str) -> tuple[int, int]:
-    """A descriptor to read a file, and its size; links followed.
-
-    A FIFO would wait for a writer, and a device may have no end.
-
-    Raises:
-        StorageError: something else than a file is there.
-        OSError: it can't be opened.
-    """
+    """A descriptor to read a file, and its size; links followed. A FIFO would wait for a writer, and a device may have
+    no end: raises StorageError for those, and OSError."""
     fd = os.open(path, _READ_FLAGS)
     try:
         info = os.fstat(fd)

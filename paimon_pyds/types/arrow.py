@@ -16,20 +16,11 @@ from paimon_pyds.types.kinds import MAX_LENGTH, TIMESTAMP_KINDS, UNIT_DIGITS, Ki
 from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 
 _ARROW_ATOMS: dict[Kind, pa.DataType] = {
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.TINYINT: pa.int8(),
-    Kind.SMALLINT: pa.int16(),
-    Kind.INT: pa.int32(),
-    Kind.BIGINT: pa.int64(),
-    Kind.FLOAT: pa.float32(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.CHAR: pa.string(),
-    Kind.VARCHAR: pa.string(),
-    Kind.BINARY: pa.binary(),
-    Kind.VARBINARY: pa.binary(),
-    Kind.DATE: pa.date32(),
+    Kind.BOOLEAN: pa.bool_(), Kind.TINYINT: pa.int8(), Kind.SMALLINT: pa.int16(), Kind.INT: pa.int32(),
+    Kind.BIGINT: pa.int64(), Kind.FLOAT: pa.float32(), Kind.DOUBLE: pa.float64(), Kind.CHAR: pa.string(),
+    Kind.VARCHAR: pa.string(), Kind.BINARY: pa.binary(), Kind.VARBINARY: pa.binary(), Kind.DATE: pa.date32(),
     Kind.TIME: pa.time32("ms"),
-}
+}  # fmt: skip
 
 
 def timestamp_unit(type_: DataType) -> str:
@@ -139,18 +130,10 @@ def from_arrow_type(type_: pa.DataType, next_id: Iterator[int], *, nullable: boo
 
 
 _FROM_ARROW: dict[pa.DataType, Kind] = {
-    pa.bool_(): Kind.BOOLEAN,
-    pa.int8(): Kind.TINYINT,
-    pa.int16(): Kind.SMALLINT,
-    pa.int32(): Kind.INT,
-    pa.int64(): Kind.BIGINT,
-    pa.uint8(): Kind.SMALLINT,
-    pa.uint16(): Kind.INT,
-    pa.uint32(): Kind.BIGINT,
-    pa.float32(): Kind.FLOAT,
-    pa.float64(): Kind.DOUBLE,
-    pa.date32(): Kind.DATE,
-}
+    pa.bool_(): Kind.BOOLEAN, pa.int8(): Kind.TINYINT, pa.int16(): Kind.SMALLINT, pa.int32(): Kind.INT,
+    pa.int64(): Kind.BIGINT, pa.uint8(): Kind.SMALLINT, pa.uint16(): Kind.INT, pa.uint32(): Kind.BIGINT,
+    pa.float32(): Kind.FLOAT, pa.float64(): Kind.DOUBLE, pa.date32(): Kind.DATE,
+}  # fmt: skip
 
 
 def from_arrow_schema(schema: pa.Schema) -> tuple[DataField, ...]:

@@ -135,7 +135,6 @@ def _sql_date(days: int) -> str:
 
 
 def _sql_text(value: Any, type_: DataType) -> str:
-    """The text of a DATE, a TIME, or bytes."""
     if type_.kind is Kind.DATE:
         return _sql_date(int(value))
     if type_.kind is Kind.TIME:

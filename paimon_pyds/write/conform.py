@@ -19,7 +19,17 @@ from paimon_pyds.buffers import from_numpy
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
-from paimon_pyds.types import BINARY_KINDS, STRING_KINDS, AtomicType, DataField, Kind, arrow_schema, internal_to_scalar
+from paimon_pyds.one_line import names_text
+from paimon_pyds.types import (
+    BINARY_KINDS,
+    STRING_KINDS,
+    AtomicType,
+    DataField,
+    DataType,
+    Kind,
+    arrow_schema,
+    internal_to_scalar,
+)
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, has_strict_member, nulls_of
 
 if TYPE_CHECKING:
@@ -43,7 +53,7 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
     folded: dict[str, list[int]] = {}
     for i, name in enumerate(names):
         folded.setdefault(name.casefold(), []).append(i)
-    found: list[int | None] = []
+    found, missing = list[int | None](), None
     for field in fields:
         at = exact.get(field.name)
         if at is None:
@@ -52,18 +62,23 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
                 raise SchemaError(f"several incoming columns could be {field.name!r}", path=table)
             at = candidates[0] if candidates else None
         if at is None and not field.type.nullable and field.default is None:
-            raise SchemaError(
-                f"the column {field.name!r} is NOT NULL and missing from the data",
-                path=table,
-                hint=f"add it; the data has {', '.join(names)}",
-            )
+            missing = missing or field
         found.append(at)
     unknown = [name for i, name in enumerate(names) if i not in found]
     if unknown:
+        left = [field.name for field, at in zip(fields, found, strict=True) if at is None]
         raise SchemaError(
             f"the table has no column {', '.join(map(repr, unknown))}",
             path=table,
-            hint=f"its columns are {', '.join(f.name for f in fields)}",
+            hint=suggest(
+                unknown[0], left or [f.name for f in fields], "columns missing from the data" if left else "its columns"
+            ),
+        )
+    if missing is not None:
+        raise SchemaError(
+            f"the column {missing.name!r} is NOT NULL and missing from the data",
+            path=table,
+            hint=f"add it; the data has {names_text(names)}",
         )
     return found
 
@@ -125,11 +140,13 @@ class Conformer:
         for at, field in enumerate(self._fields):
             missing = 0 if field.type.nullable else batch.column(at).null_count
             if missing:
-                raise SchemaError(
+                error = SchemaError(
                     f"column {field.name!r} is NOT NULL, and {missing} of {batch.num_rows} rows have no value",
                     path=self._table,
                     hint="fill or drop those rows",
                 )
+                error.row = int(np.argmax(batch.column(at).is_null()))
+                raise error
 
 
 class IncomingRows:
@@ -234,7 +251,7 @@ def _cast(column: pa.Array, field: DataField, type_: pa.DataType, table: str) ->
     if pa.types.is_nested(type_) and pa.types.is_nested(column.type):
         column = _nested(column, type_, field, table)
     elif column.type != type_:
-        column = _converted(column, type_, f"column {field.name!r}", str(field.type), table)
+        column = _converted(column, type_, field.name, field.type, table)
     if _bounded(field.type):
         _check_length(column, field, table)
     return column
@@ -242,49 +259,64 @@ def _cast(column: pa.Array, field: DataField, type_: pa.DataType, table: str) ->
 
 def _nested(column: pa.Array, type_: pa.DataType, field: DataField, table: str) -> pa.Array:
     def leaf(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
-        return _converted(values, wanted, f"column {path!r}", str(wanted), table)
+        return _converted(values, wanted, path, wanted, table)
 
     try:
         return cast_nested(column, type_, field.name, leaf)
     except SchemaError as error:
-        raise error if error.path else SchemaError(error.message, path=table, hint=error.hint) from error
+        error.path = error.path or table
+        if error.row is not None:  # of a leaf, which need not have a value for each row
+            from paimon_pyds.types.misfits import first_refused
+
+            def attempt(n: int) -> pa.Array:
+                return cast_nested(column.take(from_numpy(np.arange(n))), type_, field.name, leaf)
+
+            error.row = first_refused(len(column), attempt)
+        raise
 
 
-def _converted(column: pa.Array, type_: pa.DataType, what: str, wanted: str, table: str) -> pa.Array:
-    source = column.type
-    t = pa.types
-    meaning = (
+def _converted(column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | pa.DataType, table: str) -> pa.Array:
+    source, t = column.type, pa.types
+    differs = (
         (t.is_floating(source) and not t.is_floating(type_))
-        or (_is_text(source) != _is_text(type_) and not t.is_null(source))
-        or (t.is_boolean(source) != t.is_boolean(type_) and not t.is_null(source))
+        or (not t.is_null(source) and _meaning(source) != _meaning(type_))
         or (t.is_timestamp(source) and t.is_timestamp(type_) and (source.tz is None) != (type_.tz is None))
-        or (t.is_temporal(source) != t.is_temporal(type_) and not t.is_null(source))
     )
-    if not meaning:
+    if not differs:
         try:
             return column.cast(type_)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except pa.ArrowNotImplementedError:
+            pass  # whatever the values are
+        except pa.ArrowInvalid as error:
+            from paimon_pyds.types.misfits import first_refused, misfit
+
+            at = first_refused(len(column), lambda n: column.slice(0, n).cast(type_))
             hint = TIME_HINT if t.is_time(source) else None
-            raise SchemaError(
-                f"{what} does not fit {wanted}: {str(error).splitlines()[0]}", path=table, hint=hint
-            ) from error
-    also = "" if wanted == str(type_) else f" ({type_})"
-    raise SchemaError(f"{what} is {source}, the table wants {wanted}{also}", path=table, hint="cast it first")
+            raise misfit(column, at, name, wanted, path=table, hint=hint) from error
+    plain = wanted.with_nullable(True) if isinstance(wanted, DataType) else wanted
+    text = f"column {name} is {source} in the data and {plain} in the table"
+    raise SchemaError(text, path=table, hint="cast it first")
 
 
-def _is_text(type_: pa.DataType) -> bool:
+def _meaning(type_: pa.DataType) -> str:
     t = pa.types
-    return bool(t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_))
+    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
+        return "text"
+    if t.is_binary(type_) or t.is_large_binary(type_) or t.is_fixed_size_binary(type_) or t.is_binary_view(type_):
+        return "bytes"
+    return "truth" if t.is_boolean(type_) else "time" if t.is_temporal(type_) else "number"
 
 
 def _check_length(column: pa.Array, field: DataField, table: str) -> None:
     limit = field.type.length if isinstance(field.type, AtomicType) else None
     text = field.type.kind in (Kind.CHAR, Kind.VARCHAR)
-    longest = pc.max(pc.utf8_length(column) if text else pc.binary_length(column)).as_py()
+    lengths = pc.utf8_length(column) if text else pc.binary_length(column)
+    longest = pc.max(lengths).as_py()
     if limit is not None and longest is not None and longest > limit:
-        raise SchemaError(
-            f"a value of column {field.name!r} has length {longest}, {field.type} allows {limit}", path=table
-        )
+        from paimon_pyds.types.misfits import misfit
+
+        at = int(np.argmax(pc.fill_null(pc.greater(lengths, limit), False)))
+        raise misfit(column, at, field.name, field.type, path=table)
 
 
 def default_value(field: DataField) -> pa.Scalar:

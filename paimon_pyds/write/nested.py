@@ -107,7 +107,9 @@ def _check_member(child: pa.Array, mask: pa.Array | None, column: str) -> None:
     if mask is not None:
         nulls = nulls & ~np.asarray(mask)
     if nulls.any():
-        raise SchemaError(f"column {column} is NOT NULL, and has no value in {int(nulls.sum())} of {len(nulls)} rows")
+        error = SchemaError(f"column {column} is NOT NULL, and has no value in {int(nulls.sum())} of {len(nulls)} rows")
+        error.row = int(np.argmax(nulls))
+        raise error
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
@@ -161,4 +163,6 @@ def _check_elements(array: pa.Array, values: pa.Array, field: pa.Field, column: 
     np.add.at(edges, offsets[1:][present], -1)
     nulls = np.asarray(values.is_null()) & (np.cumsum(edges[:-1]) > 0)
     if nulls.any():
-        raise SchemaError(f"column {column} is NOT NULL, and has no value in {int(nulls.sum())} elements")
+        error = SchemaError(f"column {column} is NOT NULL, and has no value in {int(nulls.sum())} elements")
+        error.row = int(np.argmax(nulls))
+        raise error

@@ -94,6 +94,8 @@ class SequenceNumbers:
         self._has_all = len(self._seen) > _READ_SINGLY
         wanted = None if self._has_all else EntryFilter(context.schema, partitions=frozenset({partition}))
         live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), RUN_COLUMNS)
+        if not live.num_rows:  # the first group_by of a process takes as long to begin as a small write
+            return
         found = pa.Table.from_batches([live]).group_by(["partition", "bucket"])
         for row in found.aggregate([("max_sequence_number", "max"), ("total_buckets", "max")]).to_pylist():
             self._greatest[PartitionBucket(row["partition"], row["bucket"])] = row["max_sequence_number_max"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pytest
 from compact_support import live, make, rows
 
 import paimon_pyds as pp
-from support.oracle import Oracle, class_path
+from support.oracle import Oracle
 from support.values import lines
 
-_SOURCE = Path(__file__).parents[1] / "support" / "ClusterOracle.java"
 _CLUSTERED = {
     "clustering.incremental": "true",
     "clustering.columns": "price,id",
@@ -23,14 +21,11 @@ _CLUSTERED = {
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-def _java(*arguments: str) -> list[tuple[int, list[str]]]:
+def _java(oracle: Oracle, *arguments: str) -> list[tuple[int, list[str]]]:
     """What Java picks: output level and files, a pair for each partition."""
-    command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.nio=ALL-UNNAMED"]
-    command += ["-Duser.timezone=UTC", "-cp", class_path(), str(_SOURCE), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
     return sorted(
-        (int(level), names.split(",")) for level, names in (line.split() for line in done.stdout.splitlines())
+        (int(level), names.split(","))
+        for level, names in (line.split() for line in oracle.program("ClusterOracle", *arguments))
     )
 
 
@@ -56,7 +51,7 @@ def test_both_pick_the_same_and_go_on_from_one_another(oracle: Oracle, tmp_path:
             count += 7 + 3 * turn
         how = "full" if turn == 3 else "minor"
         before = live(table).to_pylist()
-        java = _java("run" if turn % 2 else "pick", how, table.path)
+        java = _java(oracle, "run" if turn % 2 else "pick", how, table.path)
         if turn % 2 == 0:
             table.compact(full=how == "full")
         assert _picked(table, before) == java, turn

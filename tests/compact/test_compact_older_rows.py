@@ -16,8 +16,8 @@ from compact_support import Elsewhere, Meanwhile, delete_positions, deleted, ind
 from hypothesis import Phase, given, note, settings
 
 import paimon_pyds as pp
-from paimon_pyds.compact import older_rows
-from paimon_pyds.compact.older_rows import OlderRows
+from paimon_pyds.compact import key_task
+from paimon_pyds.compact.key_task import OlderRows
 from paimon_pyds.errors import OptionError
 from paimon_pyds.merge import key_set
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS
@@ -239,7 +239,7 @@ def test_older_files_are_read_in_windows_and_by_pages(tmp_path: Path, monkeypatc
     _append(table, range(400_000), 1)
     table.compact(full=True)
     sizes, traces = list[int](), list[FileTrace]()
-    found, read = OlderRows.found, older_rows.read_wanted
+    found, read = OlderRows.found, key_task.read_wanted
 
     def found_noted(self: OlderRows, window: pa.RecordBatch, *, whole: bool) -> pa.RecordBatch | None:
         sizes.append(window.num_rows)
@@ -250,7 +250,7 @@ def test_older_files_are_read_in_windows_and_by_pages(tmp_path: Path, monkeypatc
         return read(spec, keys, file, trace, rows)
 
     monkeypatch.setattr(OlderRows, "found", found_noted)
-    monkeypatch.setattr(older_rows, "read_wanted", read_noted)
+    monkeypatch.setattr(key_task, "read_wanted", read_noted)
     _append(table, range(500, 600), 2)
     table.compact()
     assert sum(trace.counters.bytes_read for trace in traces) < max(live(table)["file_size"].to_pylist()) // 4
@@ -279,13 +279,13 @@ def test_pages_of_all_types_of_keys_are_told_apart(
     table.append(rows(range(100_000), 1))
     table.compact(full=True)
     monkeypatch.setattr(key_set, "_MOST_FORMS", most)
-    traces, read = list[FileTrace](), older_rows.read_wanted
+    traces, read = list[FileTrace](), key_task.read_wanted
 
     def read_noted(spec: Any, keys: Any, file: Any, trace: FileTrace, rows: int) -> Iterator[pa.RecordBatch]:
         traces.append(trace)
         return read(spec, keys, file, trace, rows)
 
-    monkeypatch.setattr(older_rows, "read_wanted", read_noted)
+    monkeypatch.setattr(key_task, "read_wanted", read_noted)
     table.append(rows(range(70_500, 70_600), 2))
     table.compact()
     assert sum(trace.counters.bytes_read for trace in traces) < max(live(table)["file_size"].to_pylist()) // 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,12 +14,11 @@ from compact_support import VECTORS, live
 import paimon_pyds as pp
 from support.fixtures import requires_shared, table_path
 from support.key_engines import ENGINES, SCHEMA, random_rows, write_kinds
-from support.oracle import Oracle, class_path, requires_java_oracle
+from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 
 pytestmark = [requires_java_oracle, pytest.mark.java]
 
-_SOURCE = Path(__file__).parents[1] / "support" / "PostponeOracle.java"
 _NAMES = ("deduplicate", "sequence", "partial_removing", "groups_aggregates_ignoring", "aggregation_removing")
 _TABLES: dict[str, dict[str, str]] = {
     **{name: ENGINES[name] for name in _NAMES},
@@ -30,13 +28,6 @@ _TABLES: dict[str, dict[str, str]] = {
 }
 _WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
 _KINDS = {"rowkind-column": "_kind"}
-
-
-def _java_takes_in(buckets: int, *paths: Path) -> None:
-    command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.nio=ALL-UNNAMED"]
-    command += ["-Duser.timezone=UTC", "-cp", class_path(), str(_SOURCE), str(buckets), *map(str, paths)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def _sorted(table: pp.Table) -> list[str]:
@@ -74,7 +65,7 @@ def test_either_takes_in_what_the_other_wrote(oracle: Oracle, tmp_path: Path) ->
         for rows in writes[name][:3]:
             table.append(_arrow(rows), options=_KINDS)
         assert table.count() == 0
-    _java_takes_in(3, *ours)
+    oracle.program("PostponeOracle", 3, *ours)
     for name, path in zip(_TABLES, java, strict=True):  # Java's rows, and then some of ours, are taken in here
         table = pp.Table.open(path)
         table.compact(options={"postpone.default-bucket-num": "2"})
@@ -87,7 +78,7 @@ def test_either_takes_in_what_the_other_wrote(oracle: Oracle, tmp_path: Path) ->
             write_kinds(batch, tmp_path, f"ours_{name}", writes[name][3])
     for path in ours[:4]:
         pp.Table.open(path).compact()
-    _java_takes_in(5, *ours[4:])
+    oracle.program("PostponeOracle", 5, *ours[4:])
     for path in ours:
         assert set(live(pp.Table.open(path))["total_buckets"].to_pylist()) == {3}
         pp.Table.open(path).compact(full=True)

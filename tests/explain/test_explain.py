@@ -18,6 +18,7 @@ from paimon_pyds.explain.file import TopNVisit
 from paimon_pyds.explain.scan import interesting, outcome_counts
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.selection import STRIP_BINS, RowSelection
+from support.effort import sampled
 from support.fixtures import fixture_names, table_path
 
 
@@ -289,7 +290,10 @@ def _some_filters(table: pp.Table) -> list[str]:
     return found[:3]
 
 
-@pytest.mark.parametrize("name", [n for n in fixture_names() if n.startswith(("append_", "part_", "evolve_index"))])
+JAVA_TABLES = [n for n in fixture_names() if n.startswith(("append_", "part_", "evolve_index"))]
+
+
+@pytest.mark.parametrize("name", sampled(JAVA_TABLES, 25))
 def test_java_tables(name: str) -> None:
     """Each step leaves at most what the one before left, every file is told of, the result is the scan's."""
     table = pp.Table.open(table_path(name))

@@ -206,6 +206,9 @@ def test_offset_index_round_trip(pages: list[tuple[int, int, int]]) -> None:
         for locations in found:
             for got, wanted in zip(locations, (offsets, sizes, rows), strict=True):
                 assert got.tolist() == wanted.tolist()
+    for cut in (1, 2):
+        with pytest.raises(CorruptFileError):
+            decode_locations([data, data[:-cut]])
 
 
 def _footer(path: Path) -> tuple[Footer, Any]:

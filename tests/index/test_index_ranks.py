@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.index.dictionary import ranked, sorted_rows
+from paimon_pyds.buffers import sorted_positions
+from paimon_pyds.index.dictionary import ranked
 
 ROWS = 30_000
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -61,5 +62,5 @@ def test_few_numbers(numbers: list[int]) -> None:
 
 def test_equal_numbers_keep_their_order() -> None:
     numbers = RNG.integers(0, 70_000, ROWS)
-    rows = sorted_rows(numbers.astype(np.uint64))
+    rows = sorted_positions(numbers.astype(np.uint64))
     assert np.array_equal(rows, np.argsort(numbers, kind="stable"))

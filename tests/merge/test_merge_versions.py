@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.merge.order_codes import order_codes
+from paimon_pyds.merge.order_codes import order_codes, sorted_rows
 from paimon_pyds.merge.versions import SequenceFields, sort_versions
 from paimon_pyds.types import arrow_type, parse_type
 from support.engine_model import SEQ, Order, rank, versions_of
@@ -46,6 +48,18 @@ def test_the_least_and_the_greatest_integer_are_told_from_null() -> None:
     column = pa.array([2**63 - 1, None, -(2**63), 0, -(2**63)], pa.int64())
     assert _ranks(order_codes([column]).tolist()) == [3, 0, 1, 2, 1]
     assert _ranks(order_codes([column, column]).tolist()) == [3, 0, 1, 2, 1]
+
+
+@pytest.mark.parametrize("span", [1, 9, 2**40, 2**53 - 1, 2**53, 2**64 - 1])
+@pytest.mark.parametrize("texts", [False, True])
+def test_rows_in_no_order_are_sorted_and_equal_ones_stay_in_theirs(span: int, texts: bool) -> None:
+    rng = random.Random(span)
+    some = [rng.randrange(span + 1) - 2**63 for _ in range(900)]
+    numbers = [*some, *rng.choices(some, k=300)]
+    listed = [str(number % 10**6) for number in numbers] if texts else numbers
+    order, again = sorted_rows([pa.array(listed)])
+    assert order.tolist() == sorted(range(len(listed)), key=lambda i: listed[i])
+    assert again.tolist() == [listed[a] == listed[b] for a, b in pairwise(order.tolist())]
 
 
 def test_both_float_zeros_are_one_key_and_nan_is_its_own() -> None:

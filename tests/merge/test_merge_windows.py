@@ -70,6 +70,16 @@ def test_windows_hold_whole_keys_in_order(
     assert sorted(given_out) == sorted(every)
 
 
+def test_runs_of_like_keys_have_windows_as_large_as_their_batches_together() -> None:
+    """None of the few rows that are left of one batch or another: each window costs time."""
+    rows, batches, runs = 100, 10, 4
+    keys = [[(i * runs + (i + run) % runs,) for i in range(rows * batches)] for run in range(runs)]
+    sorted_runs = [SortedBatches(_batches(run, [pa.int64()], i, rows), f"{i}") for i, run in enumerate(keys)]
+    found = list(windows(sorted_runs, ["k0"]))
+    assert sum(window.num_rows for window in found) == rows * batches * runs
+    assert len(found) <= batches + 1
+
+
 def test_a_run_is_read_batch_by_batch() -> None:
     alive: list[int] = []
 

@@ -16,6 +16,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
+from support.effort import sampled
 from support.fixtures import fixture_names, requires_shared, table_path
 from support.oracle import Batch, Oracle, Reply, requires_java_oracle
 from support.values import dumps, in_order, lines
@@ -71,7 +72,7 @@ def _assert_as_java(oracle: Oracle, path: Path | str, reads: list[dict[str, str]
 
 @requires_shared
 @requires_java_oracle
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 20))
 def test_between_snapshots(name: str, oracle: Oracle) -> None:
     path = table_path(name)
     last = pp.Table.open(path).scan().snapshot_id
@@ -128,7 +129,7 @@ TABLES = [
 
 
 @requires_java_oracle
-@pytest.mark.parametrize("options", TABLES, ids=lambda options: "-".join(options.values()) or "plain")
+@pytest.mark.parametrize("options", sampled(TABLES, 6), ids=lambda options: "-".join(options.values()) or "plain")
 def test_of_tables_that_java_writes(options: dict[str, str], tmp_path: Path, oracle: Oracle) -> None:
     path = _written(oracle, tmp_path, options)
     last = pp.Table.open(path).scan(options={}).snapshot_id

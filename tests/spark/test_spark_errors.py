@@ -32,6 +32,7 @@ def test_a_missing_table(frames, six, path):
 def test_no_frames_of_this_package_above_the_sentence(frames, path):
     text = failure(lambda: frames.load(path))
     assert text.count('File "') < 8
+    assert text.index("no Paimon table is here") < text.index("Traceback"), "the sentence comes first"
     assert "metadata/store.py" not in text
     assert "During handling of the above exception" not in text
 

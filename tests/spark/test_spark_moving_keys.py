@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 
 import paimon_pyds as pp
 from paimon_pyds.spark import write
-from support.effort import LONG
+from support.effort import FEW, LONG, sampled
 from support.engine_model import KIND
 from support.moving_keys import ENGINES, KINDS, Model, create, found
 
@@ -41,7 +41,7 @@ def random_rows(random, engine, count):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["deduplicate", "aggregation", "first-row"])
+@pytest.mark.parametrize("name", sampled(["deduplicate", "aggregation", "first-row"], 1 if FEW else 3))
 def test_a_table_is_its_model_after_each_job(frames, path, name):
     random, engine = Random(name), ENGINES[name]
     table = create(path, engine, ("id",), **{"dynamic-bucket.assigner-parallelism": "3"})

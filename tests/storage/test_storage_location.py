@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.storage import normalise_location, open_file_io
 from paimon_pyds.storage.arrow import ArrowFileIO
@@ -63,3 +65,31 @@ def test_the_io_fits_the_scheme() -> None:
 def test_other_schemes_are_refused_with_a_way_out(location: str) -> None:
     with pytest.raises(UnsupportedError, match=r"not supported.*(use|mount|download)"):
         open_file_io(location)
+
+
+@pytest.mark.parametrize(
+    ("location", "name", "near"),
+    [
+        ("/wh/t", "s3.acess-key", "did you mean s3.access-key"),
+        ("s3://bucket/t", "access-key", "did you mean s3.access-key"),
+        ("s3://bucket/t", "s3.secret_key", "did you mean s3.secret-key"),
+        ("s3://bucket/t", "fs.s3a.endpont", "did you mean s3.endpoint"),
+        ("gs://bucket/t", "gs.acces-token", "did you mean gs.access-token"),
+        ("s3://bucket/t", "s3.zzzzzz", "there are: s3.access-key"),
+    ],
+)
+def test_storage_options_that_no_store_knows_are_refused_with_near_names(location: str, name: str, near: str) -> None:
+    with pytest.raises(OptionError, match=f"unknown storage option {re.escape(name)} — {near}"):
+        open_file_io(location, {name: "x"})
+    with pytest.raises(OptionError, match=f"unknown storage option {re.escape(name)}"):
+        pp.Catalog(location, {name: "x"})
+
+
+def test_what_is_no_name_of_a_storage_option_at_all_may_be_a_secret() -> None:
+    with pytest.raises(OptionError, match="unknown storage option — there are: azure"):
+        open_file_io("/wh/t", {"kJ8f/Zz0q": "="})
+
+
+def test_storage_options_of_other_stores_are_passed_over() -> None:
+    others = {"s3.access-key": "x", "fs.s3a.secret.key": "y", "s3.path.style.access": "true", "azure.sas-token": "z"}
+    assert open_file_io("/wh/t", {**others, "external-paths.trust-table": "false"})[1] == "/wh/t"

@@ -47,8 +47,6 @@ public final class ClusterOracle {
         if (args[0].equals("run") && !units.isEmpty()) {
             run(table, units);
         }
-        System.out.flush();
-        System.exit(0);
     }
 
     private static void run(FileStoreTable table, Map<BinaryRow, CompactUnit> units) throws Exception {

@@ -32,7 +32,6 @@ public final class PostponeOracle {
         for (int i = 1; i < args.length; i++) {
             run(FileStoreTableFactory.create(LocalFileIO.create(), new Path(args[i])), args[0]);
         }
-        System.exit(0);
     }
 
     private static void run(FileStoreTable table, String buckets) throws Exception {

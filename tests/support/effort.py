@@ -14,6 +14,9 @@ Case = TypeVar("Case")
 LONG = settings().max_examples > 100
 """Whether this is `make test-long`."""
 
+FEW = settings().max_examples < 20
+"""Whether this is `make test-oldest`: it shows what older dependencies do differently, and not all else once more."""
+
 SEED = int(os.environ.get("PAIMON_PYDS_SEED") or (0 if os.environ.get("CI") else random.randrange(1_000_000)))
 """What the samples are drawn by. pytest prints it first; PAIMON_PYDS_SEED sets it."""
 

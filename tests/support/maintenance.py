@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import paimon_pyds as pp
+from paimon_pyds.execution.live_files import table_files
 
 
 def files_there(root: Path) -> set[str]:
@@ -20,3 +21,8 @@ def files_there(root: Path) -> set[str]:
 def rows_of(table: pp.Table, **scan: Any) -> list[str]:
     """Rows in an order."""
     return sorted(map(repr, table.scan(**scan).to_arrow().to_pylist()))
+
+
+def is_exact(table: pp.Table) -> None:
+    """The files that are there are those that some state needs."""
+    assert files_there(Path(table.path)) == set(table_files(table.store))

@@ -13,12 +13,14 @@ unless it was given ``allow_fail=True``.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import importlib.util
 import itertools
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -37,6 +39,7 @@ from support.values import Rows, dumps, json_rows
 _HOME = Path(os.environ.get("PAIMON_PYDS_ORACLE", ROOT.parent / "shared" / "oracle"))
 _CACHE = ROOT / ".cache" / "oracle"
 _SERVER = Path(__file__).with_name("OracleServer.java")
+_CLASSES = _CACHE / f"server-{hashlib.sha256(_SERVER.read_bytes()).hexdigest()[:16]}"
 _TIMEOUT = 240
 
 
@@ -66,14 +69,6 @@ def _bundle() -> Path | None:
     named = os.environ.get("PAIMON_BUNDLE_JAR")
     path = Path(named) if named else _CACHE / "paimon-bundle-1.4.2.jar"
     return path if path.is_file() else None
-
-
-def class_path() -> str:
-    """Of Java Paimon, once `Oracle.find` has fetched it."""
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return f"{_bundle()}:{Path(spec.submodule_search_locations[0]) / 'jars'}/*"
 
 
 requires_java_oracle = pytest.mark.skipif(missing() is not None, reason=missing() or "Java Paimon is at hand")
@@ -115,12 +110,20 @@ def _only_one() -> Iterator[None]:
         yield
 
 
+def _compile() -> None:
+    with tempfile.TemporaryDirectory(dir=_CACHE) as scratch:
+        done = subprocess.run(["javac", "-d", scratch, _SERVER], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OracleError(done.stderr)
+        shutil.copytree(scratch, _CLASSES, dirs_exist_ok=True)
+
+
 class Oracle:
     """The command of ../shared/oracle. Its JVM is kept from batch to batch, for a start of Java costs two seconds."""
 
     def __init__(self, environment: Mapping[str, str], scratch: Path, zone: str = "UTC") -> None:
         scratch.mkdir(parents=True, exist_ok=True)
-        self._environment = {**environment, "ORACLE_JAVA_OPTS": f"-Duser.timezone={zone} {_SERVER.name}"}
+        self._environment = {**environment, "ORACLE_JAVA_OPTS": f"-Duser.timezone={zone} -cp {_CLASSES} OracleServer"}
         self._scratch = scratch
         self._numbers = itertools.count()
         self._one_batch = threading.Lock()
@@ -142,6 +145,8 @@ class Oracle:
         oracle = cls(environment, scratch)
         try:
             with _only_one():  # the first run fetches and compiles
+                if not (_CLASSES / "OracleServer.class").is_file():
+                    _compile()
                 oracle._start()
         except OracleError as error:
             if _bundle() is None:
@@ -173,6 +178,16 @@ class Oracle:
             if not reply.ok and not reply.allow_fail:
                 raise OracleError(f"{' '.join(reply.args)[:500]}\n{reply.error[:3000]}")
 
+    def program(self, name: str, *arguments: object) -> list[str]:
+        """The lines that the program ``name`` of this folder prints, run in the same JVM. Raises OracleError."""
+        output = self.scratch_file(".txt")
+        with self._one_batch:
+            server = self._server or self._start()
+            (failed,) = self._ask(server, "\t".join(map(str, ["main", name, output, *arguments])), 1)
+        if failed.strip() != "0":
+            raise OracleError(f"{name}: {failed[:3000]}")
+        return _lines(output.read_text(encoding="utf-8"))
+
     def close(self) -> None:
         """End the JVMs; the next batch would start another one."""
         for other in self._in_zones.values():
@@ -201,7 +216,7 @@ class Oracle:
         return self._server
 
     def _ask(self, server: subprocess.Popen[str], script: str, count: int) -> list[str]:
-        """The JVM's replies to a script of ``count`` commands."""
+        """The JVM's replies to a line that has ``count`` of them."""
         assert server.stdin is not None
         with suppress(BrokenPipeError):  # it has ended: told below
             server.stdin.write(script + "\n")

@@ -28,7 +28,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
 def test_options_may_be_numbers_and_booleans(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", {"id": [1]}, options={"write-only": True})
     assert table.options["write-only"] == "true"
-    table.alter({"write-only": False, "snapshot.num-retained.min": None})
+    table.alter({"write-only": False})
     assert table.options == {"write-only": "false"}
     table.append({"id": [2]}, options={"target-file-size": 1 << 20, "write-only": True, "bucket": None})
     table.overwrite({"id": [1, 2]}, options={"target-file-size": 1 << 20})

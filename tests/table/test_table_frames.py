@@ -13,6 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.storage.local import LocalFileIO
 
 ROWS = [{"id": 1, "s": "a"}, {"id": 2, "s": None}, {"id": 3, "s": "c"}]
 TABLE = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", None, "c"]})
@@ -180,8 +181,20 @@ def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypat
             getattr(table, f"to_{name}")()
 
 
-def test_head_reads_the_files_it_needs(table: pp.Table) -> None:
-    assert table.head(2).to_pylist() == ROWS[:2]
+def test_head_reads_the_files_it_needs(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    for name in ("read_bytes", "read_range", "read_ranges", "open_input"):
+        read = getattr(LocalFileIO, name)
+        monkeypatch.setattr(
+            LocalFileIO, name, lambda io, path, *rest, read=read: (opened.append(path), read(io, path, *rest))[1]
+        )
+
+    def data_files_of(rows: int) -> int:
+        opened.clear()
+        assert table.head(rows).to_pylist() == EVERYTHING[:rows]
+        return len({path for path in opened if "/data-" in path})
+
+    assert [data_files_of(rows) for rows in (0, 2, 3, 4, 9)] == [0, 1, 1, 2, 2]
     assert table.head().to_pylist() == EVERYTHING
     assert table.scan(limit=1).head(3).to_pylist() == ROWS[:1]
     assert table.scan(limit=3).head(1).to_pylist() == ROWS[:1]

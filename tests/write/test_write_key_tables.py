@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
@@ -303,6 +304,34 @@ def test_runs_that_are_spilled_become_one_sorted_file(tmp_path: Path) -> None:
     assert found["k"].to_pylist() == sorted(expected)
     assert dict(zip(found["k"].to_pylist(), found["a"].to_pylist(), strict=True)) == expected
     assert writer.spilled_bytes == 0
+
+
+def test_buckets_are_written_side_by_side_and_none_stays_where_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64())])
+    table = pp.Table.create(tmp_path / "t", schema, ["k"], options={"bucket": "5"})
+    rows = pa.record_batch([np.arange(1000)[::-1], np.arange(1000)], schema)
+    close, threads, both = KeyBucketWriter.close, set[int](), threading.Barrier(2, timeout=60)
+
+    def first_two_wait(writer: KeyBucketWriter) -> BucketFiles:
+        threads.add(threading.get_ident())
+        if (bucket := writer._bucket.bucket) < 2:
+            both.wait()
+        done = close(writer)
+        if fails and bucket == 1:
+            raise OSError("no room")
+        return done
+
+    monkeypatch.setattr(KeyBucketWriter, "close", first_two_wait)
+    fails = True
+    with pytest.raises(OSError, match="no room"):
+        table.append([rows])
+    assert not list((tmp_path / "t").rglob("*.parquet"))
+    fails = False
+    table.append([rows])
+    assert len(threads) >= 2
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == list(range(1000))
 
 
 def test_a_changelog_has_the_rows_as_they_were_given(tmp_path: Path) -> None:

@@ -219,10 +219,8 @@ def _timestamps(
 ) -> pa.Array:
     """The timestamps in twelve-byte values; a unit coarser than nanoseconds is cut towards the past.
 
-    Where ``around`` is false, no value is wanted: the struct that the array is in is NULL there.
-
-    Raises:
-        UnsupportedError: a value outside what nanoseconds since 1970 can hold in 64 bits.
+    Where ``around`` is false, no value is wanted: the struct that the array is in is NULL there. Raises
+    UnsupportedError for values outside what nanoseconds since 1970 can hold in 64 bits.
     """
     count = len(array)
     data = array.buffers()[1]

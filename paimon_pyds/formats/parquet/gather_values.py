@@ -161,8 +161,12 @@ def _length_of_all(bodies: _Bytes, starts: _Int64s, sizes: _Int64s, rows: _Int64
     stride = _LENGTH + int.from_bytes(bodies[starts[0] : starts[0] + _LENGTH].tobytes(), "little")
     if bool((sizes != stride * rows).any()):
         return 0
-    for start, count in zip(starts.tolist(), rows.tolist(), strict=True):
-        if bool((np.ndarray((count,), "<u4", bodies, start, (stride,)) != stride - _LENGTH).any()):
+    steps, other = np.diff(starts, append=0), np.append(rows[1:] != rows[:-1], False)
+    other[1:-1] |= steps[1:-1] != steps[:-2]
+    for low, high in pairwise([0, *(np.flatnonzero(other) + 1).tolist(), len(rows)]):  # pages that are as long
+        shape, strides = (high - low, int(rows[low])), (int(steps[low]), stride)
+        lengths = np.ndarray(shape, "<u4", bodies, int(starts[low]), strides)
+        if bool((lengths != stride - _LENGTH).any()):
             return 0
     return stride
 

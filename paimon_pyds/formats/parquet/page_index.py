@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -44,14 +44,18 @@ from paimon_pyds.formats.parquet.thrift import (
 
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
+_Bounds: TypeAlias = "list[bytes] | npt.NDArray[np.uint8]"
+"""Byte strings; those of one length as rows of bytes."""
 _INTEGERS = (1, 2)
 """Parquet's numbers of the physical types INT32 and INT64."""
 _NULL_PAGES, _MIN_VALUES, _MAX_VALUES, _BOUNDARY_ORDER, _NULL_COUNTS = range(1, 6)
 """Fields of a ColumnIndex."""
-_TOKENS_PER_PAGE = 7
-_HEADS = (0x16, 0x15, 0x16, 0x00)
-"""Single-byte tokens of a PageLocation: field heads of offset (i64), size (i32), first row (i64), and the stop byte."""
-_WORD = 8
+_HEADS = (0x16, 0x15, 0x16)
+"""The bytes before the fields of a PageLocation: its offset (i64), size (i32), and first row (i64)."""
+_LONGEST_LOCATION = 40
+"""Bytes of three numbers that fit words, what stands around them, and a word."""
+_BLOCK_BYTES = 1 << 17
+"""Of indexes that are decoded at once: arrays of theirs stay in the processor's cache, in memory that is used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,8 @@ class ColumnIndex:
     """Bounds of the values of each page, in Parquet's plain encoding; of a page of NULLs only they are empty."""
 
     null_pages: npt.NDArray[np.bool_]
-    minima: list[bytes]
-    maxima: list[bytes]
+    minima: _Bounds
+    maxima: _Bounds
     null_counts: _Int64s | None
 
 
@@ -107,8 +111,11 @@ def _table(locations: _Columns, chunk: Chunk, rows: int) -> PageTable:
 
 def decode_locations(data: Sequence[bytes]) -> list[_Columns]:
     """Offsets, sizes and first rows of OffsetIndexes, unchecked. Raises CorruptFileError when one of them is none."""
-    found = _locations_at_once(data) if data else []
-    return [_locations_one_by_one(d) for d in data] if found is None else found
+    found, before = list[_Columns](), accumulate(map(len, data), initial=0)
+    for _, block in groupby(zip(data, before, strict=False), lambda one: one[1] // _BLOCK_BYTES):
+        together = [index for index, _ in block]
+        found += _locations_at_once(together) or map(_locations_one_by_one, together)
+    return found
 
 
 def encode_offset_index(offsets: _Int64s, sizes: _Int64s, first_rows: _Int64s) -> bytes:
@@ -120,38 +127,41 @@ def encode_offset_index(offsets: _Int64s, sizes: _Int64s, first_rows: _Int64s) -
     else:
         head.append(0xF0 | STRUCT)
         write_varint(head, count)
-    tokens = [scalar(bytes([token]), pa.binary()) for token in _HEADS]
-    numbers = [varints(values) for values in (offsets, sizes, first_rows)]
-    locations = join([tokens[0], numbers[0], tokens[1], numbers[1], tokens[2], numbers[2], tokens[3]])
+    numbers = zip(_HEADS, (offsets, sizes, first_rows), strict=True)
+    fields = [part for head, values in numbers for part in (scalar(bytes([head]), pa.binary()), varints(values))]
+    locations = join([*fields, scalar(b"\0", pa.binary())])
     return b"".join([head, *locations.to_pylist(), b"\0"])
 
 
 def _locations_at_once(data: Sequence[bytes]) -> list[_Columns] | None:
     """All PageLocations when each is spelled as its three fields in order; None when one is not.
 
-    Numbers, field heads and the stop byte are LEB128 tokens: one look for bytes without the continuation bit cuts all
-    indexes into tokens.
+    No byte of theirs is 0 but the one behind each, and the number of an index's first row: so they are cut apart.
     """
     heads = [_head_of_locations(d) for d in data]
-    if any(size == 0 or d[-1] != 0 for d, (size, _) in zip(data, heads, strict=True)):
-        return None
     bodies = [d[pos:] for d, (_, pos) in zip(data, heads, strict=True)]
-    body = np.frombuffer(b"".join([*bodies, bytes(_WORD)]), np.uint8)
-    last = np.flatnonzero(body < 0x80)
-    edges = np.searchsorted(last, [0, *accumulate(map(len, bodies))]).tolist()
-    stops = [low + size * _TOKENS_PER_PAGE for low, (size, _) in zip(edges, heads, strict=False)]
-    if any(stop > high for stop, high in zip(stops, edges[1:], strict=True)):
+    body = np.frombuffer(b"".join([*bodies, bytes(_LONGEST_LOCATION)]), np.uint8)
+    zeros, begins = np.flatnonzero(body == 0), [*accumulate(map(len, bodies), initial=0)]
+    edges = (np.searchsorted(zeros, begins) + 1).tolist()
+    if any(size == 0 or low + size + 1 >= high for (size, _), (low, high) in zip(heads, pairwise(edges), strict=True)):
         return None
-    of_pages = np.concatenate([np.arange(low, stop) for low, stop in zip(edges, stops, strict=False)])
-    tokens = (np.append(-1, last)[of_pages] + 1).reshape(-1, _TOKENS_PER_PAGE)
-    if (body[tokens[:, ::2]] != _HEADS).any():
+    pages = [*accumulate((size for size, _ in heads), initial=0)]
+    stops = np.concatenate([zeros[low : low + size] for low, (size, _) in zip(edges, heads, strict=False)])
+    at = np.append(0, stops[:-1] + 1)
+    at[pages[:-1]] = begins[:-1]
+    words, columns = unaligned_words(body), []
+    for head in _HEADS:
+        if (body[at] != head).any():
+            return None
+        numbers, sizes = unsigned_varints(words[at + 1])
+        if sizes.max() == LONGER:
+            return None
+        columns.append(zigzag_decoded(numbers))
+        at += sizes + np.int64(1)
+    if (at != stops).any():
         return None
-    numbers, size = unsigned_varints(unaligned_words(body)[tokens[:, 1::2].T])
-    if size.max() == LONGER:
-        return None
-    columns = zigzag_decoded(numbers)
-    pages = pairwise(accumulate((size for size, _ in heads), initial=0))
-    return [(columns[0, low:high], columns[1, low:high], columns[2, low:high]) for low, high in pages]
+    first, second, third = columns
+    return [(first[low:high], second[low:high], third[low:high]) for low, high in pairwise(pages)]
 
 
 def _head_of_locations(data: bytes) -> tuple[int, int]:
@@ -191,7 +201,7 @@ def decode_column_index(data: bytes, pages: int) -> ColumnIndex:
         CorruptFileError: another number of entries, a field of the wrong type, or one that is missing.
     """
     null_pages: npt.NDArray[np.bool_] | None = None
-    bounds: dict[int, list[bytes]] = {}
+    bounds: dict[int, _Bounds] = {}
     counts: _Int64s | None = None
     pos = field_id = 0
     try:
@@ -232,19 +242,33 @@ def agrees(chunk: Chunk, index: ColumnIndex) -> bool:
     if chunk.physical not in _INTEGERS:
         return True
     return all(
-        found is None or found[0] != BINARY or found[1] in values
+        found is None or found[0] != BINARY or _holds(values, found[1])
         for found, values in ((stats.get(6), index.minima), (stats.get(5), index.maxima))
     )
 
 
-def _binaries(data: bytes, pos: int, count: int) -> tuple[list[bytes], int]:
+def _holds(bounds: _Bounds, value: bytes) -> bool:
+    if isinstance(bounds, list):
+        return value in bounds
+    return len(value) == bounds.shape[1] and bool((bounds == np.frombuffer(value, np.uint8)).all(axis=1).any())
+
+
+def listed(bounds: _Bounds) -> list[bytes]:
+    """Bounds of a column index, one by one."""
+    if isinstance(bounds, list):
+        return bounds
+    data, width = bounds.tobytes(), bounds.shape[1]
+    return [data[at : at + width] for at in range(0, len(data), width)]
+
+
+def _binaries(data: bytes, pos: int, count: int) -> tuple[_Bounds, int]:
     """A list of byte strings; those of one short length, as numbers are, are cut out in one go."""
     length = data[pos] if count else 0
     stop = pos + count * (length + 1)
     if 0 < length < 0x80 and stop <= len(data):
         heads = data[pos : stop : length + 1]
         if heads.count(length) == count:
-            return [data[p : p + length] for p in range(pos + 1, stop, length + 1)], stop
+            return np.frombuffer(data, np.uint8, stop - pos, pos).reshape(count, -1)[:, 1:], stop
     values = []
     for _ in range(count):
         length, pos = varint(data, pos)

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.formats.parquet.footer import Chunk, Leaf
-from paimon_pyds.formats.parquet.page_index import ColumnIndex
+from paimon_pyds.formats.parquet.page_index import ColumnIndex, listed
 from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
 from paimon_pyds.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
@@ -242,8 +242,8 @@ def _page_bounds(leaf: Leaf, index: ColumnIndex, rows: Sequence[int]) -> _RawBou
         nulls = [0] * len(empty)
     else:
         nulls = [n if null else c if 0 <= c <= n else -1 for null, c, n in zip(empty, counts, rows, strict=True)]
-    low = [None if null else b for null, b in zip(empty, index.minima, strict=True)]
-    high = [None if null else b for null, b in zip(empty, index.maxima, strict=True)]
+    low = [None if null else b for null, b in zip(empty, listed(index.minima), strict=True)]
+    high = [None if null else b for null, b in zip(empty, listed(index.maxima), strict=True)]
     return _RawBounds(low, high, nulls, list(rows))
 
 

@@ -130,21 +130,21 @@ class _Pages:
         return np.flatnonzero(np.cumsum(steps[:-1]))
 
     def picks(self, source: ParquetSource, leaf: Leaf, pages: _Int64s) -> list[PagePick]:
-        """All rows of some pages."""
+        """Some pages; which rows of them are wanted is not said."""
         tables, found = source.tables(()), []
         edges = np.searchsorted(pages, self._groups).tolist()
         for group, (low, high) in enumerate(pairwise(edges)):
             if low < high:
                 chunk = source.footer.chunk(group, leaf.index)
                 at = pages[low:high] - self._groups[group]
-                found.append(pick_whole_pages(leaf, chunk, tables[group, leaf.index], at))
+                found.append(pick_whole_pages(leaf, chunk, tables[group, leaf.index], at, at[:0]))
         return found
 
 
 def _bounds(index: ColumnIndex, width: int) -> tuple[_Int64s, _Int64s] | None:
     ends = []
     for values in (index.minima, index.maxima):
-        if index.null_pages.any() or set(map(len, values)) != {width}:
+        if index.null_pages.any() or isinstance(values, list) or values.shape[1] != width:
             return None
-        ends.append(np.frombuffer(b"".join(values), f"<i{width}").astype(np.int64))
+        ends.append(np.frombuffer(values.tobytes(), f"<i{width}").astype(np.int64))
     return ends[0], ends[1]

@@ -1,0 +1,192 @@
+"""The commands that keep a table healthy: ``expire``, ``expire-partitions``, ``tag``, ``branch`` and ``rollback``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from paimon_pyds.cli import show
+from paimon_pyds.cli.arguments import Commands, add_table_command, open_table, table_options
+from paimon_pyds.one_line import utc_text
+from paimon_pyds.redaction import visible
+
+if TYPE_CHECKING:
+    from paimon_pyds.maintenance.removal import RemovalSummary
+    from paimon_pyds.table import Table
+
+_DRY_RUN = "only show what would go"
+_TIME = "milliseconds since the epoch, or 'yyyy-MM-dd HH:mm:ss' (UTC)"
+
+
+def add_maintenance_commands(commands: Commands) -> None:
+    """Add the commands to a parser."""
+    parser = add_table_command(commands, "expire", "Remove old snapshots, and the files that only they need.")
+    parser.add_argument("--retain-max", type=int, help="snapshots that stay at most, however young")
+    parser.add_argument("--retain-min", type=int, help="snapshots that stay at least")
+    parser.add_argument("--older-than", help=f"only snapshots made before: {_TIME}")
+    _removes(parser, _expire)
+
+    help_ = "Delete the partitions that are older than the option partition.expiration-time says."
+    _removes(add_table_command(commands, "expire-partitions", help_), _expire_partitions)
+
+    help_ = "Make an older snapshot, or a tag, the newest state: what came after goes."
+    parser = add_table_command(commands, "rollback", help_)
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("--snapshot", type=int, help="the number of a snapshot")
+    target.add_argument("--tag", help="the name of a tag")
+    target.add_argument("--timestamp", help=f"the state of: {_TIME}")
+    _removes(parser, _rollback)
+
+    _add_tag_commands(commands)
+    _add_branch_commands(commands)
+
+
+def _add_tag_commands(commands: Commands) -> None:
+    tag = _group(commands, "tag", "Names that keep a snapshot readable after it has expired.")
+    parser = add_table_command(tag, "create", "Make a tag of the newest snapshot, or of another.")
+    parser.add_argument("name")
+    parser.add_argument("--snapshot", type=int, help="its number")
+    parser.add_argument("--timestamp", help=f"the state of: {_TIME}")
+    parser.add_argument("--retain", metavar="DURATION", help="for how long, such as '7 d'")
+    parser.add_argument("--replace", action="store_true", help="a tag of this name may be there")
+    parser.set_defaults(run=_create_tag)
+
+    parser = add_table_command(tag, "delete", "Delete a tag, and the files that only it needed.")
+    parser.add_argument("name")
+    _removes(parser, _delete_tag)
+
+    parser = add_table_command(tag, "rename", "Give a tag another name.")
+    parser.add_argument("name")
+    parser.add_argument("new_name")
+    parser.set_defaults(run=_rename_tag)
+
+    help_ = "Delete the tags that have outlived the time that they were made for."
+    parser = add_table_command(tag, "expire", help_)
+    parser.add_argument("--older-than", help=f"also those made before: {_TIME}")
+    _removes(parser, _expire_tags)
+
+    add_table_command(tag, "list", "Show the tags.").set_defaults(run=_list_tags)
+
+
+def _add_branch_commands(commands: Commands) -> None:
+    branch = _group(commands, "branch", "Histories of their own, which share files with the main one.")
+    parser = add_table_command(branch, "create", "Make a branch.")
+    parser.add_argument("name")
+    parser.add_argument("--tag", help="begin with the rows of this tag; without it, with none")
+    parser.set_defaults(run=_create_branch)
+
+    parser = add_table_command(branch, "delete", "Delete a branch, and the files that only it needed.")
+    parser.add_argument("name")
+    _removes(parser, _delete_branch)
+
+    parser = add_table_command(branch, "rename", "Give a branch another name.")
+    parser.add_argument("name")
+    parser.add_argument("new_name")
+    parser.set_defaults(run=_rename_branch)
+
+    help_ = "Put a branch's history in the place of the main one's since the branch was made."
+    parser = add_table_command(branch, "fast-forward", help_)
+    parser.add_argument("name")
+    _removes(parser, _fast_forward)
+
+    add_table_command(branch, "list", "Show the branches.").set_defaults(run=_list_branches)
+
+
+def _group(commands: Commands, name: str, help_: str) -> Commands:
+    parser = commands.add_parser(name, help=help_, description=help_)
+    return parser.add_subparsers(required=True, metavar="COMMAND")
+
+
+def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Namespace], RemovalSummary]) -> None:
+    """Let a command show what a function removes."""
+    parser.add_argument("--dry-run", action="store_true", help=_DRY_RUN)
+
+    def shown(arguments: argparse.Namespace) -> None:
+        summary = run(open_table(arguments), arguments)
+        if arguments.output == "json":
+            show.json_value(asdict(summary))
+            return
+        print(repr(summary).partition(": ")[2])
+        for name in (*summary.tags, *summary.branches, *summary.partitions, *summary.consumers):
+            print(f"  {visible(name)}")
+
+    parser.set_defaults(run=shown)
+
+
+def _moment(text: str | None) -> str | int | None:
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    options, older_than = table_options(arguments), _moment(arguments.older_than)
+    limits = (arguments.retain_max, arguments.retain_min)
+    return table.expire_snapshots(*limits, older_than, arguments.dry_run, options=options)
+
+
+def _expire_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.expire_partitions(options=table_options(arguments), dry_run=arguments.dry_run)
+
+
+def _rollback(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    target = arguments.tag if arguments.snapshot is None else arguments.snapshot
+    return table.rollback(target, timestamp=_moment(arguments.timestamp), dry_run=arguments.dry_run)
+
+
+def _create_tag(arguments: argparse.Namespace) -> None:
+    table, moment = open_table(arguments), _moment(arguments.timestamp)
+    snapshot = table.create_tag(arguments.name, arguments.snapshot, moment, arguments.retain, arguments.replace)
+    _show(arguments, {"tag": arguments.name, "snapshot": snapshot.id}, f"snapshot {snapshot.id} is tagged")
+
+
+def _delete_tag(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.delete_tag(arguments.name, dry_run=arguments.dry_run)
+
+
+def _rename_tag(arguments: argparse.Namespace) -> None:
+    open_table(arguments).rename_tag(arguments.name, arguments.new_name)
+    _show(arguments, {"tag": arguments.new_name}, "the tag is renamed")
+
+
+def _expire_tags(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.expire_tags(_moment(arguments.older_than), dry_run=arguments.dry_run)
+
+
+def _list_tags(arguments: argparse.Namespace) -> None:
+    tags = open_table(arguments).tags()
+    _show(
+        arguments,
+        [{"tag": name, "snapshot": s.id, "time_millis": s.time_millis} for name, s in tags.items()],
+        *(f"{visible(name)}  snapshot {s.id}  {utc_text(s.time_millis)}" for name, s in tags.items()),
+    )
+
+
+def _create_branch(arguments: argparse.Namespace) -> None:
+    open_table(arguments).create_branch(arguments.name, arguments.tag)
+    _show(arguments, {"branch": arguments.name}, "the branch is made")
+
+
+def _delete_branch(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.delete_branch(arguments.name, dry_run=arguments.dry_run)
+
+
+def _rename_branch(arguments: argparse.Namespace) -> None:
+    open_table(arguments).rename_branch(arguments.name, arguments.new_name)
+    _show(arguments, {"branch": arguments.new_name}, "the branch is renamed")
+
+
+def _fast_forward(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.fast_forward(arguments.name, dry_run=arguments.dry_run)
+
+
+def _list_branches(arguments: argparse.Namespace) -> None:
+    branches = open_table(arguments).branches()
+    _show(arguments, branches, *map(visible, branches))
+
+
+def _show(arguments: argparse.Namespace, value: object, *lines: str) -> None:
+    if arguments.output == "json":
+        show.json_value(value)
+    for line in lines if arguments.output == "text" else ():
+        print(line)

@@ -1,0 +1,75 @@
+"""What follows a commit where it is due, in Java's order: new and old tags, then partitions, consumers, snapshots.
+
+(Source: Java Paimon 1.4, class TableCommitImpl.)
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
+from paimon_pyds.maintenance.partitions import expire_partitions
+from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
+from paimon_pyds.maintenance.tag_creation import create_due_tags
+from paimon_pyds.maintenance.tags import expire_tags
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import OPTIONS, TableOptions
+
+
+def maintain(store: TableStore, options: Mapping[str, str] | None) -> None:
+    """Do what the options ask for; an error is a warning, as the commit stands.
+
+    Args:
+        store: the table.
+        options: of the write, over the table's own.
+    """
+    given = {key: value for key, value in (options or {}).items() if key in OPTIONS}
+    typed = TableOptions({**store.latest_schema().options, **given})
+    with _errors_as_warnings(store):
+        create_due_tags(store, typed)
+        if typed.get("tag.time-expire-enabled") and store.tag_names():
+            expire_tags(store)
+    with _errors_as_warnings(store):
+        asked = typed.get("end-input.check-partition-expire") or not typed.get("partition.expiration-check-interval")
+        if asked and typed.get("partition.expiration-time") is not None:
+            expire_partitions(store, given)
+    with _errors_as_warnings(store):
+        expire_consumers(store, typed)
+        with suppress(UnsupportedError):  # changelogs that live longer are for Java to expire
+            expire_snapshots(store, ExpireOptions(options=given), once=True)
+
+
+@contextmanager
+def _errors_as_warnings(store: TableStore) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - raised, it would have what is committed done again
+        warnings.warn(
+            f"the change is committed; what should expire after it could not: {error} ({store.root})", stacklevel=5
+        )
+
+
+def expire_consumers(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> RemovalSummary:
+    """Forget the streaming readers that have not moved for ``consumer.expiration-time``.
+
+    Args:
+        store: the table.
+        options: of the table.
+        dry_run: only tell which.
+    """
+    age = options.get("consumer.expiration-time")
+    if age is None:
+        return RemovalSummary(dry_run=dry_run)
+    limit = time.time() * 1000 - age
+    old = [
+        status
+        for status in store.io.list(store.paths.consumer_dir)
+        if status.name.startswith("consumer-") and not status.is_dir and 0 < status.modified_ms < limit
+    ]
+    if not dry_run:
+        delete_files(store.io, (status.path for status in old), 1)
+    return RemovalSummary(consumers=tuple(status.name[len("consumer-") :] for status in old), dry_run=dry_run)

@@ -1,0 +1,224 @@
+"""Expiry of partitions: those go whose time, by their values or by their last change, is past
+``partition.expiration-time``.
+
+Partitions go by one OVERWRITE snapshot for each ``partition.expiration-batch-size`` of them. One that gets new rows
+meanwhile goes with these by its values, and stays by its last change.
+(Sources: Paimon documentation, maintenance/manage-partitions; Java Paimon 1.4, classes PartitionExpire,
+PartitionTimeExtractor.)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+
+import pyarrow as pa
+
+from paimon_pyds.commit import Changes, Increment, Overwrite, commit
+from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedError
+from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.maintenance.expire import maintenance_options
+from paimon_pyds.maintenance.removal import RemovalSummary
+from paimon_pyds.metadata.paths import partition_directory
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions, check_writable
+from paimon_pyds.row import decode_row
+from paimon_pyds.types.java_text import partition_text
+
+_TIME = re.compile(r"(\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
+_LETTERS = {"y": "%Y", "u": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S"}
+_WIDTHS = {"y": (4,), "u": (4,)}
+_STRATEGIES = ("values-time", "update-time")
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """One that is there.
+
+    Attributes:
+        row: arity + BinaryRow.
+        texts: of its values, None for NULL.
+        directory: such as ``day=2026-01-31``.
+        files: data files.
+        bytes: their size.
+        changed_ms: when the last of them was made, in milliseconds since the epoch.
+    """
+
+    row: bytes
+    texts: tuple[str | None, ...]
+    directory: str
+    files: int
+    bytes: int
+    changed_ms: float
+
+
+def expire_partitions(
+    store: TableStore, options: Mapping[str, str] | None = None, *, dry_run: bool = False
+) -> RemovalSummary:
+    """Delete the rows of the partitions that have expired, at most ``partition.expiration-max-num`` of them; the files
+    go with the snapshots that have them.
+
+    Args:
+        store: the table.
+        options: over the table's own, such as ``{"partition.expiration-time": "30 d"}``.
+        dry_run: only tell what would go.
+
+    Raises:
+        OptionError: no partitions, no ``partition.expiration-time``, or a strategy or format that nobody knows.
+        CommitError: not published.
+    """
+    started = time.monotonic()
+    typed, schema = maintenance_options(store, options), store.latest_schema()
+    check_writable(schema, options, existing_rows=True)
+    if not schema.partition_keys:
+        raise OptionError("the table has no partitions, so none can expire", path=store.root)
+    age = typed.get("partition.expiration-time")
+    if age is None:
+        raise OptionError("partition.expiration-time is not set", path=store.root, hint="set it, such as to '30 d'")
+    limit = time.time() * 1000 - age
+    snapshot = store.latest_snapshot()
+    is_expired = _strategy(typed, schema, limit)
+    found = [partition for partition in _partitions(store, schema, snapshot) if is_expired(partition)]
+    found.sort(key=lambda partition: [text or "" for text in partition.texts])
+    found = found[: typed.get("partition.expiration-max-num")]
+    batch = typed.get("partition.expiration-batch-size") or len(found) or 1
+    if not dry_run:
+        for first in range(0, len(found), max(batch, 1)):
+            _drop(store, found[first : first + batch], typed, is_expired)
+    return RemovalSummary(
+        partitions=tuple(partition.directory for partition in found),
+        data_files=sum(partition.files for partition in found),
+        bytes=sum(partition.bytes for partition in found),
+        seconds=time.monotonic() - started,
+        dry_run=dry_run,
+    )
+
+
+def _partitions(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> list[_Partition]:
+    live = live_of(store, snapshot, ("partition", "file_size", "creation_time"))
+    grouped = (
+        pa.Table.from_batches([live])
+        .group_by("partition")
+        .aggregate([("file_size", "count"), ("file_size", "sum"), ("creation_time", "max")])
+    )
+    fields, found = schema.partition_fields, []
+    for row, files, size, changed in zip(
+        *(grouped[n].to_pylist() for n in ("partition", "file_size_count", "file_size_sum", "creation_time_max")),
+        strict=True,
+    ):
+        values = decode_row(row, [f.type for f in fields])
+        texts = tuple(
+            None if value is None else partition_text(value, field.type, legacy=True)  # as Java reads times of it
+            for field, value in zip(fields, values, strict=True)
+        )
+        found.append(_Partition(row, texts, partition_directory(schema, row), files, size, _instant(changed)))
+    return found
+
+
+def _instant(clock_ms: int | None) -> float:
+    """The latest instant that a clock may have meant: files written here have UTC, those of Java its local time. Never
+    past where it is unknown."""
+    if clock_ms is None:
+        return math.inf
+    clock = datetime.fromtimestamp(clock_ms / 1000, timezone.utc).replace(tzinfo=None)
+    return max(clock_ms, clock.timestamp() * 1000)
+
+
+def _drop(
+    store: TableStore, partitions: Sequence[_Partition], options: TableOptions, is_expired: Callable[[_Partition], bool]
+) -> None:
+    rows = {partition.row for partition in partitions}
+
+    def check(latest: Snapshot | None, schema: TableSchema) -> None:
+        """Raise CommitConflictError where a partition has changed, and has not expired any more."""
+        now = {p.row: p for p in _partitions(store, schema, latest)}
+        if any(row in now and not is_expired(now[row]) for row in rows):
+            raise CommitConflictError("a partition that was to expire has new rows", path=store.root, hint="try again")
+
+    replaced = Overwrite(lambda present: rows & set(present))
+    increment = Increment(kind=CommitKind.OVERWRITE, overwrite=replaced, operation=Operation.OVERWRITE, guard=check)
+    commit(store, Changes((increment,)), options)
+
+
+def _strategy(options: TableOptions, schema: TableSchema, limit_ms: float) -> Callable[[_Partition], bool]:
+    match options.get("partition.expiration-strategy"):
+        case "update-time":
+            return lambda partition: partition.changed_ms < limit_ms
+        case "values-time":
+            limit = datetime.fromtimestamp(limit_ms / 1000)
+            read = _reader(options.get("partition.timestamp-formatter"))
+            pattern, names = options.get("partition.timestamp-pattern"), schema.partition_keys
+
+            def is_expired(partition: _Partition) -> bool:
+                text = _filled(pattern, names, partition.texts)
+                moment = None if text is None else read(text)
+                return moment is not None and moment < limit
+
+            return is_expired
+        case other:
+            raise UnsupportedError(
+                f"partition.expiration-strategy={other} is Java's own class", hint=f"use {' or '.join(_STRATEGIES)}"
+            )
+
+
+def _filled(pattern: str | None, names: Sequence[str], texts: Sequence[str | None]) -> str | None:
+    """The pattern with the values of a partition in the places of ``$name``; the first value without one.
+
+    None when a value is NULL: such a partition never expires.
+    """
+    if pattern is None:
+        return texts[0]
+    if None in texts:
+        return None
+    for name, text in zip(names, texts, strict=True):
+        pattern = pattern.replace(f"${name}", str(text))
+    return pattern
+
+
+def _reader(formatter: str | None) -> Callable[[str], datetime | None]:
+    """What reads times, by Java's letters ``y M d H m s`` and literals; None for what is no time."""
+    if formatter is None:
+        return _default_time
+    expression, directives = "", ""
+    for part in re.finditer(r"'([^']*)'|([A-Za-z])\2*|.", formatter, re.DOTALL):
+        letters = part[0]
+        if part[1] is not None or not letters[0].isalpha():
+            literal = letters if part[1] is None else part[1] or "'"
+            expression, directives = expression + re.escape(literal), directives + literal.replace("%", "%%")
+        elif letters[0] in _LETTERS and len(letters) in _WIDTHS.get(letters[0], (2,)):
+            expression += rf"\d{{{len(letters)}}}"
+            directives += _LETTERS[letters[0]]
+        else:
+            raise UnsupportedError(
+                f"partition.timestamp-formatter: {letters!r} is not supported", hint="yyyy, MM, dd, HH, mm and ss are"
+            )
+    shape = re.compile(expression, re.ASCII)
+
+    @lru_cache(maxsize=1024)
+    def read(text: str) -> datetime | None:
+        try:
+            return datetime.strptime(text, directives) if shape.fullmatch(text) else None
+        except ValueError:
+            return None
+
+    return read
+
+
+def _default_time(text: str) -> datetime | None:
+    """``yyyy-M-d`` with or without `` H:m:s[.f]``; days and hours beyond the last run on, as Java reads them."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    try:
+        first = datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+        return first + timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,124 @@
+"""Tags that commits make by themselves, one for each period: ``tag.automatic-creation``.
+
+A period's tag names the first snapshot that was made once the period and ``tag.creation-delay`` were over, by the clock
+(``process-time``) or by the rows' watermark (``watermark``). It is called like the beginning of the period.
+(Sources: Paimon documentation, maintenance/manage-tags; Java Paimon 1.4, classes TagAutoCreation, TagPeriodHandler.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from paimon_pyds.errors import OptionError, SnapshotNotFoundError
+from paimon_pyds.maintenance.references import tag_references
+from paimon_pyds.maintenance.tags import TagOptions, create_tag, delete_tag
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+
+_EPOCH = datetime(1970, 1, 1)
+_HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
+_NO_WATERMARK = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class _Period:
+    """How long a period is, and how its tags are called."""
+
+    length: timedelta
+    names: str
+    daily: bool = False
+
+    @staticmethod
+    def of(options: TableOptions) -> _Period:
+        duration = options.get("tag.creation-period-duration")
+        names = options.get("tag.period-formatter")
+        if duration is not None:
+            return _Period(timedelta(milliseconds=duration), "%Y%m%d%H%M")
+        match options.get("tag.creation-period"):
+            case "hourly":
+                return _Period(timedelta(hours=1), _HOURS[names])
+            case "two-hours":
+                return _Period(timedelta(hours=2), _HOURS["with_dashes"])
+            case _:
+                return _Period(timedelta(days=1), "%Y-%m-%d" if names == "with_dashes" else "%Y%m%d", daily=True)
+
+    def begin_of(self, tag: str) -> datetime | None:
+        """The period that a tag is called by; None for tags that people made."""
+        text = tag.split(" ")[0] if self.daily else tag
+        try:
+            begin = datetime.strptime(text, self.names)
+        except ValueError:
+            return None
+        return begin if begin.strftime(self.names) == text else None
+
+    def before(self, time: datetime) -> datetime:
+        """The beginning of the last whole period before a time."""
+        return _EPOCH + (time - _EPOCH) // self.length * self.length - self.length
+
+
+def create_due_tags(store: TableStore, options: TableOptions) -> list[str]:
+    """Make the tags of periods that are over, and delete the oldest beyond ``tag.num-retained-max``; the new names.
+
+    Args:
+        store: the table.
+        options: of the table.
+
+    Raises:
+        OptionError: a delay as long as a period, or a time zone that nobody knows.
+    """
+    mode = options.get("tag.automatic-creation")
+    if mode not in ("process-time", "watermark"):
+        return []
+    period, delay = _Period.of(options), timedelta(milliseconds=options.get("tag.creation-delay"))
+    if delay >= period.length:
+        raise OptionError("tag.creation-delay is as long as the period of tags", hint="make it shorter")
+    latest = store.latest_snapshot()
+    automatic = _automatic(store, period)
+    due = automatic[-1][2] + 2 * period.length if automatic else None
+    newest = None if latest is None else _time_of(latest, mode, options)
+    if latest is None or newest is None or (due is not None and newest - delay < due):
+        return []
+    made = []
+    for snapshot in store.snapshots_between(automatic[-1][1] + 1 if automatic else 0, latest.id):
+        time = _time_of(snapshot, mode, options)
+        if time is None or (due is not None and time - delay < due):
+            continue
+        begin = period.before(time)
+        if options.get("tag.automatic-completion") and due is not None:
+            begin = due - period.length
+        name = begin.strftime(period.names)
+        if name not in store.tag_names():
+            try:
+                create_tag(store, name, TagOptions(snapshot.id))
+            except SnapshotNotFoundError:  # it expires just now
+                continue
+            made.append(name)
+        due = begin + 2 * period.length
+    most = options.get("tag.num-retained-max")
+    if made and most is not None:
+        automatic = _automatic(store, period)
+        for name, _, _ in automatic[: max(len(automatic) - most, 0)]:
+            delete_tag(store, name)
+    return made
+
+
+def _automatic(store: TableStore, period: _Period) -> list[tuple[str, int, datetime]]:
+    """The tags that were made so, with their snapshots and periods, by the numbers of the snapshots."""
+    named = ((tag.name[4:], tag.snapshot.id) for tag in tag_references(store))
+    return [(name, id_, begin) for name, id_ in named if (begin := period.begin_of(name)) is not None]
+
+
+def _time_of(snapshot: Snapshot, mode: str, options: TableOptions) -> datetime | None:
+    """When a snapshot was made, on the clock of the zone that the options name; None for one without a watermark."""
+    key = "sink.process-time-zone" if mode == "process-time" else "sink.watermark-time-zone"
+    millis, zone = (snapshot.time_millis if mode == "process-time" else snapshot.watermark), options.get(key)
+    if millis is None or millis == _NO_WATERMARK:
+        return None
+    try:
+        moment = datetime.fromtimestamp(millis / 1000, None if zone is None else ZoneInfo(zone))
+    except (OSError, OverflowError, ValueError, LookupError) as error:
+        raise OptionError(f"{key} and a time of snapshot {snapshot.id}: {error}") from error
+    return moment.replace(tzinfo=None)

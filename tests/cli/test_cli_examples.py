@@ -1,0 +1,88 @@
+"""The examples that each command's help ends with: they parse, and run one after the other, in a shell."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_pyds.cli.examples import EXAMPLES
+from paimon_pyds.cli.main import build_parser, main
+from paimon_pyds.table import Table
+
+ROWS = """id,color,price,day
+1,red,1.50,2026-11-22
+2,blue,2.00,2026-11-21
+7,,,2026-11-22
+"""
+
+
+def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    nested = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    for action in nested:
+        for child in action.choices.values():
+            yield from _leaves(child)
+    if not nested:
+        yield parser
+
+
+def test_each_command_has_examples_in_its_help() -> None:
+    leaves = {leaf.prog.removeprefix("paimon-pyds "): leaf for leaf in _leaves(build_parser())}
+    assert set(leaves) == set(EXAMPLES)
+    for command, leaf in leaves.items():
+        assert leaf.format_help().rstrip().endswith(EXAMPLES[command][-1])
+        for example in EXAMPLES[command]:
+            assert f"paimon-pyds {command}" in example
+
+
+def _inputs(folder: Path) -> None:
+    (folder / "orders.csv").write_text(ROWS)
+    (folder / "today.csv").write_text(ROWS.replace("2,blue,2.00,2026-11-21\n", ""))
+    (folder / "changes.csv").write_text("id,color,price,day\n7,green,3.10,2026-11-22\n8,red,,2026-11-22\n")
+    (folder / "filters.txt").write_text("color = 'red'\nid = 7\n")
+    pq.write_table(pa.table({"id": [1], "day": ["2026-11-22"]}), folder / "items.parquet")
+
+
+@pytest.mark.parametrize("in_process", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_the_examples_run(
+    tmp_path: Path, in_process: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In this process where a line is one command, in a shell where it is more; or all of them in a shell."""
+    warehouse = tmp_path / "wh"
+    warehouse.mkdir()
+    _inputs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paimon-pyds").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m paimon_pyds "$@"\n')
+    (tmp_path / "paimon-pyds").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for example in (example for examples in EXAMPLES.values() for example in examples if "fish" not in example):
+        line = example.replace("/wh", str(warehouse))
+        if "data-1.parquet.index" in line:
+            line = line.replace("data-1.parquet.index", _a_container(warehouse))
+        words = shlex.split(line)
+        if in_process and "|" not in words and words[0] == "paimon-pyds":
+            assert main(words[1:]) == 0, f"{line}\n{capfd.readouterr().err}"
+        elif in_process and "copy" not in line:
+            build_parser().parse_args(words[1 : words.index("|")] if "|" in words else ["completion", "bash"])
+        else:
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=120)
+            assert (done.returncode, done.stderr) == (0, ""), line
+    assert pq.read_table(tmp_path / "orders.parquet").num_rows == 3
+    assert (tmp_path / "explain.html").read_text().startswith("<!DOCTYPE html>")
+    assert not list(warehouse.iterdir())
+
+
+def _a_container(warehouse: Path) -> str:
+    """A side file of the table's indexes."""
+    orders = f"{warehouse}/shop.db/orders"
+    assert main(["alter", orders, "--set", "file-index.in-manifest-threshold=1b"]) == 0
+    assert main(["index", "rewrite", orders, "--rebuild"]) == 0
+    return Table.open(orders).index_dump()[0].container

@@ -1,0 +1,49 @@
+"""The commands that keep a table healthy, in text and in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.cli.main import main
+
+
+def test_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "t")
+    table = pp.Table.create(path, pa.schema([("p", pa.string()), ("id", pa.int64())]), partition_by=["p"])
+
+    def run(*arguments: str) -> str:
+        assert main(arguments) == 0
+        return capsys.readouterr().out
+
+    for number in range(4):
+        table.append(pa.table({"p": ["2020-01-01"], "id": [number]}))
+    assert run("tag", "create", path, "x", "--snapshot", "2", "--retain", "1 d") == "snapshot 2 is tagged\n"
+    run("tag", "create", path, "y")
+    run("tag", "rename", path, "y", "z")
+    listed = json.loads(run("tag", "list", path, "--output", "json"))
+    assert [(tag["tag"], tag["snapshot"]) for tag in listed] == [("x", 2), ("z", 4)]
+    assert run("tag", "list", path).startswith("x  snapshot 2  20")
+    run("branch", "create", path, "b", "--tag", "x")
+    run("branch", "rename", path, "b", "c")
+    assert run("branch", "list", path) == "c\n"
+    assert json.loads(run("branch", "fast-forward", path, "c", "--dry-run", "--output", "json"))["snapshots"] == 2
+    assert run("branch", "delete", path, "c").startswith("1 branch removed in 0.")
+    assert run("expire", path, "--retain-max", "1", "--dry-run").startswith("3 snapshots, 4 metadata files would go")
+    assert json.loads(run("expire", path, "--retain-max", "1", "--output", "json"))["snapshots"] == 3
+    assert run("expire", path, "--retain-min", "1", "--older-than", "2999-01-01").startswith("nothing removed in")
+    assert run("tag", "delete", path, "z").endswith("\n  z\n")
+    assert "nothing removed" in run("tag", "expire", path)
+    age = ("--option", "partition.expiration-time=1 d")
+    assert "  p=2020-01-01\n" in run("expire-partitions", path, *age, "--dry-run")
+    run("expire-partitions", path, *age)
+    assert table.count() == 0
+    assert run("rollback", path, "--snapshot", "4").startswith("1 snapshot")
+    assert table.count() == 4
+    run("rollback", path, "--tag", "x")
+    assert table.count() == 2
+    assert main(["rollback", path, "--timestamp", "2000-01-01"]) == 1

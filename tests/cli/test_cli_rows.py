@@ -1,0 +1,207 @@
+"""Rows in and out of the command line: forms, files, pipes, NULL in CSV, types."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import paimon_pyds as pp
+from paimon_pyds.cli.inputs import InputFormat, open_inputs
+from paimon_pyds.cli.main import main, parsed
+from paimon_pyds.cli.output import show_rows
+
+DAY, MOMENT = datetime.date(2026, 11, 22), datetime.datetime(2026, 11, 22, 12, 30, 0, 250_000)
+ROWS = pa.table(
+    {
+        "i": pa.array([1, None, 3], pa.int32()),
+        "code": ["007", "", None],
+        "text": ['a,"b"', "c\nd|e", "NULL"],
+        "day": pa.array([DAY, None, datetime.date(9999, 12, 31)]),
+        "at": pa.array([MOMENT, None, MOMENT], pa.timestamp("us")),
+        "zoned": pa.array([MOMENT, None, MOMENT], pa.timestamp("us", "UTC")),
+        "price": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-0.01")], pa.decimal128(10, 2)),
+        "share": [1.5, float("nan"), None],
+        "good": [True, None, False],
+    }
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    table = pp.Table.create(tmp_path / "t", ROWS.schema)
+    table.append(ROWS)
+    return table.path
+
+
+def _run(*arguments: str, given: bytes = b"", status: int = 0) -> bytes:
+    done = subprocess.run(
+        [sys.executable, "-m", "paimon_pyds", *arguments], input=given, capture_output=True, check=False
+    )
+    assert done.returncode == status, done.stderr.decode()
+    return done.stdout if status == 0 else done.stderr
+
+
+def _same(table: pa.Table, other: pa.Table) -> bool:
+    return str(table.to_pylist()) == str(other.to_pylist())  # NaN is no value that equals itself
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet", "arrow"])
+def test_what_is_written_is_read_again(
+    path: str, tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy, file = str(tmp_path / "copy"), str(tmp_path / f"rows.{form}")
+    rows = ROWS.drop_columns(["share"]) if form == "json" else ROWS  # JSON has no NaN: it is a text there
+    assert main(["read", path, "--out", file, "--columns", ",".join(rows.column_names)]) == 0
+    pp.Table.create(copy, rows.schema)
+    assert main(["write", copy, file]) == 0
+    assert _same(pp.Table.open(copy).scan().to_arrow(), rows), "types come from the table, as in 007"
+    assert capsys.readouterr().out.startswith("3 rows written")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
+def test_pipes(path: str, tmp_path: Path, form: str) -> None:
+    copy = pp.Table.create(tmp_path / "copy", ROWS.schema)
+    piped = _run("read", path, "--output", form, "--out", "-")
+    assert b"3 rows written" in _run("write", copy.path, "-", "--input-format", form, given=piped)
+    assert _same(copy.scan().to_arrow(), ROWS)
+
+
+def test_csv_as_it_looks(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ("--columns", "i,code,text,day,at,zoned,price,share,good")
+    assert main(["read", path, "--output", "csv", *columns]) == 0
+    assert capsys.readouterr().out == (
+        "i,code,text,day,at,zoned,price,share,good\n"
+        '1,007,"a,""b""",2026-11-22,2026-11-22 12:30:00.250000,2026-11-22 12:30:00.250000Z,1.50,1.5,true\n'
+        ',"","c\nd|e",,,,,nan,\n'
+        "3,,NULL,9999-12-31,2026-11-22 12:30:00.250000,2026-11-22 12:30:00.250000Z,-0.01,,false\n"
+    )
+    how = ("--null", "NULL", "--delimiter", r"\t", "--no-header", "--columns", "i,code,text")
+    assert main(["read", path, "--output", "csv", *how]) == 0
+    assert capsys.readouterr().out == '1\t007\t"a,""b"""\nNULL\t\t"c\nd|e"\n3\tNULL\t"NULL"\n'
+
+
+def test_markdown(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", path, "--output", "markdown", "--columns", "i,text"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "| i | text |", "| --- | --- |", '| 1 | a,"b" |', r"| NULL | c\nd\|e |", "| 3 | NULL |",
+    ]  # fmt: skip
+
+
+def test_values_that_csv_has_no_form_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    far = pa.array([300_000_000_000_000_000], pa.timestamp("us"))
+    rows = pa.table({"tags": [["a", None]], "bytes": [b"ab"], "far": far})
+    table = pp.Table.create(tmp_path / "t", rows)
+    assert main(["read", table.path, "--output", "csv"]) == 0
+    text = capsys.readouterr().out
+    assert text == 'tags,bytes,far\n"[""a"", null]",YWI=,11476-08-15T05:20:00.000000\n'
+    (tmp_path / "in.csv").write_text(text)
+    assert main(["write", table.path, str(tmp_path / "in.csv")]) == 1
+    assert "column 'bytes' holds bytes, which CSV has no form for — give them as Parquet" in capsys.readouterr().err
+
+
+texts = st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"]), max_size=5)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(texts | st.none(), texts | st.none(), st.integers(-9, 9) | st.none()), min_size=1, max_size=5
+    ),
+    null=st.sampled_from(["", "NULL", "x", " "]),
+    delimiter=st.sampled_from([",", ";", "\t", "|"]),
+    columns=st.integers(1, 3),
+)
+def test_csv_loses_nothing(
+    tmp_path_factory: pytest.TempPathFactory, rows, null: str, delimiter: str, columns: int
+) -> None:
+    types = [("a", pa.string()), ("b", pa.string()), ("c", pa.int64())][:columns]
+    table = pa.table(
+        [pa.array(values, t) for values, (_, t) in zip(list(zip(*rows, strict=True))[:columns], types, strict=True)],
+        schema=pa.schema(types),
+    )
+    file = str(tmp_path_factory.getbasetemp() / "rows.csv")
+    arguments = parsed(["read", "/t", "--out", file, f"--null={null}", "--delimiter", delimiter])
+    show_rows(arguments, table.schema, table.to_batches())
+    _, batches = open_inputs([file], InputFormat(delimiter=delimiter, null=null, types=table.schema))
+    assert pa.Table.from_batches(batches, table.schema).to_pylist() == table.to_pylist()
+
+
+def test_types_of_csv_and_of_a_new_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.txt").write_text("007;1.5;N\n008;N;x\n")
+    path = str(tmp_path / "t")
+    csv = ("--input-format", "csv", "--delimiter", ";", "--null", "N", "--no-header")
+    assert main(["write", path, str(tmp_path / "rows.txt"), "--create", *csv]) == 1
+    assert "say them with --types" in capsys.readouterr().err
+    types = ("--types", "code STRING, price DECIMAL(5, 2), note STRING")
+    assert main(["write", path, str(tmp_path / "rows.txt"), "--create", *csv, *types]) == 0
+    table = pp.Table.open(path)
+    assert [str(f.type) for f in table.schema.fields] == ["STRING", "DECIMAL(5, 2)", "STRING"]
+    expected = [("007", decimal.Decimal("1.50"), None), ("008", None, "x")]
+    assert [tuple(row.values()) for row in table.scan().to_arrow().to_pylist()] == expected
+    (tmp_path / "bad.csv").write_text("code,price\n1,cheap\n")
+    assert main(["write", path, str(tmp_path / "bad.csv")]) == 1
+    message = capsys.readouterr().err
+    assert "can't read the input" in message and "'cheap'" in message and len(message.splitlines()) == 1
+    assert table.count() == 2
+
+
+def test_json_keeps_texts_that_look_like_times(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("s", pa.string()), ("d", pa.date32()), ("n", pa.int64())]))
+    (tmp_path / "rows.jsonl").write_text('{"s": "2026-11-22", "d": "2026-11-22"}\n')
+    assert main(["write", table.path, str(tmp_path / "rows.jsonl")]) == 0
+    assert table.scan().to_arrow().to_pylist() == [{"s": "2026-11-22", "d": DAY, "n": None}]
+
+
+def test_rows_of_lookup_system_and_distinct(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pp.Table.create(
+        tmp_path / "t", pa.schema([("id", pa.int64()), ("n", pa.int64())]), ["id"], (), {"bucket": "1"}
+    )
+    table.append({"id": [1, 2], "n": [5, 5]})
+    assert main(["lookup", table.path, '{"id": 2}', "--output", "csv"]) == 0
+    assert main(["distinct", table.path, "n", "--output", "csv", "--how"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "id,n\n2,5\nvalue,count\n5,2\n" and captured.err.startswith("(by ")
+    assert main(["system", table.path, "snapshots", "--out", str(tmp_path / "s.parquet")]) == 0
+    assert pq.read_table(tmp_path / "s.parquet").column("snapshot_id").to_pylist() == [1]
+
+
+def test_files_that_say_nothing_of_their_form(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
+        (["read", path, "--out", "rows.xls"], "can't tell the form of 'rows.xls' — add --output"),
+        (["read", path, "--out", str(tmp_path / "none" / "rows.csv")], "can't write the output: No such file"),
+        (["read", path, "--output", "csv", "--delimiter", "::"], "--delimiter takes one character"),
+        (["read", path, "--output", "csv", "--null", "a,b"], "--null takes no quotes"),
+        (["write", path, "-"], "can't tell the format of standard input"),
+        (["write", path, "-", "-", "--input-format", "csv"], "standard input can be read once only"),
+    ):
+        assert main(arguments) == 1
+        assert message in capsys.readouterr().err
+    assert main(["read", path, "--filter", "CAST(text AS INT) = 1", "--out", str(tmp_path / "rows.csv")]) == 1
+    assert not (tmp_path / "rows.csv").exists(), "half a file is no file"
+
+
+def test_binary_forms_are_not_for_terminals(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    error = io.StringIO()
+    monkeypatch.setattr("sys.stdout", Terminal(io.BytesIO()))
+    monkeypatch.setattr("sys.stderr", error)
+    assert main(["read", path, "--output", "parquet"]) == 1
+    assert "a terminal can't show parquet" in error.getvalue()
+
+
+def test_jsonl_is_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", path, "--output", "jsonl", "--columns", "i"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"i": 1}, {"i": None}, {"i": 3}]

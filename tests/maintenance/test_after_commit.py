@@ -1,0 +1,172 @@
+"""What follows commits by itself, and partitions that expire."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.maintenance.tag_creation import create_due_tags
+from paimon_pyds.metadata.snapshot import snapshot_to_json
+from paimon_pyds.options import TableOptions
+from support.maintenance import is_exact, rows_of
+
+_SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64())])
+_SOON = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "2"}
+
+
+def _append(table: pp.Table, id_: int, partition: str = "a", options: dict[str, str] | None = None) -> None:
+    table.append(pa.table({"p": [partition], "id": [id_]}, _SCHEMA), options=options)
+
+
+def _made_at(table: pp.Table, id_: int, moment: datetime) -> None:
+    """Give a snapshot another time."""
+    snapshot = table.store.snapshot(id_)
+    object.__setattr__(snapshot, "time_millis", int(moment.timestamp() * 1000))
+    Path(table.store.paths.snapshot(id_)).write_text(snapshot_to_json(snapshot))
+
+
+def test_commits_expire_snapshots(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options=_SOON)
+    for number in range(4):
+        time.sleep(0.002)  # a snapshot is older than now
+        _append(table, number)
+        assert len(table.store.snapshot_ids()) == min(number + 1, 2)
+    _append(table, 5, options={"write-only": "true"})
+    assert len(table.store.snapshot_ids()) == 3
+    table.delete("id = 2")
+    table.compact(full=True)
+    assert len(table.store.snapshot_ids()) == 2
+    assert len(rows_of(table)) == 4
+    is_exact(table)
+
+
+def test_no_more_than_may_go_at_once(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"snapshot.expire.limit": "3"})
+    for number in range(8):
+        _append(table, number, options={"write-only": "true"})
+    time.sleep(0.002)
+    _append(table, 9, options=_SOON)
+    assert table.store.snapshot_ids() == list(range(4, 10))
+
+
+def test_what_fails_after_a_commit_is_a_warning(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"tag.automatic-creation": "process-time"})
+    with pytest.warns(UserWarning, match=r"is committed.*tag\.creation-delay"):
+        _append(table, 1, options={"tag.creation-delay": "1 d"})
+    assert len(rows_of(table)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, ["2026-01-04", "2026-01-05"]),
+        ({"tag.period-formatter": "without_dashes", "tag.num-retained-max": "1"}, ["20260105"]),
+        ({"tag.creation-delay": "7 h"}, ["2026-01-04", "2026-01-05"]),
+        ({"tag.creation-period": "hourly"}, ["2026-01-05 22", "2026-01-06 05", "2026-01-06 06"]),
+        ({"tag.creation-period": "two-hours"}, ["2026-01-05 20", "2026-01-06 04"]),
+        ({"tag.creation-period-duration": "30 min"}, ["202601052230", "202601052300", "202601060530", "202601060630"]),
+        ({"tag.creation-period": "hourly", "tag.automatic-completion": "true"},
+         ["2026-01-05 22", "2026-01-05 23", "2026-01-06 00", "2026-01-06 01"]),
+    ],
+)  # fmt: skip
+def test_automatic_tags(tmp_path: Path, options: dict[str, str], names: list[str]) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA)
+    for number, moment in enumerate(["2026-01-05 23:10", "2026-01-05 23:50", "2026-01-06 06:20", "2026-01-06 07:10"]):
+        _append(table, number)
+        _made_at(table, number + 1, datetime.fromisoformat(moment))
+    table.alter({"tag.automatic-creation": "process-time", **options})
+    _append(table, 10, options={"write-only": "true"})
+    _made_at(table, 5, datetime.fromisoformat("2026-01-06 07:10"))
+    create_due_tags(table.store, TableOptions(table.options))
+    assert sorted(table.tags()) == names
+    assert create_due_tags(table.store, TableOptions(table.options)) == []
+
+
+def test_commits_make_and_delete_tags(tmp_path: Path) -> None:
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options=options)
+    _append(table, 1)
+    (name,) = table.tags()
+    assert abs(datetime.strptime(name, "%Y-%m-%d %H") - datetime.now()) < timedelta(hours=3)
+    table.create_tag("mine", retain="1 ms")
+    time.sleep(0.01)
+    _append(table, 2)
+    assert list(table.tags()) == [name]
+
+
+def test_forgotten_consumers(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"consumer.expiration-time": "1 h", **_SOON})
+    consumer = tmp_path / "t/consumer/consumer-c"
+    consumer.parent.mkdir()
+    consumer.write_text('{"nextSnapshot": 1}')
+    for number in range(4):
+        time.sleep(0.002)
+        _append(table, number)
+    assert table.store.snapshot_ids()[0] == 1
+    os.utime(consumer, (0, time.time() - 4000))
+    _append(table, 9)
+    assert not consumer.exists()
+    assert table.store.snapshot_ids()[0] > 1
+
+
+_BY_CHANGE = {"partition.expiration-strategy": "update-time"}
+_OLD = {"partition.expiration-time": "10 d"}
+
+
+def _partitions(table: pp.Table) -> list[str | None]:
+    return sorted({row["p"] for row in table.scan().to_arrow().to_pylist()}, key=str)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "left"),
+    [
+        (["2020-01-01", "2020-1-2", "2999-01-01", "none", None], {}, ["2999-01-01", None, "none"]),
+        (["20200101", "29990101", "2020-01-01"], {"partition.timestamp-formatter": "yyyyMMdd"},
+         ["2020-01-01", "29990101"]),
+        (["2020", "2999"], {"partition.timestamp-pattern": "$p-06-01 12:00:00"}, ["2999"]),
+        (["2020-01-01T05", "2020-13-01T05"], {"partition.timestamp-formatter": "yyyy-MM-dd'T'HH"}, ["2020-13-01T05"]),
+        (["2020-01-01", "2020-01-02", "2020-01-03"], {"partition.expiration-max-num": "2"}, ["2020-01-03"]),
+        (["2020-01-01", "a"], _BY_CHANGE, ["2020-01-01", "a"]),
+        (["2020-01-01", "a"], {**_BY_CHANGE, "partition.expiration-time": "0 ms"}, []),
+    ],
+)  # fmt: skip
+def test_partitions(tmp_path: Path, values: list[str], options: dict[str, str], left: list[str]) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options={**_OLD, **options})
+    for number, value in enumerate(values):
+        _append(table, number, value)
+    time.sleep(0.002)
+    planned = table.expire_partitions(dry_run=True)
+    assert len(rows_of(table)) == len(values)
+    summary = table.expire_partitions()
+    assert summary.partitions == planned.partitions
+    assert len(summary.partitions) == len(values) - len(left)
+    assert _partitions(table) == left
+
+
+def test_partitions_expire_in_batches_and_after_commits(tmp_path: Path) -> None:
+    options = {**_OLD, "partition.expiration-batch-size": "2", "end-input.check-partition-expire": "true"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
+    for number in range(5):
+        _append(table, number, f"2020-01-0{number + 1}", {"write-only": "true"})
+    _append(table, 9, "2999-01-01")
+    assert _partitions(table) == ["2999-01-01"]
+    assert table.store.latest_snapshot_id() == 9
+
+
+def test_partitions_that_can_t_expire(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"])
+    with pytest.raises(OptionError, match=r"partition\.expiration-time is not set"):
+        table.expire_partitions()
+    with pytest.raises(UnsupportedError, match="custom is Java's own"):
+        table.expire_partitions(options={**_OLD, "partition.expiration-strategy": "custom"})
+    with pytest.raises(UnsupportedError, match="'EEE' is not supported"):
+        table.expire_partitions(options={**_OLD, "partition.timestamp-formatter": "EEE"})
+    with pytest.raises(OptionError, match="no partitions"):
+        pp.Table.create(tmp_path / "u", _SCHEMA).expire_partitions(options=_OLD)

@@ -1,0 +1,130 @@
+"""Orphan files: what nothing names is found wherever it lies, and nothing else goes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import NotFoundError, OptionError
+from paimon_pyds.execution.live_files import table_files
+from paimon_pyds.metadata.store import METADATA_CACHE
+from support.fixtures import fixture_names, table_path
+from support.maintenance import files_there, rows_of
+
+_SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64())])
+_UUID = "0d1e2f30-1111-4222-8333-444455556666"
+_ORPHANS = {
+    "data": [
+        "p=a/bucket-0/data-x-0.parquet",
+        "p=a/bucket-0/data-x-0.parquet.index",
+        "p=gone/bucket-7/changelog-x-1.parquet",
+    ],
+    "manifest": ["manifest/manifest-x-0", "manifest/manifest-list-x-1", "manifest/index-manifest-x-0"],
+    "index": ["index/index-x-0"],
+    "statistics": ["statistics/stat-x-0"],
+    "temporary": [
+        f"snapshot/.snapshot-9.{_UUID}.tmp",
+        f"branch/branch-b/snapshot/.LATEST.{_UUID}.tmp",
+        f"schema/.schema-1.{_UUID}",
+    ],
+}
+_KEPT = ["README.txt", "p=a/notes.txt", "snapshot/snapshot-9.bak", "other/bucket-0/data-1.parquet", "tag/.hidden"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pp.Table:
+    """Snapshots of all kinds, a tag that keeps one that has expired, a branch."""
+    options = {
+        "deletion-vectors.enabled": "true",
+        "file-index.bitmap.columns": "id",
+        "file-index.in-manifest-threshold": "1b",
+    }
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
+    for number in range(4):
+        table.append(pa.table({"p": ["ab"[number % 2]] * 5, "id": list(range(10 * number, 10 * number + 5))}, _SCHEMA))
+    table.create_tag("old", 2)
+    table.create_branch("b", "old")
+    pp.Table.open(table.path, branch="b").append(pa.table({"p": ["c"], "id": [1]}, _SCHEMA))
+    table.delete("id % 10 = 3")
+    table.compact(full=True)
+    table.expire_snapshots(retain_max=1)
+    return table
+
+
+def _put(root: str, name: str, days: float = 2) -> str:
+    path = Path(root, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"12345")
+    os.utime(path, (time.time() - 86400 * days,) * 2)
+    return str(path)
+
+
+def _age(root: str) -> None:
+    for path in Path(root).rglob("*"):
+        os.utime(path, (time.time() - 86400 * 30,) * 2)
+
+
+def test_each_orphan_is_found_and_nothing_else(table: pp.Table) -> None:
+    _age(table.path)
+    branch = pp.Table.open(table.path, branch="b")
+    rows = rows_of(table), rows_of(table, tag="old"), rows_of(branch)
+    expected = {_put(table.path, name): kind for kind, names in _ORPHANS.items() for name in names}
+    kept = {_put(table.path, name) for name in _KEPT}
+    young = _put(table.path, "p=a/bucket-0/data-young.parquet", days=0.5)
+    found = table.remove_orphan_files()
+    assert dict(zip(found.files["path"].to_pylist(), found.files["kind"].to_pylist(), strict=True)) == expected
+    assert found.bytes == 5 * len(expected)
+    assert "would go" in repr(found)
+    assert set(expected) <= files_there(Path(table.path))
+    removed = table.remove_orphan_files(dry_run=False)
+    assert removed.files.equals(found.files)
+    assert files_there(Path(table.path)) == {*kept, young} | set(table_files(table.store))
+    assert (rows_of(table), rows_of(table, tag="old"), rows_of(branch)) == rows
+    assert not table.remove_orphan_files(timedelta(hours=13)).files.num_rows
+    assert table.remove_orphan_files("6 h").files["path"].to_pylist() == [young]
+
+
+@pytest.mark.parametrize("name", fixture_names())
+def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    shutil.copytree(table_path(name), root)
+    _age(str(root))
+    found = pp.Table.open(root).remove_orphan_files()
+    assert found.files.num_rows == 0
+    assert found.looked_at >= 3 or name == "empty_table"
+
+
+@pytest.mark.parametrize("what", ["manifest/manifest-*", "manifest/manifest-list-*"])
+def test_nothing_goes_where_a_state_is_damaged(table: pp.Table, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paimon_pyds.maintenance.orphans._PAUSES", ())
+    orphan = _put(table.path, "index/index-x-0")
+    for path in Path(table.path).glob(what):
+        path.unlink()
+    METADATA_CACHE.clear()
+    with pytest.raises(NotFoundError, match="nothing was removed"):
+        pp.Table.open(table.path).remove_orphan_files(dry_run=False)
+    assert Path(orphan).exists()
+
+
+def test_external_directories_are_looked_into_when_asked(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    options = {"data-file.external-paths": f"file://{outside}"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
+    orphan = _put(str(outside), "p=a/bucket-0/data-x-0.parquet")
+    assert not table.remove_orphan_files(dry_run=False).files.num_rows
+    assert table.remove_orphan_files(dry_run=False, external=True).files["path"].to_pylist() == [orphan]
+    assert not Path(orphan).exists()
+
+
+def test_a_time_to_come_is_refused(table: pp.Table) -> None:
+    with pytest.raises(OptionError, match="in the future"):
+        table.remove_orphan_files(int(time.time() * 1000) + 60_000)
+    with pytest.raises(OptionError, match="older_than"):
+        table.remove_orphan_files("soon")

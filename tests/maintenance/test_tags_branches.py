@@ -1,0 +1,215 @@
+"""Tags, branches and rollback: what each shows, and that exactly the files stay that something needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    BranchNotFoundError,
+    OptionError,
+    PaimonError,
+    SnapshotNotFoundError,
+    TagNotFoundError,
+)
+from support.maintenance import is_exact, rows_of
+
+_SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def _append(table: pp.Table, *ids: int) -> None:
+    table.append(pa.table({"id": list(ids)}, _SCHEMA))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pp.Table:
+    """Five snapshots; the last has the rows of all others in one file."""
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"deletion-vectors.enabled": "true"})
+    for number in range(3):
+        _append(table, number, 10 + number)
+    table.delete("id = 1")
+    table.compact(full=True)
+    return table
+
+
+def test_tags_of_snapshots_and_times(table: pp.Table) -> None:
+    states = {id_: rows_of(table, snapshot=id_) for id_ in table.store.snapshot_ids()}
+    assert table.create_tag("newest").id == 5
+    assert table.create_tag("second", 2).id == 2
+    assert table.create_tag("then", timestamp=table.store.snapshot(3).time_millis).id == 3
+    assert (Path(table.path) / "tag/tag-second").read_bytes() == (Path(table.path) / "snapshot/snapshot-2").read_bytes()
+    table.expire_snapshots(retain_max=1)
+    assert table.create_tag("again", 2).id == 2, "of another tag, as the snapshot has expired"
+    table.rename_tag("again", "new name")
+    assert {name: rows_of(table, tag=name) for name in table.tags()} == {
+        "newest": states[5], "second": states[2], "new name": states[2], "then": states[3],
+    }  # fmt: skip
+    is_exact(table)
+    assert table.delete_tag("second").data_files == 0, "another tag needs its files"
+    assert table.delete_tag("newest").data_files == 0, "it is there as a snapshot"
+    assert table.delete_tag("new name", dry_run=True).metadata_files > 0
+    assert table.delete_tag("new name").data_files == 0, "the tag after it needs them"
+    assert table.delete_tag("then").data_files == 3
+    is_exact(table)
+    assert rows_of(table) == states[5]
+
+
+def test_replaced_tags(table: pp.Table) -> None:
+    table.create_tag("a", 1)
+    table.create_tag("b", 2, replace=True)
+    with pytest.raises(AlreadyExistsError, match="there is a tag 'a'"):
+        table.create_tag("a")
+    table.expire_snapshots(retain_max=1)
+    table.create_tag("b", replace=True)
+    is_exact(table)
+    table.create_tag("a", replace=True)
+    is_exact(table)
+    assert rows_of(table, tag="a") == rows_of(table, tag="b") == rows_of(table)
+
+
+def test_tags_with_an_end(table: pp.Table) -> None:
+    table.create_tag("short", 1, retain="1 ms")
+    table.create_tag("long", 2, retain=timedelta(days=1))
+    table.create_tag("endless", 3)
+    members = json.loads((Path(table.path) / "tag/tag-long").read_text())
+    assert members["tagTimeRetained"] == 86400
+    assert len(members["tagCreateTime"]) == 7
+    times = {row["tag_name"]: row["time_retained"] for row in table.system("tags").to_pylist()}
+    assert times == {"short": "PT0.001S", "long": "PT24H", "endless": None}
+    table.expire_snapshots(retain_max=1)
+    assert table.expire_tags(dry_run=True).tags == ("short",)
+    assert table.expire_tags().tags == ("short",)
+    is_exact(table)
+    assert table.expire_tags(older_than="2000-01-01").tags == ()
+    assert table.expire_tags(older_than=2**62).tags == ("endless", "long")
+    is_exact(table)
+
+
+def test_a_branch_has_a_history_of_its_own(table: pp.Table) -> None:
+    table.create_tag("x", 2)
+    table.create_branch("b", "x")
+    table.create_branch("empty")
+    branch, main = pp.Table.open(table.path, branch="b"), rows_of(table)
+    before = rows_of(branch)
+    assert before == rows_of(table, tag="x") == rows_of(branch, tag="x")
+    assert rows_of(pp.Table.open(table.path, branch="empty")) == []
+    _append(branch, 100)
+    branch.delete("id = 0")
+    branch.compact(full=True)
+    branch.alter(add_columns={"more": "INT"})
+    table.expire_snapshots(retain_max=1)
+    table.delete_tag("x")
+    is_exact(table)
+    assert len(rows_of(branch)) == len(before)
+    branch.expire_snapshots(retain_max=1)
+    branch.delete_tag("x")
+    is_exact(table)
+    table.rename_branch("b", "c")
+    branch = pp.Table.open(table.path, branch="c")
+    after = rows_of(branch)
+    assert table.branches() == ["c", "empty"]
+    assert table.delete_branch("empty").data_files == 0
+    assert rows_of(table) == main
+    planned = table.delete_branch("c", dry_run=True)
+    assert rows_of(branch) == after
+    assert table.delete_branch("c").data_files == planned.data_files > 0
+    assert table.branches() == []
+    is_exact(table)
+    assert rows_of(table) == main
+
+
+@pytest.mark.parametrize("main_is_ahead", [False, True])
+def test_fast_forward(table: pp.Table, main_is_ahead: bool) -> None:
+    table.create_tag("x", 3)
+    table.create_branch("b", "x")
+    branch = pp.Table.open(table.path, branch="b")
+    for number in range(1 if main_is_ahead else 4):
+        _append(branch, 100 + number)
+    branch.alter(add_columns={"more": "INT"})
+    table.create_tag("later")
+    rows, ids = rows_of(branch), branch.store.snapshot_ids()
+    planned = table.fast_forward("b", dry_run=True)
+    summary = table.fast_forward("b")
+    assert (summary.snapshots, summary.tags, summary.data_files) == (2, ("later",), planned.data_files)
+    assert rows_of(table) == rows
+    assert table.store.snapshot_ids() == [1, 2, *ids]
+    assert list(table.tags()) == ["x"]
+    assert table.arrow_schema.names == ["id", "more"]
+    is_exact(table)
+    table.append(pa.table({"id": [7], "more": pa.array([1], pa.int32())}))
+    assert len(rows_of(table)) == len(rows) + 1
+    assert rows_of(branch) == rows
+
+
+def test_rollback(table: pp.Table) -> None:
+    states = {id_: rows_of(table, snapshot=id_) for id_ in table.store.snapshot_ids()}
+    table.create_tag("third", 3)
+    table.create_tag("last")
+    planned = table.rollback(4, dry_run=True)
+    assert rows_of(table) == states[5]
+    summary = table.rollback(4)
+    assert (summary.snapshots, summary.tags, summary.data_files) == (1, ("last",), 1)
+    assert (planned.data_files, planned.metadata_files) == (summary.data_files, summary.metadata_files)
+    assert rows_of(table) == states[4]
+    is_exact(table)
+    _append(table, 50)
+    assert table.store.snapshot_ids() == [1, 2, 3, 4, 5]
+    table.expire_snapshots(retain_max=1)
+    table.rollback("third")
+    assert rows_of(table) == states[3]
+    assert table.store.snapshot_ids() == [3]
+    is_exact(table)
+    _append(table, 51)
+    assert table.store.latest_snapshot_id() == 4
+    table.rollback(timestamp=table.store.snapshot(3).time_millis)
+    assert rows_of(table) == states[3]
+    assert table.rollback(3).snapshots == 0
+
+
+_REFUSED: dict[str, tuple[Callable[[pp.Table], object], type[PaimonError], str]] = {
+    "no tag": (lambda t: t.delete_tag("xx"), TagNotFoundError, "no tag 'xx'.*x"),
+    "no snapshot": (lambda t: t.create_tag("y", 99), SnapshotNotFoundError, "99"),
+    "two sources": (lambda t: t.create_tag("y", 1, timestamp=1), OptionError, "not of both"),
+    "blank": (lambda t: t.create_tag(" "), OptionError, "no name for a tag"),
+    "slash": (lambda t: t.rename_tag("x", "a/b"), OptionError, "no name for a tag"),
+    "taken": (lambda t: t.rename_tag("x", "x"), AlreadyExistsError, "there is a tag 'x'"),
+    "main": (lambda t: t.create_branch("main"), OptionError, "no name for a branch"),
+    "number": (lambda t: t.create_branch("12"), OptionError, "no name for a branch"),
+    "taken branch": (lambda t: t.create_branch("b"), AlreadyExistsError, "there is a branch 'b'"),
+    "of no tag": (lambda t: t.create_branch("c", "nope"), TagNotFoundError, "nope"),
+    "no branch": (lambda t: t.delete_branch("c"), BranchNotFoundError, "no branch 'c'"),
+    "main branch": (lambda t: t.rename_branch("main", "c"), BranchNotFoundError, "main branch stays"),
+    "empty branch": (lambda t: t.fast_forward("b"), SnapshotNotFoundError, "has no snapshot"),
+    "no target": (lambda t: t.rollback(), OptionError, "give one of them"),
+    "gone target": (lambda t: t.rollback(77), SnapshotNotFoundError, "77"),
+    "too early": (lambda t: t.rollback(timestamp=5), SnapshotNotFoundError, "no snapshot is as old"),
+}
+
+
+def test_what_is_refused(table: pp.Table) -> None:
+    table.create_tag("x", 2)
+    table.create_branch("b")
+    for name, (call, error, message) in _REFUSED.items():
+        with pytest.raises(error, match=message):
+            call(table)
+        is_exact(table)
+        assert list(table.tags()) == ["x"], name
+        assert table.branches() == ["b"], name
+
+
+def test_a_snapshot_that_expires_while_it_is_tagged(table: pp.Table) -> None:
+    """Its number is below the hint EARLIEST: an expiry has begun, and may not have seen the tag."""
+    (Path(table.path) / "snapshot/EARLIEST").write_text("4")
+    with pytest.raises(SnapshotNotFoundError, match="expires just now"):
+        table.create_tag("x", 2)
+    assert table.tags() == {}
+    with pytest.raises(PaimonError, match="expires just now"):
+        table.rollback(2)
+    assert table.store.latest_snapshot_id() == 5
