@@ -27,9 +27,10 @@ from paimon_pyds.options.option import integer, text
 
 def rollback(
     store: TableStore,
-    to: int | str | None = None,
-    *,
+    snapshot: int | str | None = None,
+    tag: str | None = None,
     timestamp: datetime | str | int | None = None,
+    *,
     dry_run: bool = False,
 ) -> RemovalSummary:
     """Make a snapshot or a tag the newest state; see `paimon_pyds.Table.rollback`.
@@ -43,7 +44,7 @@ def rollback(
     started = time.monotonic()
     options = maintenance_options(store, None)
     check_changelogs(store, options)
-    target, path = _target(store, to, timestamp)
+    target, path = _target(store, snapshot, tag, timestamp)
     snapshots = [s for s in store.snapshots() if s.id > target.id]
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
     count = len(snapshots)
@@ -54,16 +55,17 @@ def rollback(
     return RemovalSummary(snapshots=count, tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
-def _target(store: TableStore, to: int | str | None, timestamp: Any) -> tuple[Snapshot, str]:
+def _target(store: TableStore, snapshot: int | str | None, tag: str | None, timestamp: Any) -> tuple[Snapshot, str]:
     """The state, and the file that has it."""
-    if (to is None) == (timestamp is None):
+    if sum(given is not None for given in (snapshot, tag, timestamp)) != 1:
         raise OptionError("a rollback is to a snapshot, a tag, or a time: give one of them")
     if timestamp is not None:
         found = store.snapshot_at(timestamp_ms("timestamp", timestamp))
-    elif isinstance(to, str):
-        return store.tag(text("to", to)), store.paths.tag(to)
+    elif tag is not None or isinstance(snapshot, str):
+        name = text("tag", snapshot if tag is None else tag)
+        return store.tag(name), store.paths.tag(name)
     else:
-        id_ = integer("to", to)
+        id_ = integer("snapshot", snapshot)
         if not store.snapshot_exists(id_):
             for name, tagged in store.tags().items():
                 if tagged.id == id_:

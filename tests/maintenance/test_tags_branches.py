@@ -161,7 +161,7 @@ def test_rollback(table: pp.Table) -> None:
     _append(table, 50)
     assert table.store.snapshot_ids() == [1, 2, 3, 4, 5]
     table.expire_snapshots(retain_max=1)
-    table.rollback("third")
+    table.rollback(tag="third")
     assert rows_of(table) == states[3]
     assert table.store.snapshot_ids() == [3]
     has_all(table)
@@ -169,7 +169,7 @@ def test_rollback(table: pp.Table) -> None:
     assert table.store.latest_snapshot_id() == 4
     table.rollback(timestamp=table.store.snapshot(3).time_millis)
     assert rows_of(table) == states[3]
-    assert table.rollback(3).snapshots == 0
+    assert table.rollback(snapshot=3).snapshots == 0
 
 
 _REFUSED: dict[str, tuple[Callable[[pp.Table], object], type[PaimonError], str]] = {
@@ -187,6 +187,7 @@ _REFUSED: dict[str, tuple[Callable[[pp.Table], object], type[PaimonError], str]]
     "main branch": (lambda t: t.rename_branch("main", "c"), BranchNotFoundError, "main branch stays"),
     "empty branch": (lambda t: t.fast_forward("b"), SnapshotNotFoundError, "has no snapshot"),
     "no target": (lambda t: t.rollback(), OptionError, "give one of them"),
+    "two targets": (lambda t: t.rollback(3, tag="third"), OptionError, "give one of them"),
     "gone target": (lambda t: t.rollback(77), SnapshotNotFoundError, "77"),
     "too early": (lambda t: t.rollback(timestamp=5), SnapshotNotFoundError, "no snapshot is as old"),
 }
