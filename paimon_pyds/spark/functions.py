@@ -78,8 +78,10 @@ def write(
             writer.save(path)
         if prepared.table is not None:
             from paimon_pyds.compact.compact import compact_since
+            from paimon_pyds.maintenance.after_commit import maintain
 
             compact_since(prepared.table.store, prepared.before, prepared.own, SparkExecutor(df.sparkSession))
+            maintain(prepared.table.store, prepared.own)
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class _Prepared:
     Attributes:
         rows: shuffled, where that helps.
         options: of the write, besides those that were given.
-        table: one whose buckets are to be compacted afterwards.
+        table: one whose buckets are to be compacted afterwards, and whose old snapshots expire then.
         before: the number of its latest snapshot.
         own: the table options of the write.
     """

@@ -134,3 +134,12 @@ def test_two_jobs_that_write_one_key_at_once_conflict(frames, path, monkeypatch)
     monkeypatch.undo()
     write(first, path)
     assert [(row["id"], row["p"], row["q"]) for row in found(table)] == [(1, 0, "x")]
+
+
+def test_old_snapshots_expire_after_a_write(frames, path):
+    engine = ENGINES["deduplicate"]
+    options = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
+    table = create(path, engine, ("id",), **options)
+    for number in range(3):
+        write(frame_of(frames, random_rows(Random(number), engine, 5)), path, rowkind_column="op")
+    assert len(table.store.snapshot_ids()) == 1
