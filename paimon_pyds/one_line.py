@@ -20,17 +20,25 @@ def one_line(thing: object, *parts: str) -> str:
     return f"{type(thing).__name__}({_plain(parts)})"
 
 
-def summary_line(summary: object, snapshot_id: int | None, parts: Sequence[str], seconds: float) -> str:
-    """``Name: snapshot 7, part, part in 0.4 s``.
+class Summary:
+    """What an operation did. ``str`` is a sentence, and ``repr`` the same after the name of the class."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}: {self}"
+
+
+def summary_text(snapshot_id: int | None, parts: Sequence[str], seconds: float) -> str:
+    """``snapshot 7, part, part in 0.4 s``.
 
     Args:
-        summary: what an operation returns.
         snapshot_id: that it published; None for none.
         parts: what it did; empty ones are left out.
         seconds: that it took.
     """
     snapshot = "" if snapshot_id is None else f"snapshot {snapshot_id}"
-    return f"{type(summary).__name__}: {_plain((snapshot, *parts))} in {seconds:.1f} s"
+    return f"{_plain((snapshot, *parts))} in {seconds:.1f} s"
 
 
 def _plain(parts: Iterable[str]) -> str:

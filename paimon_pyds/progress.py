@@ -200,9 +200,9 @@ def shown(operation: str, show: Progress | None = None) -> Iterator[None]:
         return
     running = Operation(operation, listener)
     token = current.set(running)
-    drawer = None if view is None else _drawer(view, running)
-    ended = "failed"
+    drawer, ended = None, "failed"
     try:
+        drawer = None if view is None else _drawer(view, running)
         yield
         ended = "finished"
     finally:
@@ -274,8 +274,9 @@ def _view(show: bool | None) -> View | None:
         show = {"on": True, "1": True, "true": True, "off": False, "0": False, "false": False}.get(named)
     if show is False:
         return None
-    notebook = "IPython" in sys.modules and getattr(sys.modules["IPython"].get_ipython(), "kernel", None) is not None
-    stream, terminal = sys.stderr, False
+    stream, terminal, notebook = sys.stderr, False, False
+    with suppress(AttributeError, KeyError):
+        notebook = sys.modules["IPython"].get_ipython().kernel is not None
     with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
         terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     if not (notebook or terminal or (show and stream is not None)):
@@ -285,7 +286,9 @@ def _view(show: bool | None) -> View | None:
     return Notebook() if notebook else Terminal(stream) if terminal else Log(stream)
 
 
-def _drawer(view: View, operation: Operation) -> Drawer:
+def _drawer(view: View, operation: Operation) -> Drawer | None:
     from paimon_pyds.progress_view import Drawer
 
-    return Drawer(view, operation)
+    with suppress(RuntimeError):  # no thread can be started
+        return Drawer(view, operation)
+    return None

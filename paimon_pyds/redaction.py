@@ -121,3 +121,10 @@ def human_bytes(size: int) -> str:
             break
         value /= 1024
     return f"{size:,} B" if unit == "B" else f"{value:,.1f} {unit}"
+
+
+def share_text(size: int, whole: int) -> str:
+    """``1.0 of 5.2 MiB``."""
+    of = human_bytes(whole)
+    number, unit = human_bytes(size).split(" ")
+    return f"{number if of.endswith(f' {unit}') else f'{number} {unit}'} of {of}"

@@ -849,21 +849,23 @@ class Table:
 
     def rollback(
         self,
-        to: int | str | None = None,
-        *,
+        snapshot: int | str | None = None,
+        tag: str | None = None,
         timestamp: datetime | str | int | None = None,
+        *,
         dry_run: bool = False,
     ) -> RemovalSummary:
         """Make an older state the newest: all later snapshots and tags go, with the files that nothing else needs.
 
         Args:
-            to: the number of a snapshot, or the name of a tag.
+            snapshot: its number; text is taken for the name of a tag.
+            tag: its name.
             timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
             dry_run: only tell what would go.
         """
         from paimon_pyds.maintenance.rollback import rollback
 
-        return rollback(self._store, to, timestamp=timestamp, dry_run=dry_run)
+        return rollback(self._store, snapshot, tag, timestamp, dry_run=dry_run)
 
     def remove_orphan_files(
         self,

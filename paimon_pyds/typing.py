@@ -27,8 +27,8 @@ Progress: TypeAlias = "bool | Callable[[ProgressEvent], None]"
 """Whether an operation shows how far it is, or what receives it: see `paimon_pyds.show_progress`."""
 Order: TypeAlias = Literal["order", "zorder", "hilbert"]
 """How `compact` orders rows."""
-WriteMode: TypeAlias = Literal["append", "overwrite"]
-"""What `paimon_pyds.spark.write` does with the rows that are there."""
+WriteMode: TypeAlias = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+"""What `paimon_pyds.spark.write` does where there are rows."""
 RowChanges: TypeAlias = "Literal['update', 'delete'] | str | Update | Delete | Sequence[str | Update | Delete] | None"
 """Clauses of a merge for rows of the table; texts may also be as in ``"source.gone THEN DELETE"``."""
 Inserts: TypeAlias = "Literal['insert'] | str | Insert | Sequence[str | Insert] | None"
@@ -85,6 +85,7 @@ class WriteSettings(TypedDict, total=False):
 
     branch: str
     create_if_missing: bool
+    if_exists: Literal["append", "error", "ignore"]
     partition_by: str | Sequence[str]
     primary_key: str | Sequence[str]
     comment: str

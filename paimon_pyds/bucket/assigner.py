@@ -44,21 +44,19 @@ class BucketAssigner(Protocol):
         """How many buckets the manifest says that the partition has; -1 where rows go to no bucket of their own."""
 
 
-class UnawareBucket:
+class UnawareBucket(BucketAssigner):
     """Tables without buckets (``bucket=-1``): any row may go to any file."""
 
     one_bucket = True
 
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
-        """See `BucketAssigner`."""
         return np.zeros(batch.rows.num_rows, np.int32)
 
     def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
         return -1
 
 
-class FixedBuckets:
+class FixedBuckets(BucketAssigner):
     """A fixed number of buckets: a function of the row's bucket key decides.
 
     Args:
@@ -74,18 +72,16 @@ class FixedBuckets:
         self.one_bucket = not self._keys
 
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
-        """See `BucketAssigner`."""
         if self.one_bucket:
             return np.zeros(batch.rows.num_rows, np.int32)
         columns = [batch.rows.column(name) for name in self._keys]
         return bucket_of(columns, self._types, self._count, self._function)
 
     def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
         return self._count
 
 
-class PlacedRows:
+class PlacedRows(BucketAssigner):
     """Tables whose key may be in any partition: rows have to come with their partition and bucket.
 
     Args:
@@ -108,11 +104,10 @@ class PlacedRows:
         return to_numpy(batch.rows.column(self._column)).astype(np.int32)
 
     def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
         return -1
 
 
-class OneBucket:
+class OneBucket(BucketAssigner):
     """Rows that all belong to one bucket of their partition, such as new versions of rows that are there.
 
     Args:
@@ -127,15 +122,13 @@ class OneBucket:
         self._total = total_buckets
 
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
-        """See `BucketAssigner`."""
         return np.full(batch.rows.num_rows, self._bucket, np.int32)
 
     def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
         return self._total
 
 
-class PostponedBuckets:
+class PostponedBuckets(BucketAssigner):
     """Buckets that are decided on later (``bucket=-2``): each partition has as many as its first files were given.
 
     Rows of partitions that have none wait in bucket -2, unless ``postpone.default-bucket-num`` says how many there are;
@@ -160,7 +153,6 @@ class PostponedBuckets:
         self._totals: dict[bytes, int] = {}
 
     def assign(self, batch: PartitionedRows) -> npt.NDArray[np.int32]:
-        """See `BucketAssigner`."""
         totals = np.array([self.total_buckets(partition) for partition in batch.partitions])[batch.codes]
         buckets = np.full(batch.rows.num_rows, POSTPONE_BUCKET, np.int32)
         for total in np.unique(totals[totals > 0]).tolist():
@@ -170,7 +162,6 @@ class PostponedBuckets:
         return buckets
 
     def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
         if self._wait:
             return POSTPONE_BUCKET
         if partition not in self._totals:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.bucket.assigner import PartitionedRows
+from paimon_pyds.bucket.assigner import BucketAssigner, PartitionedRows
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.bucket.key_buckets import KeyBuckets
 from paimon_pyds.bucket.room import BucketLimits, BucketRoom
@@ -101,7 +101,7 @@ def _assigners(options: TableOptions, channels: int) -> int:
     return max(1, count if most == -1 else min(count, most))
 
 
-class IndexedBuckets:
+class IndexedBuckets(BucketAssigner):
     """Dynamic buckets as a writer fills them.
 
     Args:
@@ -117,7 +117,6 @@ class IndexedBuckets:
         self._index = index
 
     def total_buckets(self, partition: bytes) -> int:
-        """See `BucketAssigner`."""
         return -1
 
     @abstractmethod
@@ -185,7 +184,6 @@ class DynamicBuckets(IndexedBuckets):
         return out
 
     def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
-        """See `IndexedBuckets`."""
         for partition, keys in self._partitions.items():
             for bucket, hashes in keys.added.by_bucket():
                 yield PartitionBucket(partition, bucket), hashes
@@ -225,7 +223,6 @@ class AssignedBuckets(IndexedBuckets):
         return np.asarray(buckets, np.int32)
 
     def new_hashes(self) -> Iterator[tuple[PartitionBucket, Hashes]]:
-        """See `IndexedBuckets`."""
         for key, added in self._added.items():
             for _, hashes in added.by_bucket():
                 yield key, hashes

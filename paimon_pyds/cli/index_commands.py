@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +180,8 @@ def _show_cost(report: CostReport) -> None:
     else:
         share = report.sampled_index_bytes / max(1, report.sampled_data_bytes)
         print(f"the whole table: {human_bytes(report.projected_bytes)} of indexes, {share:.0%} of the data")
+        if report.size_advice:
+            print(f"the indexes are larger than the data: {report.size_advice}")
         print(f"containers: {report.embedded} in manifests, {report.side} as side files "
               f"(in-manifest-threshold {human_bytes(report.threshold)})")  # fmt: skip
         print()
@@ -269,20 +272,6 @@ def _rewrite(arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
         show.json_value(asdict(summary))
         return
-    if not summary.files:
-        print("nothing to do: no file is there")
-    elif summary.snapshot_id is None:
-        have = "has" if summary.files == 1 else "have"
-        print(f"nothing to do: {counted(summary.files, 'file')} {have} the indexes that the options ask for")
-    else:
-        print(f"{summary.rewritten:,} of {counted(summary.files, 'file')}, snapshot {summary.snapshot_id}: "
-              f"{counted(summary.built, 'index', 'indexes')} built, {summary.dropped:,} dropped, "
-              f"{summary.kept:,} kept, {human_bytes(summary.index_bytes)}, {summary.seconds:.1f} s")  # fmt: skip
-    if summary.repaired:
-        were = "was" if summary.repaired == 1 else "were"
-        print(f"{counted(summary.repaired, 'container')} could not be read and {were} built again")
+    print(show.drawn(str(summary)))
     if summary.skipped:
-        were = "was" if summary.skipped == 1 else "were"
-        print(
-            f"{counted(summary.skipped, 'file')} {were} removed or changed by other commits concurrently: run it again"
-        )
+        print("other commits removed or changed the skipped files: run it again", file=sys.stderr)

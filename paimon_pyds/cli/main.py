@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding does not have
     before = setting()
     try:
-        show_progress(before if arguments.progress is None else arguments.progress)
+        chosen = getattr(arguments, "progress", None)
+        show_progress(before if chosen is None else chosen)
         status: int | None = arguments.run(arguments)
         if sys.stdout is not None:  # it may be closed: `>&-`
             sys.stdout.flush()

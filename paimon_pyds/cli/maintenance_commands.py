@@ -147,8 +147,8 @@ def _expire_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSu
 
 
 def _rollback(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    target = arguments.tag if arguments.snapshot is None else arguments.snapshot
-    return table.rollback(target, timestamp=_moment(arguments.timestamp), dry_run=arguments.dry_run)
+    target = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
+    return table.rollback(*target, dry_run=arguments.dry_run)
 
 
 def _create_tag(arguments: argparse.Namespace) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.table import Table
-
-S = TypeVar("S", "RowSummary", "CompactSummary", "RescaleSummary")
 
 _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"
 _COLUMNS = re.compile(r"\w+(\s*,\s*\w+)*")
@@ -182,14 +181,14 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
 def _delete(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
     summary = table.delete(arguments.where, options=table_options(arguments))
-    _show_summary(arguments, summary, _rows_text)
+    _show_summary(arguments, summary)
 
 
 def _update(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
     options = table_options(arguments)
     summary = table.update(_assignments(arguments.set), arguments.where, options=options)
-    _show_summary(arguments, summary, _rows_text)
+    _show_summary(arguments, summary)
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, str]:
@@ -209,25 +208,11 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _show_summary(arguments: argparse.Namespace, summary: S, text: Callable[[S], str]) -> None:
+def _show_summary(arguments: argparse.Namespace, summary: RowSummary | CompactSummary | RescaleSummary) -> None:
     if arguments.output == "json":
         show.json_value(asdict(summary))
     else:
-        print(text(summary))
-
-
-def _rows_text(s: RowSummary) -> str:
-    if s.snapshot_id is None:
-        return "no such row: nothing changed"
-    counts = {"deleted": s.rows_deleted, "updated": s.rows_updated, "inserted": s.rows_inserted}
-    first, *others = [(count, what) for what, count in counts.items() if count] or [(0, "changed")]
-    rows = ", ".join([f"{counted(first[0], 'row')} {first[1]}", *(f"{count:,} {what}" for count, what in others)])
-    touched = f"{counted(s.files_touched, 'file')} touched, {s.files_removed:,} removed, {s.files_added:,} added"
-    if s.files_touched == s.files_removed == 0:  # rows have got newer versions, or are new
-        touched = f"{counted(s.files_added, 'file')} added"
-    return (
-        f"snapshot {s.snapshot_id}: {rows}; {touched}; {counted(s.bytes_written, 'byte')} written in {s.seconds:.1f} s"
-    ) + (f", on attempt {s.attempts}" if s.attempts > 1 else "")
+        print(show.drawn(str(summary)))
 
 
 def _merge(arguments: argparse.Namespace) -> None:
@@ -243,7 +228,7 @@ def _merge(arguments: argparse.Namespace) -> None:
         when_not_matched_by_source=arguments.when_not_matched_by_source,
         options=table_options(arguments),
     )
-    _show_summary(arguments, summary, _rows_text)
+    _show_summary(arguments, summary)
 
 
 def _source(arguments: argparse.Namespace, table: Table) -> Any:
@@ -273,25 +258,9 @@ def _compact(arguments: argparse.Namespace) -> None:
         dry_run=arguments.dry_run,
         options=table_options(arguments),
     )
-    due = "" if arguments.full else "; no compaction is due yet, --full does not wait"
-    _show_summary(arguments, summary, lambda done: _compact_text(done, due))
-
-
-def _compact_text(s: CompactSummary, due: str) -> str:
-    if s.groups == 0 and s.groups_skipped == 0:
-        return f"nothing to do: {counted(s.files, 'file')}{due if s.files > 1 else ''}"
-    dropped = f", {s.rows_dropped:,} deleted or replaced dropped" if s.rows_dropped else ""
-    kept = counted(s.rows, "row") + dropped
-    if s.dry_run:
-        return f"would rewrite {s.files_before:,} of {counted(s.files, 'file')} ({s.bytes_before:,} bytes, {kept})"
-    others = f"; {s.groups_skipped:,} groups of files were left, as other commits changed them"
-    skipped = others if s.groups_skipped else ""
-    if s.snapshot_id is None:
-        return f"nothing was rewritten{skipped}"
-    return (
-        f"snapshot {s.snapshot_id}: {counted(s.files_before, 'file')} became {s.files_after:,} "
-        f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {kept}) in {s.seconds:.1f} s{skipped}"
-    )
+    _show_summary(arguments, summary)
+    if summary.groups == summary.groups_skipped == 0 and summary.files > 1 and not arguments.full:
+        print("no compaction is due yet; --full does not wait", file=sys.stderr)
 
 
 def _rescale(arguments: argparse.Namespace) -> None:
@@ -302,16 +271,4 @@ def _rescale(arguments: argparse.Namespace) -> None:
         dry_run=arguments.dry_run,
         options=table_options(arguments),
     )
-    _show_summary(arguments, summary, _rescale_text)
-
-
-def _rescale_text(s: RescaleSummary) -> str:
-    if not s.partitions:
-        return f"nothing to rescale: {counted(s.bucket_num, 'bucket')} already"
-    what = f"{counted(s.partitions, 'partition')} to {counted(s.bucket_num, 'bucket')}"
-    if s.dry_run:
-        return f"would rescale {what} ({counted(s.files_before, 'file')}, {s.bytes_before:,} bytes)"
-    return (
-        f"snapshot {s.snapshot_id}: rescaled {what}; {counted(s.files_before, 'file')} became {s.files_after:,} "
-        f"({s.bytes_before:,} → {s.bytes_after:,} bytes, {counted(s.rows, 'row')}) in {s.seconds:.1f} s"
-    )
+    _show_summary(arguments, summary)

@@ -84,9 +84,12 @@ def _is_there(store: TableStore, snapshot: Snapshot | None) -> bool:
 def _rolled_back(store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
     """Whether the snapshot before a new one was rolled back just now: then the new one, which has its rows, goes, too.
 
-    Where that has expired, which comes to all older ones, too, the new one stays.
+    Where that has expired, which comes to all older ones, too, the new one stays; and where another follows already.
     """
-    if latest is None or store.snapshot_exists(latest.id) or all(id_ > latest.id for id_ in store.snapshot_ids()):
+    if latest is None or store.snapshot_exists(latest.id):
+        return False
+    ids = store.snapshot_ids()
+    if snapshot.id + 1 in ids or all(id_ > latest.id for id_ in ids):
         return False
     store.io.delete([store.paths.snapshot(snapshot.id)])
     return True

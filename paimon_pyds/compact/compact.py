@@ -35,7 +35,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.one_line import rewritten_text, summary_line
+from paimon_pyds.one_line import Summary, rewritten_text, summary_text
 from paimon_pyds.options import TableOptions
 from paimon_pyds.progress import phase
 from paimon_pyds.redaction import counted
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from paimon_pyds.compact.postpone import TakenIn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactSummary:
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class CompactSummary(Summary):
     """What a compaction did, or would do.
 
     Attributes:
@@ -77,7 +77,7 @@ class CompactSummary:
     attempts: int = 0
     dry_run: bool = False
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         files, size = (self.files_before, self.files_after), (self.bytes_before, self.bytes_after)
         parts = [
             rewritten_text(files, size, self.rows, dry_run=self.dry_run)
@@ -87,7 +87,7 @@ class CompactSummary:
             f"{counted(self.groups_skipped, 'group')} skipped" if self.groups_skipped else "",
             f"attempt {self.attempts}" if self.attempts > 1 else "",
         ]
-        return summary_line(self, self.snapshot_id, parts, self.seconds)
+        return summary_text(self.snapshot_id, parts, self.seconds)
 
 
 def compact(store: TableStore, options: CompactOptions, executor: Executor | None = None) -> CompactSummary:
@@ -319,6 +319,7 @@ class _Run:
         return results
 
     def summary(self) -> CompactSummary:
+        """What has been done so far."""
         files = [file for group, _, _ in self.done for file in group.files]
         upgraded = [file for group, _, _ in self.done for file in group.upgraded]
         return CompactSummary(

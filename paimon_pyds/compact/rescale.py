@@ -46,7 +46,7 @@ from paimon_pyds.merge.files import highest_level
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.one_line import rewritten_text, summary_line
+from paimon_pyds.one_line import Summary, rewritten_text, summary_text
 from paimon_pyds.options import TableOptions, check_compactable
 from paimon_pyds.options.option import integer
 from paimon_pyds.predicate.tree import Predicate
@@ -69,8 +69,8 @@ class RescaleOptions:
     options: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RescaleSummary:
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class RescaleSummary(Summary):
     """What a rescale did, or would do.
 
     Attributes:
@@ -97,7 +97,7 @@ class RescaleSummary:
     attempts: int = 0
     dry_run: bool = False
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         files, size = (self.files_before, self.files_after), (self.bytes_before, self.bytes_after)
         buckets = counted(self.bucket_num, "bucket")
         parts = [
@@ -105,7 +105,7 @@ class RescaleSummary:
             rewritten_text(files, size, self.rows, dry_run=self.dry_run) if self.files_before else "",
             f"attempt {self.attempts}" if self.attempts > 1 else "",
         ]
-        return summary_line(self, self.snapshot_id, parts, self.seconds)
+        return summary_text(self.snapshot_id, parts, self.seconds)
 
 
 def rescale(store: TableStore, request: RescaleOptions, executor: Executor | None = None) -> RescaleSummary:

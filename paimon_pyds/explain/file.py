@@ -4,7 +4,7 @@ rows in an order also when it is asked, and by what."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_pyds import formats
@@ -20,6 +20,7 @@ from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read.file import FileReading
 from paimon_pyds.read.live_rows import LiveRows
 from paimon_pyds.redaction import counted
+from paimon_pyds.scan.result import SkippedFile
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import scalar_to_internal
@@ -164,6 +165,18 @@ class ExplainedFile:
         if self.top_n is not None and not self.top_n.reads:
             return READ_PART
         return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
+
+
+def index_balance(files: Iterable[ExplainedFile], skips: Iterable[SkippedFile]) -> tuple[int, int]:
+    """Bytes that are read of side indexes, and bytes of data that are not read because of what indexes said."""
+    cost, saved = 0, sum(skip.size for skip in skips if skip.step == "embedded index")
+    for f in files:
+        cost += f.index_bytes
+        if f.outcome == "side index":
+            saved += f.size
+        elif f.pages is not None and f.rows_after_index < f.rows:
+            saved += f.pages.whole_bytes - f.pages.bytes
+    return cost, saved
 
 
 def explain_file(

@@ -141,7 +141,7 @@ _SHOWN_STRIPS = 10
 _SHOWN_FILES = 20
 _CELL = "padding:2px 10px 2px 0;border:0;background:none;vertical-align:top;"
 CELL_LEFT = f"{_CELL}text-align:left;"
-_RIGHT = f"{_CELL}text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
+_NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 _HEAD = "font-weight:600;margin:14px 0 4px 0;"
 TABLE_STYLE = "border-collapse:collapse;border:0;margin:0;font-size:13px;color:inherit;"
 FAINT = "opacity:.7;"
@@ -149,7 +149,9 @@ FAINT = "opacity:.7;"
 
 def to_html(e: ExplainedScan) -> str:
     """The explanation as a piece of HTML."""
-    return piece(_title(e), _funnel(e), _buckets(e), _bar(e), _strips(e), _details(e))
+    verdict = f'<div style="font-weight:600;font-size:15px;margin-bottom:6px">{escape(e.verdict)}</div>'
+    hint = f'<div style="{FAINT}">{escape(e.hint)}</div>' if e.hint else ""
+    return piece(verdict, hint, _title(e), _funnel(e), _buckets(e), _bar(e), _strips(e), _details(e))
 
 
 def piece(*parts: str) -> str:
@@ -164,7 +166,10 @@ def to_page(e: ExplainedScan) -> str:
 
 def page(title: str, body: str) -> str:
     """A piece of HTML as a document of its own, light or dark as the reader's system is."""
-    style = "body{font-family:system-ui,sans-serif;margin:min(24px,4vw)}"
+    style = (
+        ":root{color-scheme:light dark}body{font-family:system-ui,sans-serif;margin:min(24px,4vw)}"
+        "@media(prefers-color-scheme:dark){body{background:#15181c;color:#e4e6e8}}"
+    )
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -195,31 +200,40 @@ def _title(e: ExplainedScan) -> str:
 def _funnel(e: ExplainedScan) -> str:
     if not e.steps:
         return ""
-    whole = max(e.steps[0].rows, 1)
-    head = table_row("th", [("step", CELL_LEFT), ("files", _RIGHT), ("rows", _RIGHT), ("bytes", _RIGHT), ("ms", _RIGHT),
-                       ("rows left", CELL_LEFT), ("what decided", CELL_LEFT)])  # fmt: skip
-    rows = "".join(_step(s, whole) for s in e.steps)
-    table = f'<table style="{TABLE_STYLE}">{head}{rows}</table>'
-    return f'<div style="{_HEAD}">What each step left</div>{_scrolled(table)}'
+    table = _wrapping(_step(s, e.steps[0]) for s in e.steps)
+    return f'<div style="{_HEAD}">What each step left</div>{table}'
 
 
-def _step(s: PruneStep, whole: int) -> str:
-    share = s.rows / whole
-    bar = (
-        f'<div style="width:150px;height:10px;margin-top:4px;background:rgba(128,128,128,.2)">'
-        f'<div style="width:{max(100 * share, 1.4 if s.rows else 0):.1f}%;height:10px;background:{colour_of(s.name)}">'
-        "</div></div>"
-    )
-    cells = [
-        (escape(s.name), f"{CELL_LEFT}white-space:nowrap;"),
-        (f"{s.files:,}", _RIGHT),
-        (f"{s.rows:,}", _RIGHT),
-        (human_bytes(s.bytes), _RIGHT),
-        (f"{s.millis:,.1f}", _RIGHT),
-        (bar, CELL_LEFT),
-        (escape(s.detail), f"{CELL_LEFT}{FAINT}overflow-wrap:anywhere;"),
+def _step(s: PruneStep, whole: PruneStep) -> list[tuple[str, str]]:
+    colour = colour_of(s.name)
+    bars = _share_bar("rows", s.rows, whole.rows, colour) + _share_bar("bytes", s.bytes, whole.bytes, colour)
+    return [
+        (escape(s.name), "flex:0 0 9em;"),
+        (counted(s.files, "file"), f"flex:0 0 6em;{_NUMBER}"),
+        (counted(s.rows, "row"), f"flex:0 0 9em;{_NUMBER}"),
+        (human_bytes(s.bytes), f"flex:0 0 6em;{_NUMBER}"),
+        (f"{s.millis:,.1f} ms", f"flex:0 0 6em;{_NUMBER}"),
+        (bars, "flex:1 1 160px;"),
+        (escape(s.detail), f"flex:2 1 240px;{FAINT}"),
     ]
-    return table_row("td", cells)
+
+
+def _share_bar(what: str, n: int, of: int, colour: str) -> str:
+    share = min(max(100 * n / max(of, 1), 1.4 if n else 0), 100)
+    return (
+        f'<div style="display:flex;align-items:center"><span style="flex:0 0 3em;font-size:11px;{FAINT}">{what}</span>'
+        f'<div style="flex:1;height:7px;background:{TRACK}">'
+        f'<div style="width:{share:.1f}%;height:7px;background:{colour}"></div></div></div>'
+    )
+
+
+def _wrapping(rows: Iterable[Sequence[tuple[str, str]]]) -> str:
+    """A table whose cells go to further lines where the page is narrow: the HTML and the style of each cell."""
+    block, row = "display:block;", "display:flex;flex-wrap:wrap;column-gap:10px;background:none;padding:2px 0;"
+    cell = "padding:0;border:0;background:none;text-align:left;overflow-wrap:anywhere;min-width:0;"
+    lines = ["".join(f'<td style="{cell}{style}">{text}</td>' for text, style in cells) for cells in rows]
+    body = "".join(f'<tr style="{row}">{line}</tr>' for line in lines)
+    return f'<table style="{TABLE_STYLE}{block}"><tbody style="{block}">{body}</tbody></table>'
 
 
 def table_row(tag: str, cells: Iterable[tuple[str, str]]) -> str:
@@ -300,15 +314,10 @@ def _file(f: ExplainedFile, table: str) -> str:
     dot = f'<span style="color:{colour_of(f.outcome)}">●</span>'
     name = escape(short_path(f.path, table))
     summary = f"{dot} <code>{name}</code> {escape(f.outcome)}: {rows_text(f.rows_to_read, f.rows)}"
-    lines = [_line(*line) for line in file_lines(f)]
-    body = _scrolled(f'<table style="{TABLE_STYLE}margin-left:18px">{"".join(lines)}</table>')
+    body = f'<div style="margin-left:18px">{_wrapping(_line(*line) for line in file_lines(f))}</div>'
     return f'<details style="margin:1px 0"><summary style="cursor:pointer">{summary}</summary>{body}</details>'
 
 
-def _line(what: str, leaf: str, result: str, bytes_read: str) -> str:
-    fits = "white-space:nowrap" if len(leaf) < 48 else ""
-    code = f'<code style="{fits}">{escape(leaf)}</code>' if leaf else ""
-    first = f"{CELL_LEFT}white-space:nowrap;"
-    return table_row(
-        "td", [(escape(what), first), (code, CELL_LEFT), (escape(result), CELL_LEFT), (bytes_read, _RIGHT)]
-    )
+def _line(what: str, leaf: str, result: str, bytes_read: str) -> list[tuple[str, str]]:
+    code = [(f"<code>{escape(leaf)}</code>", "flex:0 1 auto;")] if leaf else []
+    return [(escape(what), "flex:0 0 13em;"), *code, (escape(result), "flex:1 1 200px;"), (bytes_read, _NUMBER)]

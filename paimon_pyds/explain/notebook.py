@@ -15,7 +15,7 @@ from paimon_pyds.errors import NotFoundError, PaimonError
 from paimon_pyds.explain.html import CELL_LEFT, FAINT, TABLE_STYLE, escape, piece, table_row
 from paimon_pyds.index.build import parse_index_specs
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.one_line import names_text, utc_text
+from paimon_pyds.one_line import files_text, names_text, utc_text
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.redaction import counted, human_bytes, redact
@@ -41,12 +41,10 @@ class _Size(NamedTuple):
 
 def table_html(store: TableStore) -> str:
     """A table: its columns with types and indexes, its latest snapshot and size, and how to go on."""
-    branch = "" if store.branch == "main" else f" branch {_code(store.branch)}"
-    head = f"<div><b>Paimon table</b> <code>{escape(redact(store.root))}</code>{branch}</div>"
+    head = f"<div><b>Paimon table</b> <code>{escape(redact(store.root))}</code>{_branch(store)}</div>"
     try:
         schema, snapshot = store.latest_schema(), store.latest_snapshot()
-        comment = f"<div>{escape(redact(schema.comment))}</div>" if schema.comment else ""
-        return piece(head, comment, _facts(store, schema, snapshot), _columns(schema), _calls(schema))
+        return piece(head, _comment(schema), _facts(store, schema, snapshot), _columns(schema), _calls(schema))
     except Exception as error:  # noqa: BLE001 - a notebook shows what it can
         return piece(head, _failure(error))
 
@@ -61,11 +59,26 @@ def scan_html(scan: Scan, order: str) -> str:
         ("limit", "" if scan.row_limit is None else counted(scan.row_limit, "row")),
         ("reads", "changes between snapshots" if scan.between is not None else ""),
         ("snapshot", escape(at)),
+        ("to read", _planned(scan)),
     ]
-    head = (
-        f'<div><b>Scan of</b> <code>{escape(redact(scan.root))}</code> <span style="{FAINT}">not run yet</span></div>'
-    )
+    head = f"<div><b>Scan of</b> <code>{escape(redact(scan.root))}</code></div>"
     return piece(head, _pairs(lines), _go_on("scan.to_arrow()", "scan.explain()"))
+
+
+def _planned(scan: Scan) -> str:
+    """The files that a plan found, where there is one already: making one may take long."""
+    plan = vars(scan).get("_plan")
+    if plan is None:
+        return f'<span style="{FAINT}">not planned yet</span>'
+    return files_text(len(plan.files), sum(f.row_count for f in plan.files), sum(f.size for f in plan.files))
+
+
+def _branch(store: TableStore) -> str:
+    return "" if store.branch == "main" else f" branch {_code(store.branch)}"
+
+
+def _comment(schema: TableSchema) -> str:
+    return f"<div>{escape(redact(schema.comment))}</div>" if schema.comment else ""
 
 
 def _failure(error: Exception) -> str:

@@ -10,9 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.explain.file import NOT_SKIPPED, READ_WHOLE, Actual, ExplainedFile, PagePlan, RunPlan, TopNVisit
+from paimon_pyds.explain.file import (
+    NOT_SKIPPED,
+    READ_PART,
+    READ_WHOLE,
+    Actual,
+    ExplainedFile,
+    PagePlan,
+    RunPlan,
+    TopNVisit,
+    index_balance,
+)
 from paimon_pyds.index.evaluate import IndexAnswer
-from paimon_pyds.redaction import counted, human_bytes, redact, visible
+from paimon_pyds.redaction import counted, human_bytes, redact, share_text, visible
 from paimon_pyds.scan.result import BucketSkew, PruneStep, SkippedFile
 
 _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
@@ -20,6 +30,7 @@ _SHOWN_POSITIONS = 5
 _LONGEST, _WIDEST = 80, 400
 REST = "other columns are read for the rows found only"
 ENDS = "reading ends when they are found, which only `analyze` tells"
+_ADVICE = "No index was asked: table.index_advise([filter]), or paimon-pyds index advise, tells what one would bring"
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
 
@@ -55,6 +66,35 @@ class ExplainedScan:
     on_rows: tuple[str, ...] = ()
     skew: BucketSkew | None = None
 
+    @property
+    def verdict(self) -> str:
+        """What it comes to, in one line: bytes and files that are read, and whether indexes were worth reading."""
+        if not self.steps or not self.steps[0].files:
+            return "Nothing to read: there is no data file"
+        whole, skipped = self.steps[0], self.steps[0].files - self._read_files
+        cost, saved = index_balance(self.files, self.skips)
+        size = self.steps[-1].bytes + (0 if self.analyzed else cost)
+        share = share_text(size, whole.bytes)
+        if size > whole.bytes:
+            share = f"{human_bytes(size)} where all data has {human_bytes(whole.bytes)}"
+        files = f"{skipped:,} of {counted(whole.files, 'file')} skipped"
+        read = f"{'Read' if self.analyzed else 'Reads up to'} {share}, {files}"
+        if not cost + saved:
+            return read
+        worth = "saved more than they cost" if saved > cost else "cost more than they saved"
+        return f"{read}; the indexes {worth} here ({human_bytes(saved)} of data for {human_bytes(cost)} of indexes)"
+
+    @property
+    def hint(self) -> str:
+        """What may help where files are read and no index was asked about the filter; empty elsewhere."""
+        answers = [a for f in self.files for a in f.index_answers] + [a for s in self.skips for a in s.index_answers]
+        asked = any(answer.index is not None for answer in answers)
+        return _ADVICE if self.predicate and self._read_files and not asked else ""
+
+    @property
+    def _read_files(self) -> int:
+        return sum(f.outcome in (READ_PART, READ_WHOLE) for f in self.files)
+
     def to_arrow(self) -> pa.Table:
         """A row per step: ``files``, ``rows`` and ``bytes`` after it, the same ``_before``, ``millis``, ``detail``."""
         first = self.steps[:1]
@@ -81,6 +121,7 @@ class ExplainedScan:
         """All of it as plain values, for JSON; user names, passwords and signatures in addresses are blanked."""
         return {
             "table": redact(self.table),
+            "verdict": self.verdict,
             "snapshot": self.snapshot_id,
             "filter": self.predicate,
             "evaluated_on_rows": list(self.on_rows),
@@ -116,6 +157,9 @@ def to_text(e: ExplainedScan) -> str:
 
 
 def _lines(e: ExplainedScan) -> Iterator[str]:
+    yield e.verdict
+    if e.hint:
+        yield e.hint
     yield f"Scan of {redact(e.table)} at snapshot {e.snapshot_id if e.snapshot_id is not None else '(none)'}"
     if e.predicate:
         yield f"Filter: {e.predicate}"

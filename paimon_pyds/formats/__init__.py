@@ -116,7 +116,6 @@ class ReadCounters:
     pages_read: int = 0
     pages_total: int = 0
     row_groups_read: int = 0
-    row_groups_total: int = 0
     notes: list[str] = field(default_factory=list)
 
     def read_range(self, io: FileIO, path: str, offset: int, length: int) -> bytes:

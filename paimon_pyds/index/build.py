@@ -38,6 +38,8 @@ _OPTIONS: Mapping[str, frozenset[str]] = {
 }
 _UNCHUNKED = frozenset({Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT})
 _MIN_BLOCK = 32
+_MOST_ITEMS = 4
+"""So many times more values than a file has rows are too many for its bloom filter."""
 _MAX_BLOCK = 1 << 30
 
 
@@ -109,6 +111,20 @@ def bloom_size(items: int, fpp: float) -> tuple[int, int]:
     if bits > 0x7FFFFFFF:
         raise OptionError(f"a bloom filter of items={items} and fpp={fpp} would have {bits} bits, more than 2^31")
     return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
+
+
+def size_advice(specs: Sequence[IndexSpec], rows: int) -> str:
+    """What makes the indexes of a data file smaller: an option, where a bloom filter is made for too many values.
+
+    Args:
+        specs: the indexes.
+        rows: of the file.
+    """
+    for spec in specs:
+        if spec.index_type == BLOOM_FILTER and (items := spec.bloom()[0]) > _MOST_ITEMS * max(rows, 100):
+            option = spec._where("items")
+            return f"{option} is {items:,}, and a file has {rows:,} rows: set it to the distinct values of a file"
+    return "paimon-pyds index cost tells what each of them takes and brings"
 
 
 def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -> list[IndexSpec]:

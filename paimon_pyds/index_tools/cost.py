@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, planned_live_files
-from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_specs
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_specs, size_advice
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.schema import TableSchema
@@ -170,6 +170,8 @@ class CostReport:
     threshold: int = 0
     embedded: int = 0
     side: int = 0
+    size_advice: str = ""
+    """What makes the indexes smaller, where they take more than the data."""
     indexes: list[IndexCost] = field(default_factory=list)
     filters: list[FilterCost] = field(default_factory=list)
 
@@ -234,6 +236,8 @@ def index_cost(
         cost_of.projected_bytes = _projected(cost_of.bytes, report.rows, report.sampled_rows)
         cost_of.projected_seconds = cost_of.seconds * report.rows / max(1, report.sampled_rows)
     report.indexes = list(costs.values())
+    if report.sampled_index_bytes > report.sampled_data_bytes:
+        report.size_advice = size_advice(specs, report.sampled_rows // max(1, report.sampled_files))
     return report
 
 

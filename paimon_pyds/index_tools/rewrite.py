@@ -36,7 +36,7 @@ from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, IDENTITY_COLUMNS
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.one_line import counts_text, summary_line
+from paimon_pyds.one_line import Summary, counts_text, summary_text
 from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.redaction import counted, human_bytes
@@ -47,8 +47,8 @@ _CONFLICTS = 10
 _NAMES = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class RewriteSummary(Summary):
     """What a rewrite did.
 
     Attributes:
@@ -77,7 +77,7 @@ class RewriteSummary:
     index_bytes: int = 0
     seconds: float = 0.0
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         changes = {"built": self.built, "dropped": self.dropped, "kept": self.kept}
         parts = [
             f"{self.rewritten:,} of {counted(self.files, 'file')} changed",
@@ -86,7 +86,7 @@ class RewriteSummary:
             *counts_text({"skipped": self.skipped}, "file"),
             f"{human_bytes(self.index_bytes)} of indexes" if self.index_bytes else "",
         ]
-        return summary_line(self, self.snapshot_id, parts, self.seconds)
+        return summary_text(self.snapshot_id, parts, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,6 @@ class Layout(_Shown):
 
     @property
     def text(self) -> str:
-        """See `_Shown`."""
         return "\n".join(map(visible, layout_lines(self)))
 
     @property
@@ -163,7 +162,6 @@ class LayoutComparison(_Shown):
 
     @property
     def text(self) -> str:
-        """See `_Shown`."""
         return "\n".join(map(visible, comparison_lines(self)))
 
     @property

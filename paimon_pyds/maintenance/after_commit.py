@@ -21,7 +21,7 @@ from paimon_pyds.options import OPTIONS, TableOptions
 
 
 def maintain(store: TableStore, options: Mapping[str, str] | None) -> None:
-    """Do what the options ask for; an error is a warning, as the commit stands.
+    """Do what the options ask for, unless ``write-only``; an error is a warning, as the commit stands.
 
     Args:
         store: the table.
@@ -29,6 +29,8 @@ def maintain(store: TableStore, options: Mapping[str, str] | None) -> None:
     """
     given = {key: value for key, value in (options or {}).items() if key in OPTIONS}
     typed = TableOptions({**store.latest_schema().options, **given})
+    if typed.get("write-only"):
+        return
     with _errors_as_warnings(store):
         create_due_tags(store, typed)
         if typed.get("tag.time-expire-enabled") and store.tag_names():

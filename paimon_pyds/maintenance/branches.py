@@ -152,8 +152,8 @@ def rename_branch(store: TableStore, name: str, new_name: str) -> None:
 def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> RemovalSummary:
     """Put a branch's history in the place of the main one's since the branch was made, as Java does.
 
-    Snapshots, tags and schemas of the main branch since then go, with the files that nothing else needs. The newest
-    snapshot of the branch comes first; when that ends half-way, run it again.
+    Snapshots, tags and schemas of the main branch since then go; data files stay, and are orphans then, as in Java. The
+    newest snapshot of the branch comes first; when that ends half-way, run it again.
 
     Raises:
         BranchNotFoundError: there is no such branch, or it is the main one.
@@ -161,7 +161,7 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
         OptionError: it is the branch at hand.
     """
     started = time.monotonic()
-    branch, options = _check_there(store, name), maintenance_options(store, None)
+    branch = _check_there(store, name)
     if store.branch == name:
         raise OptionError(f"branch {name} is the one at hand", hint="open the table without it")
     ids = branch.snapshot_ids()
@@ -179,13 +179,8 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
         for tag_name in branch.tag_names():
             store.io.replace(store.paths.tag(tag_name), branch.io.read_bytes(branch.paths.tag(tag_name)))
         store.io.replace(store.paths.earliest_hint, str(store.snapshot_ids()[0]).encode())
-    going = [*old, *tags]
-    there = [*snapshot_references(store), *tag_references(store), *references_elsewhere(store)]
-    removal = removal_of(store, going, [state for state in there if state not in going], options)
-    if not dry_run:
-        removal.delete()
-    summary = removal.summary(len(old), [tag.name[4:] for tag in tags])
-    return replace(summary, seconds=time.monotonic() - started, dry_run=dry_run)
+    names = tuple(tag.name[4:] for tag in tags)
+    return RemovalSummary(snapshots=len(old), tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
 def _copy_schemas(store: TableStore, branch: TableStore, first: int) -> None:

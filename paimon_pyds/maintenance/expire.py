@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from paimon_pyds.errors import CommitError, OptionError, SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.errors import CommitError, NotFoundError, OptionError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
@@ -159,7 +159,11 @@ def _range(store: TableStore, limits: _Limits, earliest: int, positions: Mapping
     latest = store.latest_snapshot_id()
     if latest is None:
         return range(0)
-    end = min(latest - limits.retain_min + 1, earliest + limits.at_once, *positions.values())
+    hint = read_hint(store.io, store.paths.latest_hint)
+    if hint is None or not store.snapshot_exists(hint):
+        hint = latest
+    # A rollback to what the hint names may have begun.
+    end = min(latest - limits.retain_min + 1, earliest + limits.at_once, hint, *positions.values())
     for id_ in range(max(latest - limits.retain_max + 1, earliest), end):
         try:
             if store.snapshot(id_).time_millis >= limits.older_than_ms:
@@ -174,10 +178,13 @@ def _expire_some(
 ) -> tuple[RemovalSummary, int] | None:
     """Expire what may go at once, of the snapshots from ``first`` on: what went, and the first that stays; None when
     nothing is due."""
+    begun = 0  # the first that stays after an expiry that has begun: what it left of older ones is of no use
     for _ in range(_TRIES):
         positions = consumers(store)
         earliest = first or store.earliest_snapshot_id()
         due = range(0) if earliest is None else _range(store, limits, earliest, positions)
+        if earliest is not None and begun > max(due.stop, earliest):
+            due = range(earliest, begun)
         if earliest is None or not due:
             return None
         snapshots = store.snapshots_between(due.start, due.stop)
@@ -186,11 +193,16 @@ def _expire_some(
             continue
         *gone, end = snapshots
         others = _others(store, due)
-        removal = _removal(store, gone, end, others, threads_of(options))
+        try:
+            removal = _removal(store, gone, end, others, threads_of(options))
+        except NotFoundError:
+            begun = earliest_by_hint(store) or 0
+            if begun <= end.id and _others(store, due) == others and _is_there(store, end):
+                raise
+            continue
         if not dry_run:
-            latest = read_hint(store.io, store.paths.latest_hint)
             _write_hint(store, end.id)
-            if _others(store, due) != others or consumers(store) != positions or _is_rolled_back(store, end, latest):
+            if _others(store, due) != others or consumers(store) != positions or _is_rolled_back(store, end):
                 _write_hint(store, earliest)
                 continue
             _remove(removal, gone, options)
@@ -202,11 +214,21 @@ def _expire_some(
     )
 
 
-def _is_rolled_back(store: TableStore, end: Snapshot, before: int | None) -> bool:
+def earliest_by_hint(store: TableStore) -> int | None:
+    """The snapshot that the hint EARLIEST names, if it is there: an expiry up to it may have begun."""
+    hint = read_hint(store.io, store.paths.earliest_hint)
+    return hint if hint is not None and store.snapshot_exists(hint) else None
+
+
+def _is_rolled_back(store: TableStore, end: Snapshot) -> bool:
     """Whether the first snapshot that is to stay goes by a rollback, which begins with the hint LATEST."""
-    latest = read_hint(store.io, store.paths.latest_hint)
-    going = latest is not None and latest < end.id and latest != before
-    return going or not store.snapshot_exists(end.id)
+    hint = read_hint(store.io, store.paths.latest_hint)
+    return (hint is not None and hint < end.id) or not _is_there(store, end)
+
+
+def _is_there(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether the number still has this snapshot: after a rollback it may have another."""
+    return store.snapshots_between(snapshot.id, snapshot.id) == [snapshot]
 
 
 def _write_hint(store: TableStore, id_: int) -> None:

@@ -3,6 +3,8 @@
 Snapshots go from the newest on, as in Java, so that a rollback that was killed leaves the table at one of its
 snapshots; run again, it goes on. The hint LATEST names the target first: an expiry that looks at it after its own hint
 (EARLIEST), and a rollback that looks at that one, never both take away what the other one leaves.
+
+Data files stay, and are orphans then, as in Java: a writer that loses its snapshot so commits the same files again.
 (Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, class RollbackHelper.)
 """
 
@@ -10,26 +12,25 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from paimon_pyds.errors import CommitError, OptionError, SnapshotNotFoundError
-from paimon_pyds.maintenance.branches import removal_of
-from paimon_pyds.maintenance.expire import check_changelogs, maintenance_options, timestamp_ms
-from paimon_pyds.maintenance.references import Reference, references_elsewhere, snapshot_references, tag_references
+from paimon_pyds.maintenance.expire import check_changelogs, earliest_by_hint, maintenance_options, timestamp_ms
+from paimon_pyds.maintenance.references import Reference, tag_references
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tags import tag_file
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import TableStore, read_hint
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import integer, text
 
 
 def rollback(
     store: TableStore,
-    to: int | str | None = None,
-    *,
+    snapshot: int | str | None = None,
+    tag: str | None = None,
     timestamp: datetime | str | int | None = None,
+    *,
     dry_run: bool = False,
 ) -> RemovalSummary:
     """Make a snapshot or a tag the newest state; see `paimon_pyds.Table.rollback`.
@@ -43,29 +44,28 @@ def rollback(
     started = time.monotonic()
     options = maintenance_options(store, None)
     check_changelogs(store, options)
-    target, path = _target(store, to, timestamp)
-    snapshots = [s for s in snapshot_references(store) if s.snapshot.id > target.id]
+    target, path = _target(store, snapshot, tag, timestamp)
+    snapshots = [s for s in store.snapshots() if s.id > target.id]
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
+    count = len(snapshots)
     if not dry_run:
         _begin(store, target, path)
-        snapshots, tags = _remove_newer(store, target)
-    removal = removal_of(store, [*snapshots, *tags], _kept(store, target), options)
-    if not dry_run:
-        removal.delete()
-    summary = removal.summary(len(snapshots), [tag.name[4:] for tag in tags])
-    return replace(summary, seconds=time.monotonic() - started, dry_run=dry_run)
+        count, tags = _remove_newer(store, target)
+    names = tuple(tag.name[4:] for tag in tags)
+    return RemovalSummary(snapshots=count, tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
-def _target(store: TableStore, to: int | str | None, timestamp: Any) -> tuple[Snapshot, str]:
+def _target(store: TableStore, snapshot: int | str | None, tag: str | None, timestamp: Any) -> tuple[Snapshot, str]:
     """The state, and the file that has it."""
-    if (to is None) == (timestamp is None):
+    if sum(given is not None for given in (snapshot, tag, timestamp)) != 1:
         raise OptionError("a rollback is to a snapshot, a tag, or a time: give one of them")
     if timestamp is not None:
         found = store.snapshot_at(timestamp_ms("timestamp", timestamp))
-    elif isinstance(to, str):
-        return store.tag(text("to", to)), store.paths.tag(to)
+    elif tag is not None or isinstance(snapshot, str):
+        name = text("tag", snapshot if tag is None else tag)
+        return store.tag(name), store.paths.tag(name)
     else:
-        id_ = integer("to", to)
+        id_ = integer("snapshot", snapshot)
         if not store.snapshot_exists(id_):
             for name, tagged in store.tags().items():
                 if tagged.id == id_:
@@ -87,34 +87,23 @@ def _begin(store: TableStore, target: Snapshot, path: str) -> None:
     if path != there:
         return  # the tag keeps its files
     store.io.replace(store.paths.latest_hint, str(target.id).encode())
-    earliest = read_hint(store.io, store.paths.earliest_hint)
-    if earliest is not None and earliest > target.id and store.snapshot_exists(earliest):
+    if (earliest_by_hint(store) or 0) > target.id:
         store.io.replace(store.paths.latest_hint, str(latest).encode())
         raise CommitError(
             f"snapshot {target.id} expires just now", path=store.root, hint="roll back to a newer one, or to a tag"
         )
 
 
-def _remove_newer(store: TableStore, target: Snapshot) -> tuple[list[Reference], list[Reference]]:
+def _remove_newer(store: TableStore, target: Snapshot) -> tuple[int, list[Reference]]:
     """Remove the snapshots after the target, also those that are committed meanwhile, and their tags."""
-    gone: list[Reference] = []
-    while True:
-        newer = [s for s in snapshot_references(store) if s.snapshot.id > target.id]
-        if not newer:
-            break
-        ids = [target.id, *(s.snapshot.id for s in newer)]
-        for before, id_ in reversed(list(itertools.pairwise(ids))):
-            if ids[1] != target.id + 1:  # else the hint names the target, and is not believed while there is a next one
+    count = 0
+    while newer := [id_ for id_ in store.snapshot_ids() if id_ > target.id]:
+        for before, id_ in reversed(list(itertools.pairwise([target.id, *newer]))):
+            if newer[0] != target.id + 1:  # else the hint names the target, and counts once there is no next one
                 store.io.replace(store.paths.latest_hint, str(before).encode())
             store.io.delete([store.paths.snapshot(id_)])
-        gone = [*newer, *gone]
+            count += 1
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
     delete_files(store.io, (store.paths.tag(tag.name[4:]) for tag in tags), 1)
     store.io.replace(store.paths.latest_hint, str(target.id).encode())
-    return sorted(gone, key=lambda s: s.snapshot.id), tags
-
-
-def _kept(store: TableStore, target: Snapshot) -> list[Reference]:
-    """The states that stay, as far as they may need files of newer ones: older ones need no others than the target."""
-    older = [tag for tag in tag_references(store) if tag.snapshot.id <= target.id]
-    return [Reference(store.branch, f"snapshot {target.id}", target, True), *older, *references_elsewhere(store)]
+    return count, tags

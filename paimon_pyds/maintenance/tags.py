@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,23 +17,23 @@ from typing import Any
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
+    NotFoundError,
     OptionError,
     SnapshotNotFoundError,
     StorageError,
     TagNotFoundError,
 )
-from paimon_pyds.maintenance.expire import maintenance_options, merged, timestamp_ms
+from paimon_pyds.maintenance.expire import earliest_by_hint, maintenance_options, merged, timestamp_ms
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
     references_elsewhere,
-    snapshot_references,
     tag_references,
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, threads_of
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
-from paimon_pyds.metadata.store import TableStore, read_hint
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import integer, parse_duration_ms, text
 
@@ -157,9 +157,7 @@ def _stays(store: TableStore, snapshot: Snapshot, path: str, target: str) -> boo
     """Whether the files of a snapshot that was just tagged are surely still there, and will be."""
     if path != store.paths.snapshot(snapshot.id):
         return path == target or store.io.exists(path)
-    earliest = read_hint(store.io, store.paths.earliest_hint)
-    expiring = earliest is not None and earliest > snapshot.id and store.snapshot_exists(earliest)
-    return not expiring and store.snapshot_exists(snapshot.id)
+    return (earliest_by_hint(store) or 0) <= snapshot.id and store.snapshot_exists(snapshot.id)
 
 
 def rename_tag(store: TableStore, name: str, new_name: str) -> None:
@@ -192,52 +190,55 @@ def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> Remova
     return replace(removal.summary(tags=[name]), seconds=time.monotonic() - started, dry_run=dry_run)
 
 
-def _others(store: TableStore, snapshot: Snapshot, without: str | None) -> list[Reference]:
+def _others(store: TableStore, snapshot: Snapshot, without: str | None = None) -> list[Reference]:
     """The states that may need files of a tagged snapshot: its neighbours, and those of other branches."""
     tags = [tag for tag in tag_references(store) if tag.name != f"tag {without}"]
     same = [tag for tag in tags if tag.snapshot.id == snapshot.id]
     before = [tag for tag in tags if tag.snapshot.id < snapshot.id][-1:]
     after = [tag for tag in tags if tag.snapshot.id > snapshot.id][:1]
-    if store.snapshot_exists(snapshot.id):
-        same.append(Reference(store.branch, f"snapshot {snapshot.id}", store.snapshot(snapshot.id), True))
-    earliest = store.earliest_snapshot_id()
-    if earliest is not None:
-        if earliest > snapshot.id:
-            after.append(Reference(store.branch, f"snapshot {earliest}", store.snapshot(earliest), True))
-        else:  # it was made before the earliest, and the table rolled back to it
-            after += snapshot_references(store)
-    return [*same, *before, *after, *references_elsewhere(store)]
+    ids = store.snapshot_ids()
+    near = [id_ for id_ in ids if id_ <= snapshot.id][-1:] + [id_ for id_ in ids if id_ > snapshot.id][:1]
+    snapshots = [
+        Reference(store.branch, f"snapshot {s.id}", s, True) for id_ in near for s in store.snapshots_between(id_, id_)
+    ]
+    return [*same, *before, *after, *snapshots, *references_elsewhere(store)]
 
 
-def _unneeded(
-    store: TableStore,
-    snapshot: Snapshot,
-    threads: int,
-    without: str | None = None,
-    others: Sequence[Reference] | None = None,
-) -> Removal:
-    removal = Removal(store, threads)
-    others = _others(store, snapshot, without) if others is None else others
-    if not any(other.snapshot == snapshot for other in others):
+def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, without: str | None = None) -> Removal:
+    """The files of a state that nothing else needs."""
+    for _ in range(_TRIES):
+        removal, others = Removal(store, threads), _others(store, snapshot, without)
+        if any(other.snapshot == snapshot for other in others):
+            return removal
         removal.add_live(snapshot)
         removal.add_metadata([snapshot], changelogs=False)
-        removal.keep(KeptFiles(store, others))
-    return removal
+        with suppress(NotFoundError):
+            removal.keep(KeptFiles(store, others))
+            if _others(store, snapshot, without) == others:
+                return removal
+            continue
+        begun = earliest_by_hint(store)
+        if begun is not None and begun > snapshot.id:  # an expiry that has begun has left older snapshots in part
+            others = [o for o in others if not o.keeps_changelog or o.branch != store.branch]
+            others += [
+                Reference(store.branch, f"snapshot {s.id}", s, True) for s in store.snapshots_between(begun, begun)
+            ]
+            removal.keep(KeptFiles(store, others))
+            return removal
+        if _others(store, snapshot, without) == others:
+            KeptFiles(store, others)  # raises its error again
+    raise CommitError(
+        "tags, branches or snapshots changed again and again while a tag was to go",
+        path=store.root,
+        hint="try again later; where the tag is gone, what only it needed is found among the orphan files",
+    )
 
 
 def _remove_state(store: TableStore, snapshot: Snapshot, threads: int) -> Removal:
     """Remove the files of a state that no tag names any more, as far as nothing else needs them."""
-    for _ in range(_TRIES):
-        others = _others(store, snapshot, None)
-        removal = _unneeded(store, snapshot, threads, others=others)
-        if _others(store, snapshot, None) == others:
-            removal.delete()
-            return removal
-    raise CommitError(
-        "tags, branches or snapshots changed again and again; the tag is gone, its files were left",
-        path=store.root,
-        hint="they are found among the orphan files",
-    )
+    removal = _unneeded(store, snapshot, threads)
+    removal.delete()
+    return removal
 
 
 def expire_tags(

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, is_true
 from paimon_pyds.merge.grouped_rows import GroupedRows, Positions, is_valid, take_or_null
+from paimon_pyds.sort.keys import comparable_column
 
 
 def newest_key(values: pa.Array, rows: GroupedRows) -> pa.Array:
@@ -106,16 +107,8 @@ def _best_integer(keys: pa.Array, rows: GroupedRows, among: Positions, *, larges
 def _comparable(values: pa.Array) -> pa.Array:
     """The same order as Java's among values that Arrow compares (``Double.compare`` for floats)."""
     type_ = values.type
-    if pa.types.is_string(type_):
-        return values.cast(pa.binary())
-    if pa.types.is_boolean(type_):
-        return values.cast(pa.uint8())
-    if pa.types.is_date32(type_) or pa.types.is_time32(type_):
-        return values.view(pa.int32())
-    if pa.types.is_timestamp(type_):
-        return values.view(pa.int64())
     if not pa.types.is_floating(type_):
-        return values
+        return comparable_column(values)
     width = np.dtype(f"i{type_.bit_width // 8}")
     floats = pc.if_else(pc.is_nan(values), pa.scalar(np.nan, type_), values) if len(values) else values
     bits = np.frombuffer(floats.buffers()[1] or b"", width)[floats.offset : floats.offset + len(floats)]

@@ -41,7 +41,7 @@ from paimon_pyds.scan.plan import ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import PlannedFile, sections
-from paimon_pyds.types import Kind
+from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.placement import Places
 
@@ -137,6 +137,11 @@ class KeyPlaces:
         return _nowhere(keys)
 
     @property
+    def first_key(self) -> DataField:
+        """The first column of the primary key."""
+        return self.schema.field(self.schema.primary_keys[0])
+
+    @property
     def may_repeat(self) -> bool:
         """Whether a key may be in several partitions, as old files are not looked through."""
         return self._ttl is not None
@@ -156,8 +161,7 @@ class KeyPlaces:
             wanted = SortedKeys(self.schema, keys, self.store.schemas)
             plan = self.plan(wanted.predicate)
             return rows_with_keys(plan.spec, plan.files, wanted, threads)
-        first = self.schema.field(self.schema.primary_keys[0])
-        plan = self.plan(between(first, keys.column(0)))
+        plan = self.plan(between(self.first_key, keys.column(0)))
         return self._joined(keys, read_splits(plan.spec, plan.files, _BATCH_ROWS, threads=threads))
 
     def _joined(self, keys: pa.RecordBatch, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:

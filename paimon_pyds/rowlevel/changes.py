@@ -46,15 +46,15 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.one_line import counts_text, summary_line
+from paimon_pyds.one_line import Summary, counts_text, summary_text
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows
 from paimon_pyds.storage import discard
 
 
-@dataclass(frozen=True, slots=True)
-class RowSummary:
+@dataclass(frozen=True, slots=True, repr=False)
+class RowSummary(Summary):
     """What a row-level operation did.
 
     Attributes:
@@ -79,14 +79,14 @@ class RowSummary:
     seconds: float = 0.0
     attempts: int = 1
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         rows = {"deleted": self.rows_deleted, "updated": self.rows_updated, "inserted": self.rows_inserted}
         files = {"touched": self.files_touched, "removed": self.files_removed, "added": self.files_added}
         parts = [*counts_text(rows, "row"), *counts_text(files, "file")]
         written = f"{human_bytes(self.bytes_written)} written" if self.bytes_written else ""
         tried = f"attempt {self.attempts}" if self.attempts > 1 else ""
         nothing = "" if self.snapshot_id is not None or parts else "nothing changed"
-        return summary_line(self, self.snapshot_id, [nothing, *parts, written, tried], self.seconds)
+        return summary_text(self.snapshot_id, [nothing, *parts, written, tried], self.seconds)
 
 
 def change_rows(
@@ -262,7 +262,7 @@ class _Attempt:
         numbers = {}
         for number, key in zip(wanted, _file_keys(mine), strict=True):
             if key not in found:
-                raise self._conflict(f"the data file {key[2]} was removed by another commit meanwhile")
+                raise self.base.conflict(f"the data file {key[2]} was removed by another commit meanwhile")
             numbers[number] = found[key]
         return numbers
 
@@ -273,11 +273,11 @@ class _Attempt:
         partition = self._bucket(number)[0]
         before, after = (_deleted(target, partition, name) for target in (self.base, self.now))
         if before != after if positions is None else not after.isdisjoint(positions):
-            raise self._conflict(f"rows of the data file {name} were changed by another commit meanwhile")
+            raise self.base.conflict(f"rows of the data file {name} were changed by another commit meanwhile")
 
     def _check_order(self) -> None:
         """After others that may have read: rows that made a difference are there as before, and no more of them."""
-        self._check_schema(self.now.schema)
+        self.base.check_schema(self.now.schema)
         if not self._changed_rows(self.base, self.now.snapshot):
             return
         for before, number in self._numbers(self.edits.kept).items():
@@ -288,27 +288,17 @@ class _Attempt:
         found = find_rows(replace(candidates, files=added), self.executor)
         if found:
             name = self.now.name(found[0].number)
-            raise self._conflict(f"the data file {name} was added by another commit meanwhile")
-
-    def _check_schema(self, schema: TableSchema) -> None:
-        """Columns and options are those that the operation went by: whether rows go by deletion vectors, say."""
-        if self.base.schema.id != schema.id:
-            raise self._conflict("the table's schema was changed by another commit meanwhile")
+            raise self.base.conflict(f"the data file {name} was added by another commit meanwhile")
 
     def _guard(self, latest: Snapshot | None, schema: TableSchema) -> None:
-        self._check_schema(schema)
+        self.base.check_schema(schema)
         if self._changed_rows(self.now, latest):
-            raise self._conflict("rows were changed by another commit meanwhile")
+            raise self.base.conflict("rows were changed by another commit meanwhile")
 
     def _changed_rows(self, base: RowTarget, latest: Snapshot | None) -> bool:
         """Whether the latest snapshot follows from the base by more than blind appends, and moves of rows."""
         since = base.later_snapshots(latest)
         return since is None or not all(s.is_blind_append or s.commit_kind.keeps_rows for s in since)
-
-    def _conflict(self, what: str) -> CommitConflictError:
-        return CommitConflictError(
-            what, path=self.base.store.root, hint="run the operation again on the latest snapshot"
-        )
 
 
 def _file_keys(entries: pa.RecordBatch) -> list[tuple[bytes, int, str]]:

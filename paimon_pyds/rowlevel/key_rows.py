@@ -28,7 +28,7 @@ from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.execution.executor import Executor, mapped
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import BoundExpression
@@ -389,8 +389,7 @@ class _Guard:
 
     def check(self, latest: Snapshot | None, schema: TableSchema) -> None:
         """Raises CommitConflictError when the operation does not hold on a later snapshot."""
-        if schema.id != self.base.schema.id:
-            raise self._conflict("the table's schema was changed by another commit meanwhile")
+        self.base.check_schema(schema)
         since = self.base.later_snapshots(latest)
         for snapshot in since or ():
             if snapshot.delta_manifest_list not in self.passed and self._changes(snapshot):
@@ -398,7 +397,7 @@ class _Guard:
                 break
             self.passed.add(snapshot.delta_manifest_list)
         if since is None:
-            raise self._conflict("rows were changed by another commit meanwhile")
+            raise self.base.conflict("rows were changed by another commit meanwhile")
 
     def _changes(self, snapshot: Snapshot) -> bool:
         """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
@@ -419,8 +418,3 @@ class _Guard:
             return any(batch.num_rows for split in added.splits for batch in read_split(split, limit=1))
         except SnapshotNotFoundError:  # it has expired
             return True
-
-    def _conflict(self, what: str) -> CommitConflictError:
-        return CommitConflictError(
-            what, path=self.base.store.root, hint="run the operation again on the latest snapshot"
-        )

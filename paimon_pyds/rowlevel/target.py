@@ -14,7 +14,7 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.commit import Overwrite, VectorPlace, vector_places
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.deletion.files import VectorFiles
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.execution.writing import check_instant_writers, write_context
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -168,6 +168,15 @@ class RowTarget:
     def later_snapshots(self, latest: Snapshot | None) -> list[Snapshot] | None:
         """Those that follow this one up to another; None where it does not follow from this one, or some are gone."""
         return snapshots_after(self.store, self.snapshot, latest)
+
+    def check_schema(self, schema: TableSchema) -> None:
+        """Raise CommitConflictError where columns or options are no longer those that the operation went by."""
+        if schema.id != self.schema.id:
+            raise self.conflict("the table's schema was changed by another commit meanwhile")
+
+    def conflict(self, what: str) -> CommitConflictError:
+        """The error for an operation that does not hold on a later snapshot."""
+        return CommitConflictError(what, path=self.store.root, hint="run the operation again on the latest snapshot")
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None).

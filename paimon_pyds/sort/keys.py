@@ -57,11 +57,11 @@ class SortKeys:
         """The keys of a strategy; ``sample`` has some rows' values of each column."""
         if strategy not in CURVES:
             return cls(strategy)
-        return cls(strategy, tuple(range_bounds([_comparable(column)], 1 << _BITS)[0] for column in sample))
+        return cls(strategy, tuple(range_bounds([comparable_column(column)], 1 << _BITS)[0] for column in sample))
 
     def of(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """The keys of some rows: arrays for `sort_positions`."""
-        plain = [_comparable(column) for column in columns]
+        plain = [comparable_column(column) for column in columns]
         if not self.bounds:
             return plain
         codes = []
@@ -113,7 +113,7 @@ def rows_by_range(
     return (order[mine] - np.uint64(count)).astype(np.int64), (reached + passed)[mine].astype(np.int64)
 
 
-def _comparable(column: pa.Array) -> pa.Array:
+def comparable_column(column: pa.Array) -> pa.Array:
     """The same order among values that Arrow compares quickly and without NaN."""
     type_ = column.type
     if pa.types.is_floating(type_):

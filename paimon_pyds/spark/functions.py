@@ -44,22 +44,26 @@ def write(
     It is ``df.write.format("paimon_pyds").mode(mode).option(…).save(path)`` with Python values: True instead of "true",
     lists of columns, a mapping for ``overwrite_partition``. Rows are shuffled by bucket first, for dynamic buckets by
     key before that, and each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. Where a
-    primary key does not hold all partition columns, rows are joined with where their keys are, and a plain ``df.write``
-    is refused. The buckets that it wrote to of a table with a primary key are compacted by the workers, a task for
-    each; a plain ``df.write`` leaves that to the process that commits.
+    primary key does not hold all partition columns, rows are joined with where their keys are (of a DataFrame that is
+    cached, only keys between its least and greatest are read), and a plain ``df.write`` is refused. The buckets that it
+    wrote to of a table with a primary key are compacted by the workers, a task for each; a plain ``df.write`` leaves
+    that to the process that commits.
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
         path: where the table is.
-        mode: ``append`` or ``overwrite``.
+        mode: ``append``, ``overwrite``, or what is done where the table has a snapshot: ``error`` or ``ignore``.
         options: options by their own names, such as ``{"file-index.bitmap.columns": "carrier"}``.
         settings: options spelled the Python way: ``partition_by=["month"]`` is ``partition-by``.
 
     Raises:
         OptionError: another mode, or a value that is no option's value. What the write itself refuses comes from Spark.
     """
+    if mode == "error" or mode == "errorifexists" or mode == "ignore":
+        settings["if_exists"] = "ignore" if mode == "ignore" else "error"
+        mode = "append"
     if mode not in ("append", "overwrite"):
-        raise OptionError(f"mode is 'append' or 'overwrite', not {mode!r}")
+        raise OptionError(f"mode is 'append', 'overwrite', 'error' or 'ignore', not {mode!r}")
     named = {name.replace("_", "-"): _option_text(name, value) for name, value in settings.items() if value is not None}
     given = {name: _option_text(name, value) for name, value in (options or {}).items() if value is not None}
     twice = sorted(named.keys() & given.keys())
@@ -74,8 +78,10 @@ def write(
             writer.save(path)
         if prepared.table is not None:
             from paimon_pyds.compact.compact import compact_since
+            from paimon_pyds.maintenance.after_commit import maintain
 
             compact_since(prepared.table.store, prepared.before, prepared.own, SparkExecutor(df.sparkSession))
+            maintain(prepared.table.store, prepared.own)
 
 
 @dataclass(slots=True)
@@ -85,7 +91,7 @@ class _Prepared:
     Attributes:
         rows: shuffled, where that helps.
         options: of the write, besides those that were given.
-        table: one whose buckets are to be compacted afterwards.
+        table: one whose buckets are to be compacted afterwards, and whose old snapshots expire then.
         before: the number of its latest snapshot.
         own: the table options of the write.
     """

@@ -22,9 +22,12 @@ from pyspark.sql import types
 
 from paimon_pyds.bucket.dynamic import assigner_channels
 from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.errors import CommitError
+from paimon_pyds.merge.key_set import between
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.tree import Const
 from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.read import read_split
 from paimon_pyds.row import encode_rows
@@ -35,6 +38,7 @@ from paimon_pyds.spark.distribution import KeyColumns, parallelism, partition_co
 from paimon_pyds.spark.options import BUCKET_COLUMN
 from paimon_pyds.spark.types import spark_field
 from paimon_pyds.spark.writer import incoming_columns
+from paimon_pyds.types import DataField, arrow_type
 from paimon_pyds.types.kinds import FLOAT_KINDS, Kind
 from paimon_pyds.write.conform import ROW_KIND_COLUMN, IncomingRows
 from paimon_pyds.write.context import WriteContext
@@ -51,6 +55,7 @@ HIDDEN = frozenset({_KEY, _ORDER, _CHANNEL, _PARTITION, _ROW, _KINDS, BUCKET_COL
 """Columns that are added on the way: no DataFrame to write may have one."""
 _PLACES = f"{_KEY} binary, {_PARTITION} binary, {BUCKET_COLUMN} int"
 _MOST_TASKS = 1000
+_WITH_ENDS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType, types.DateType, types.StringType)
 
 
 def placed(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[DataFrame, dict[str, str]]:
@@ -67,7 +72,7 @@ def placed(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[Da
     store = TableStore(context.io, context.root, context.branch)
     snapshot = None if overwrite or not store.schema_ids() else store.latest_snapshot()
     places = KeyPlaces.of(store, context, snapshot)
-    context, df, kinds = _completed(context, df)
+    given, (context, df, kinds) = df, _completed(context, df)
     keys = KeyColumns(df, context, context.schema.primary_keys)
 
     def key_bytes(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
@@ -75,8 +80,10 @@ def placed(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[Da
 
     key = compat.arrow_column(key_bytes, keys.arguments, "binary")
     both = df.withColumn(_KEY, key).withColumn(_ORDER, F.monotonically_increasing_id())
+    ends = None
     if snapshot is not None:
-        both = both.unionByName(_known_keys(df, places), allowMissingColumns=True)
+        ends = _key_ends(given, keys, places.first_key)
+        both = both.unionByName(_known_keys(df, places, ends), allowMissingColumns=True)
     else:
         both = both.withColumn(_PARTITION, F.lit(None).cast("binary")).withColumn(BUCKET_COLUMN, F.lit(0))
     channels = assigner_channels(context.options, parallelism(df))
@@ -84,7 +91,7 @@ def placed(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[Da
     spread = compat.repartition_by_number(both, channels, F.col(_CHANNEL))
     in_order = spread.sortWithinPartitions(F.col(_CHANNEL), F.col(_KEY), F.col(_ORDER).asc_nulls_first())
     others = {kinds: pa.field(kinds, pa.string())}
-    placing = _Placing(context, incoming_columns(df.schema, context, others), kinds, places, channels)
+    placing = _Placing(context, incoming_columns(df.schema, context, others), kinds, places, channels, ends)
     own = [types.StructField(field.name, field.dataType) for field in df.schema.fields]
     added = [types.StructField(BUCKET_COLUMN, types.IntegerType()), types.StructField(_ORDER, types.LongType())]
     found = in_order.mapInArrow(placing, types.StructType([*own, *added]))
@@ -110,9 +117,24 @@ def _completed(context: WriteContext, df: DataFrame) -> tuple[WriteContext, Data
     return replace(context, dynamic_options=exact), df.withColumn(_KINDS, F.lit("+I")), _KINDS
 
 
-def _known_keys(df: DataFrame, places: KeyPlaces) -> DataFrame:
-    """The keys of the table, as rows of `_PLACES`, read by tasks of Spark."""
-    splits = [pickle.dumps(split) for split in places.plan().pack()]
+def _key_ends(df: DataFrame, keys: KeyColumns, field: DataField) -> pa.Array | None:
+    """The least and the greatest value of a key column in the rows to write. None where Spark would have to compute
+    these rows once more to tell, or where it compares values in another way."""
+    given, type_ = keys.given.get(field.name), spark_field(field).dataType
+    if given is None or given.dataType != type_ or not isinstance(type_, _WITH_ENDS) or field.default is not None:
+        return None
+    level = df.storageLevel
+    if field.type.kind is Kind.CHAR or not (level.useMemory or level.useDisk):
+        return None
+    column = keys.arguments[list(keys.given).index(field.name)][0]
+    least, greatest = df.agg(F.min(column), F.max(column)).collect()[0]
+    return None if least is None else pa.array([least, greatest], arrow_type(field.type))
+
+
+def _known_keys(df: DataFrame, places: KeyPlaces, ends: pa.Array | None) -> DataFrame:
+    """The keys of the table, as rows of `_PLACES`, read by tasks of Spark; ``ends``: as `_key_ends`."""
+    predicate = Const.TRUE if ends is None else between(places.first_key, ends)
+    splits = [pickle.dumps(split) for split in places.plan(predicate).pack()]
     tasks = df.sparkSession.createDataFrame(pa.table({"split": pa.array(splits, pa.binary())}))
     spread = tasks.repartition(max(1, min(_MOST_TASKS, len(splits))))
     return spread.mapInArrow(partial(_read_keys, places.schema), _PLACES)
@@ -154,6 +176,7 @@ class _Placing:
         kinds: that column.
         places: the state that keys were read of.
         channels: how many tasks have keys.
+        ends: between which values of the first key column the table's keys were read; None for all.
     """
 
     context: WriteContext
@@ -161,6 +184,7 @@ class _Placing:
     kinds: str
     places: KeyPlaces
     channels: int
+    ends: pa.Array | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows, with their buckets and order, of those and of keys that come before the rows of each key."""
@@ -203,6 +227,7 @@ class _Placing:
         given = given.filter(pc.invert(known))
         renamed = given.rename_columns([*self.incoming.names, _ROW])
         rows = incoming.conform(conform_batch(renamed, self.incoming.append(pa.field(_ROW, pa.int64()))))
+        self._check_ends(rows)
         kept = to_numpy(rows.column(_ROW))
         found = placement.place(rows, numbers[kept], places)
         last.key, last.place = keys[-1].as_py(), found.last
@@ -212,6 +237,19 @@ class _Placing:
         order = to_numpy(batch.column(_ORDER).take(from_numpy(kept[found.rows]))) * 2 + ~found.deletes
         columns = [*taken.columns, from_numpy(found.buckets.astype(np.int32)), from_numpy(order.astype(np.int64))]
         return pa.RecordBatch.from_arrays(columns, names=[*taken.schema.names, BUCKET_COLUMN, _ORDER])
+
+    def _check_ends(self, rows: pa.RecordBatch) -> None:
+        """Raises CommitError for a key that was not looked for: it would be taken for a new one."""
+        if self.ends is None or not rows.num_rows:
+            return
+        column = rows.column(self.places.first_key.name)
+        inside = pc.and_(pc.greater_equal(column, self.ends[0]), pc.less_equal(column, self.ends[1]))
+        if not pc.all(inside).as_py():
+            raise CommitError(
+                "the DataFrame had other keys when Spark computed a part of it again",
+                path=self.places.store.root,
+                hint="write it after checkpoint() or localCheckpoint(), which keep its rows",
+            )
 
 
 @dataclass(slots=True)

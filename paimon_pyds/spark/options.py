@@ -17,7 +17,7 @@ WHERE = ("path", "warehouse", "database", "table", "branch")
 OF_SCANS = ("timezone", "read-optimized")
 READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", *OF_SCANS)
 WRITE = (
-    "create-if-missing", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
+    "create-if-missing", "if-exists", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
     "dynamic-partition-overwrite", "rowkind-column", "operation", "operation-keys", "assigned-buckets",
 )  # fmt: skip
 TRAVEL = (
@@ -76,6 +76,8 @@ class WriteOptions:
     Attributes:
         path: the table.
         create: create the table when it does not exist.
+        if_exists: ``append``; or ``error`` or ``ignore`` where the table has a snapshot: what Spark's modes of these
+            names do, which it refuses for Python data sources.
         partition_by: partition columns; None when the option was not given.
         primary_key: columns of the primary key; None when the option was not given.
         row_kinds: the column that holds the kind of each row, and is not stored; None for rows that are added.
@@ -92,6 +94,7 @@ class WriteOptions:
     path: str = field(repr=False)  # an address may hold credentials, until it is opened and refused
     branch: str | None = None
     create: bool = True
+    if_exists: str = "append"
     partition_by: tuple[str, ...] | None = None
     primary_key: tuple[str, ...] | None = None
     row_kinds: str | None = None
@@ -169,9 +172,15 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
     if partition is not None and dynamic:
         raise OptionError("an overwrite is dynamic or of named partitions, not both")
     path, branch = _location(given)
+    if_exists = given.get("if-exists", "append").strip().lower()
+    if if_exists not in ("append", "error", "ignore"):
+        raise OptionError(f"if-exists is append, error or ignore, not {given['if-exists']!r}")
+    if if_exists != "append" and (overwrite or operation):
+        raise OptionError(f"if-exists={if_exists} needs mode('append') without an operation")
     return WriteOptions(
         path=path,
         branch=branch,
+        if_exists=if_exists,
         create=_flag(given, "create-if-missing", True),
         partition_by=_names(given, "partition" if "partition" in given else "partition-by"),
         primary_key=_names(given, "primary-key"),

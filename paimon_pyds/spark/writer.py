@@ -25,6 +25,7 @@ from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import (
     AlreadyExistsError,
+    CommitConflictError,
     CommitError,
     OptionError,
     PaimonError,
@@ -48,6 +49,8 @@ from paimon_pyds.write.conform import ROW_KIND_COLUMN, match_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from paimon_pyds.metadata.snapshot import Snapshot
 
 _log = logging.getLogger("paimon_pyds.spark")
 
@@ -126,6 +129,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         external: files outside of the table that a commit may read.
         how: arguments of `Table.commit`. Not all options of the write: tasks need no credentials of the driver's.
         assigned: whether rows bring their dynamic buckets along, all of a bucket to one task.
+        first: whether the rows are to be the first of the table.
     """
 
     def __init__(
@@ -136,8 +140,10 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         how: Mapping[str, Any],
         *,
         assigned: bool = False,
+        first: bool = False,
     ) -> None:
         super().__init__(context, PaimonCommitMessage, external)
+        self._first = first
         self._incoming = incoming
         self._how = how
         self._assigned = assigned
@@ -154,7 +160,13 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
         written = [m.message for m in messages if m.message is not None]
-        if self._context.schema.crosses_partitions:
+        if self._first:
+            from paimon_pyds.append import RowChanges, commit_messages
+            from paimon_pyds.metadata.snapshot import Operation
+
+            changes = RowChanges(Operation.WRITE, _check_first)
+            commit_messages(self._store(), written, changes=changes, options=self._context.dynamic_options)
+        elif self._context.schema.crosses_partitions:
             self._publish_placed(written)
         else:
             Table(self._store()).commit(written, options=self._context.dynamic_options, **self._how)
@@ -175,10 +187,28 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         commit_messages(store, messages, options=self._context.dynamic_options, **how)
 
 
-def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter:
+class IgnoringWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """What writes nothing into a table that is there, as ``if-exists=ignore`` asks."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PaimonCommitMessage:
+        """Leave the rows."""
+        for _ in iterator:
+            pass
+        return PaimonCommitMessage(None)
+
+
+def _check_first(latest: Snapshot | None, schema: TableSchema) -> None:
+    if latest is not None:
+        raise CommitConflictError(
+            "another commit was the table's first, and if-exists says not to add to it", hint="write again"
+        )
+
+
+def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -> PaimonWriter | IgnoringWriter:
     """The writer for a DataFrame of this schema; makes the table when it is missing.
 
     Raises:
+        AlreadyExistsError: the table has a snapshot, and ``if-exists`` is ``error``.
         TableNotFoundError: there is no table, and ``create-if-missing`` is off.
         SchemaError: columns that do not fit the table.
         OptionError, UnsupportedError: options that do not fit it, or are refused.
@@ -187,6 +217,11 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         column = _exact(options.row_kinds, schema.fieldNames(), "rowkind-column")
         options = replace(options, row_kinds=column)
     table, dynamic = _table(schema, options)
+    first = options.if_exists != "append"
+    if first and table.snapshot() is not None:
+        if options.if_exists == "ignore":
+            return IgnoringWriter()
+        raise AlreadyExistsError("a table already exists", path=table.path, hint="leave if-exists out to append to it")
     context = table.write_context(dynamic, overwrite=overwrite)
     if options.partition is not None:
         _check_partition(options.partition, context.schema.partition_keys)
@@ -202,10 +237,14 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         )
     incoming = incoming_columns(schema, context, others)
     _check_placed(context.schema, options, overwrite=overwrite)
+    if first and context.schema.crosses_partitions:
+        raise UnsupportedError(f"if-exists={options.if_exists} is not for tables whose key may be in any partition")
     if options.assigned is not None:
         context = replace(context, index_manifest=options.assigned)
     how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}
-    return PaimonWriter(context, incoming, table.store.external, how, assigned=options.assigned is not None)
+    return PaimonWriter(
+        context, incoming, table.store.external, how, assigned=options.assigned is not None, first=first
+    )
 
 
 def incoming_columns(schema: StructType, context: WriteContext, others: Mapping[str, pa.Field]) -> pa.Schema:

@@ -73,7 +73,7 @@ def open_bucket_writer(
     return KeyBucketWriter(context, bucket, threads, numbers)
 
 
-class AppendBucketWriter(UnspilledRows):
+class AppendBucketWriter(UnspilledRows, BucketWriter):
     """Writes rows as they come: no keys, sequence numbers that count the rows.
 
     Args:
@@ -101,24 +101,19 @@ class AppendBucketWriter(UnspilledRows):
         self._rolling = RollingWriter(context, bucket.directory, threads, self._collector)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `BucketWriter`."""
         self._rolling.write(batch)
 
     @property
     def held_bytes(self) -> int:
-        """See `BucketWriter`."""
         return self._rolling.gathered_bytes
 
     def flush(self) -> None:
-        """See `BucketWriter`."""
         self._rolling.roll()
 
     def close(self) -> BucketFiles:
-        """See `BucketWriter`."""
         return replace(self._bucket, files=tuple(replace(f, level=self._level) for f in self._rolling.close()))
 
     def abort(self) -> None:
-        """See `BucketWriter`."""
         self._rolling.abort()
 
     def _collector(self) -> RowMetadataCollector:

@@ -79,7 +79,8 @@ def order_of(context: WriteContext, names: Sequence[str], strategy: str, argumen
 
 
 class ClusteredBucketWriter:
-    """Writes rows in the order of clustering columns: they wait until `flush`, in memory or on the local disk.
+    """A `BucketWriter` of rows in the order of clustering columns: these wait until `flush`, in memory or on the local
+    disk.
 
     Args:
         order: of the rows.
@@ -95,18 +96,15 @@ class ClusteredBucketWriter:
         self._sample = KeySample(order)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `BucketWriter`."""
         self._rows.append(batch)
         self._size += batch.nbytes
         self._sample.add(batch)
 
     @property
     def held_bytes(self) -> int:
-        """See `BucketWriter`."""
         return self._size
 
     def spill(self) -> bool:
-        """See `BucketWriter`."""
         while self._rows:
             self._spilled.add(0, self._rows.pop(0))
         self._size = 0
@@ -114,11 +112,9 @@ class ClusteredBucketWriter:
 
     @property
     def spilled_bytes(self) -> int:
-        """See `BucketWriter`."""
         return self._spilled.size
 
     def flush(self) -> None:
-        """See `BucketWriter`."""
         sample = self._sample.taken()
         if sample is not None:
             keys = SortKeys.learn(self._order.strategy, [sample.column(f.name) for f in self._order.fields])
@@ -138,12 +134,10 @@ class ClusteredBucketWriter:
         self._size = 0
 
     def close(self) -> BucketFiles:
-        """See `BucketWriter`."""
         self.flush()
         return self._files.close()
 
     def abort(self) -> None:
-        """See `BucketWriter`."""
         self._rows.clear()
         self._spilled.close()
         self._files.abort()

@@ -6,6 +6,7 @@ release the interpreter's lock, so that two cores are busy. Each keeps the order
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -18,9 +19,10 @@ import pyarrow as pa
 from paimon_pyds import formats
 from paimon_pyds.formats import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
-from paimon_pyds.index.build import FileIndexBuilder
+from paimon_pyds.index.build import FileIndexBuilder, size_advice
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.progress import count
+from paimon_pyds.redaction import human_bytes, redact
 from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
@@ -31,6 +33,12 @@ _SIZE_CHECKS = 8
 """How often the size of a file is looked at while it grows to its target, by uncompressed bytes."""
 _GROUP_BYTES = 128 << 20
 """What a format gathers before it encodes, at most."""
+_SMALL_INDEX = 256 << 10
+"""Nothing is said of indexes that take no more."""
+_LARGE_INDEXES: set[str] = set()
+"""Tables of which it was said that their indexes are large."""
+_MOST_TABLES = 1_000
+_log = logging.getLogger("paimon_pyds.write")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +270,8 @@ class _OpenFile:
         embedded: bytes | None = None
         extra: tuple[str, ...] = ()
         if container is not None:
+            if len(container) > max(size, _SMALL_INDEX):
+                _tell_of_size(context, self.rows, size, len(container))
             if len(container) > context.options.get("file-index.in-manifest-threshold"):
                 context.io.write_bytes(self._index_path, container)
                 extra = (self._index_path.rpartition("/")[2],)
@@ -310,10 +320,17 @@ class UnspilledRows:
     """What bucket writers have in common whose rows never wait: there is nothing to spill."""
 
     def spill(self) -> bool:
-        """See `paimon_pyds.write.bucket_writer.BucketWriter`."""
         return False
 
     @property
     def spilled_bytes(self) -> int:
-        """See `paimon_pyds.write.bucket_writer.BucketWriter`."""
         return 0
+
+
+def _tell_of_size(context: WriteContext, rows: int, size: int, index_size: int) -> None:
+    """Log that indexes take more than the data that they are about: once for each table."""
+    if context.root in _LARGE_INDEXES or len(_LARGE_INDEXES) >= _MOST_TABLES:
+        return
+    _LARGE_INDEXES.add(context.root)
+    sizes = f"the indexes of a file take {human_bytes(index_size)}, its data {human_bytes(size)}"
+    _log.warning("%s: %s; %s", redact(context.root), sizes, size_advice(context.index_specs, rows))

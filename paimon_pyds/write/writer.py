@@ -41,7 +41,7 @@ _GATHER_ROWS = 131_072
 _ROUTE_BYTES = 16 << 20
 """Bytes of batches that are cut by bucket at once: cutting each batch into thousands of rows costs time and memory."""
 _BUFFER_BYTES = 128 << 20
-"""Bytes gathered over all buckets before they are written out: bounds memory with many partitions."""
+"""Bytes gathered over all buckets before they are written out, at most: bounds memory with many partitions."""
 _PIECE_BYTES = 512
 """What an Arrow array costs besides its values."""
 _OPEN_BYTES = 384 << 20
@@ -124,10 +124,12 @@ class TableWriter:
     ) -> None:
         self._context = context
         self._numbers: SequenceNumbers | None = None
-        self._most_held = _OPEN_BYTES
+        self._most_held, self._most_gathered = _OPEN_BYTES, _BUFFER_BYTES
         if context.schema.primary_keys:
             self._numbers = SequenceNumbers(context, task)
-            self._most_held = min(int(context.options.get("write-buffer-size")), _OPEN_BYTES)
+            buffer = int(context.options.get("write-buffer-size"))
+            self._most_held = min(buffer, _OPEN_BYTES)
+            self._most_gathered = min(max(buffer, _ROUTE_BYTES), _BUFFER_BYTES)
         self._incoming = IncomingRows(context, bucket if isinstance(bucket, str) else None)
         self._indexed: IndexedBuckets | None = None
         if isinstance(bucket, int):
@@ -265,7 +267,7 @@ class TableWriter:
             self._flush(key)
         if not self._gathered:
             self._held = 0
-        elif self._held > _BUFFER_BYTES:
+        elif self._held > self._most_gathered:
             self._free_memory()
 
     def _has_room(self, key: PartitionBucket) -> bool:

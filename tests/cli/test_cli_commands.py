@@ -176,7 +176,7 @@ def test_a_table_that_was_never_written(tmp_path: Path, capsys: pytest.CaptureFi
     pp.Table.create(path, pa.schema([("a", pa.int32())]), options={"file-index.bitmap.columns": "a"})
     assert _run(capsys, "snapshots", path) == "no snapshots: nothing was written yet\n"
     assert _run(capsys, "index", "dump", path) == "no file has an index\n"
-    assert _run(capsys, "index", "rewrite", path) == "nothing to do: no file is there\n"
+    assert _run(capsys, "index", "rewrite", path).startswith("0 of 0 files changed in ")
     assert "no file to build an index of" in _run(capsys, "index", "cost", path)
     (tmp_path / "filters").write_text("b = 1\n")
     pp.Table.create(tmp_path / "bare", pa.schema([("a", pa.int32())]))
@@ -329,18 +329,23 @@ def test_a_table_with_a_primary_key(tmp_path: Path, capsys: pytest.CaptureFixtur
     _run(capsys, "write", path, changes, *kinds)
     assert _json(capsys, "read", path) == [{"id": 1, "n": 11}, {"id": 3, "n": 30}]
     assert "(5 stored rows, versions of one key included)" in _run(capsys, "describe", path)
-    assert "1 row deleted; 1 file added; " in _run(capsys, "delete", path, "--where", "id = 3")
-    assert _run(capsys, "compact", path) == "nothing to do: 3 files; no compaction is due yet, --full does not wait\n"
+    assert "1 row deleted, 1 file added, " in _run(capsys, "delete", path, "--where", "id = 3")
+    assert main(["compact", path]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("nothing to do with 3 files in ")
+    assert captured.err == "no compaction is due yet; --full does not wait\n"
     assert "3 files became 1 (" in (said := _run(capsys, "compact", path, "--full"))
-    assert "1 row, 5 deleted or replaced dropped) in " in said
-    assert _run(capsys, "compact", path, "--full") == "nothing to do: 1 file\n"
-    assert "would rescale 1 partition to 3 buckets (1 file, " in _run(capsys, "rescale", path, "3", "--dry-run")
-    assert "rescaled 1 partition to 3 buckets; 1 file became 1 (" in _run(capsys, "rescale", path, "3")
+    assert "1 row), 5 rows dropped in " in said
+    assert _run(capsys, "compact", path, "--full").startswith("nothing to do with 1 file in ")
+    assert "1 partition to 3 buckets, dry run: 1 file would be rewritten (" in _run(
+        capsys, "rescale", path, "3", "--dry-run"
+    )
+    assert "1 partition to 3 buckets, 1 file became 1 (" in _run(capsys, "rescale", path, "3")
     assert "\nBuckets    3\n" in _run(capsys, "describe", path)
     table.alter({"bucket": "5"})
     assert "\nBuckets    5; partitions of 3\n" in _run(capsys, "describe", path)
     table.alter({"bucket": "3"})
-    assert _run(capsys, "rescale", path) == "nothing to rescale: 3 buckets already\n"
+    assert _run(capsys, "rescale", path).startswith("3 buckets already in ")
     assert "a key is JSON" in _run(capsys, "lookup", path, "1", status=1)
     assert _json(capsys, "lookup", path, '{"id": 1}') == [{"id": 1, "n": 11}]
 

@@ -189,10 +189,41 @@ def test_what_a_file_holds_follows_its_name(small: pp.Table) -> None:
 
 
 def test_a_page_fits_phones(small: pp.Table) -> None:
-    """What is wider than these has a width of its own, and is scrolled by itself."""
+    """Cells go to further lines, pictures of one width are scrolled by themselves; the ground is light or dark."""
     page = small.explain("color = 'red'").page
     assert 'name="viewport" content="width=device-width,initial-scale=1"' in page
-    assert page.count("<table") <= page.count('<div style="overflow-x:auto"><div style="min-width:')
+    assert page.count("<tr ") == page.count('<tr style="display:flex;flex-wrap:wrap;') > 2
+    assert "prefers-color-scheme:dark" in page and "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
+    rows = pa.table({"id": range(1000), "s": [f"s{i % 7}" for i in range(1000)]})
+    table = pp.Table.create(tmp_path / "t", rows.schema)
+    assert table.explain().text.splitlines()[0] == "Nothing to read: there is no data file"
+    for start in range(0, 1000, 500):
+        table.append(rows.slice(start, 500))
+    plain = table.explain("id < 10", analyze=True)
+    assert plain.verdict.startswith("Read ") and plain.verdict.endswith(", 1 of 2 files skipped")
+    assert plain.text.startswith(f"{plain.verdict}\nNo index was asked: table.index_advise([filter])")
+    assert _Checker(plain.page).text.index(plain.verdict) < _Checker(plain.page).text.index("id < 10")
+    assert not table.explain().hint and "No index" not in table.explain("id < 0").page
+    table.alter({"file-index.bloom-filter.columns": "s"})
+    table.rewrite_file_index()
+    costly = table.explain("s = 's1' OR s = 's2'")
+    assert costly.verdict.startswith("Reads up to ") and not costly.hint
+    assert "0 of 2 files skipped; the indexes cost more than they saved here (0 B of data for " in costly.verdict
+    assert costly.as_dict()["verdict"] == costly.verdict
+    assert " KiB where all data has " in costly.verdict
+    table.alter({"file-index.bitmap.columns": "s"}, ["file-index.bloom-filter.columns"])
+    table.rewrite_file_index()
+    worth = table.explain("s = 's3x'")
+    assert "2 of 2 files skipped; the indexes saved more than they cost here (" in worth.verdict
+
+
+def test_bars_show_bytes_beside_rows(small: pp.Table) -> None:
+    e = small.explain("color = 'red'")
+    text = _Checker(e.html).text
+    assert text.count("rowsbytes") == len(e.steps)
 
 
 def test_what_shells_show(small: pp.Table) -> None:

@@ -80,8 +80,8 @@ def _states(table: pp.Table) -> dict[tuple[str, str, object], list[str]]:
 
 
 def _through_snapshots(name: str, states: dict[tuple[str, str, object], list[str]]) -> list[list[str]]:
-    """What the newest state may be while a rollback goes from snapshot to snapshot."""
-    if not name.startswith("rollback"):
+    """What the newest state may be while newer snapshots go, one by one."""
+    if not name.startswith(("rollback", "fast")):
         return []
     return [rows for state, rows in states.items() if state[:2] == ("main", "snapshot")]
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, PredicateError
 from paimon_pyds.index_tools.advise import Advice, AdviceReport
 from paimon_pyds.index_tools.cost import sample_files
@@ -290,3 +291,26 @@ def test_cost_foretells_what_a_rebuild_does(tmp_path: Path) -> None:
     for asked in cost.filters:
         (step,) = [s for s in built.explain(asked.filter).steps if s.name == "side index"]
         assert (step.files, step.rows) == (asked.files_kept, asked.rows_kept), asked.filter
+
+
+def test_indexes_that_outgrow_the_data_are_told_once_and_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pa.table({"id": range(1000), "s": [f"s{i % 7}" for i in range(1000)]})
+    options = {"file-index.bloom-filter.columns": "s"}
+    table = pp.Table.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    advice = "file-index.bloom-filter.s.items is 1,000,000, and a file has 1,000 rows: set it to the distinct values"
+    assert advice in table.index_cost(options).size_advice
+    assert not table.index_cost({**options, "file-index.bloom-filter.s.items": "7"}).size_advice
+    assert main(["index", "cost", table.path, "--option", "file-index.bloom-filter.columns=s"]) == 0
+    assert f"the indexes are larger than the data: {advice}" in capsys.readouterr().out
+    assert not caplog.messages
+    table.alter(options)
+    table.append(rows)
+    table.append(rows)
+    (message,) = caplog.messages
+    assert message.startswith(f"{table.path}: the indexes of a file take 58") and advice in message
+    sized = pp.Table.create(tmp_path / "sized", rows.schema, options={**options, "file-index.bloom-filter.s.items": 7})
+    sized.append(rows)
+    assert len(caplog.messages) == 1

@@ -64,13 +64,13 @@ def test_verify(path: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rewrite(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(capsys, "index", "rewrite", path).startswith("nothing to do: 2 files")
+    assert _run(capsys, "index", "rewrite", path).startswith("0 of 2 files changed")
     table = pp.Table.open(path)
     table.alter({"file-index.range-bitmap.columns": "id"})
     next(Path(path).rglob("*.index")).write_bytes(b"")
     text = _run(capsys, "index", "rewrite", path)
-    assert "2 of 2 files, snapshot 3: 3 indexes built, 0 dropped, 1 kept" in text
-    assert "1 container could not be read and was built again" in text
+    assert "snapshot 3, 2 of 2 files changed, 3 indexes built, 1 kept" in text
+    assert "1 container repaired" in text
     (summary,) = _json(capsys, "index", "rewrite", path, "--rebuild")
     assert (summary["snapshot_id"], summary["built"], summary["rows"]) == (4, 4, 2000)
     assert "is none" in _run(capsys, "index", "rewrite", path, "--where", "id = 1", status=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, OptionError
+from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark import rewrite_file_index
 from paimon_pyds.spark.executor import SparkExecutor
 from support.progress import Seen
@@ -44,6 +46,17 @@ def test_indexes_are_built_by_the_workers(spark: Any, tmp_path: Path) -> None:
         table.rewrite_file_index(rebuild=True, executor=SparkExecutor(spark, partitions=2))
     assert sorted(p.name for p in Path(table.path).rglob("*.index")) == before
     assert len(table.snapshots()) == 4
+
+
+@pytest.mark.connect
+def test_spark_connect_tells_how_many_tasks_are_done(spark: Any) -> None:
+    seen = Seen()
+    with shown("sleep", seen), phase("sleeping"):
+        assert list(SparkExecutor(spark).map(time.sleep, [2.5] * 4)) == [None] * 4
+    counts = [(e.done["tasks"], e.total["tasks"]) for e in seen.events if "tasks" in e.done]
+    assert counts
+    assert all(0 <= done <= total for done, total in counts)
+    assert max(counts)[0] > 0
 
 
 def test_no_task_starts_no_job() -> None:

@@ -317,6 +317,17 @@ def test_a_terminal_that_is_gone_harms_nothing(
     assert table.count() == 600
 
 
+def test_where_no_thread_can_be_started_nothing_is_drawn(
+    table: pp.Table, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(progress_view.Drawer, "__init__", refuse)
+    table.append(_rows(0))
+    assert (table.count(), screen.read()) == (400, "")
+
+
 def test_one_operation_is_drawn_at_a_time(table: pp.Table, tmp_path: Path, screen: Screen) -> None:
     other = pp.Table.create(tmp_path / "other", _SCHEMA)
 

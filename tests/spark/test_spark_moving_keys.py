@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pyspark")
 
 import paimon_pyds as pp
-from paimon_pyds.spark import write
+from paimon_pyds.query.key_places import KeyPlaces
+from paimon_pyds.spark import moving_keys, write
 from support.effort import FEW, LONG, sampled
 from support.engine_model import KIND
 from support.moving_keys import ENGINES, KINDS, Model, create, found
@@ -68,6 +69,35 @@ def test_any_split_of_rows_puts_a_key_into_one_place(frames, path):
     assert max(row["__paimon_bucket"] for row in rows) < 32
 
 
+@pytest.mark.parametrize("key", sampled(["id", "STRING(id)", "DATE_ADD(DATE'2026-01-01', INT(id))"], 1))
+def test_of_rows_that_spark_holds_only_keys_between_theirs_are_read(frames, path, key, monkeypatch):
+    """Others would be computed twice. Keys that come up when Spark computes them again are refused."""
+    plans, plan = [], KeyPlaces.plan
+    monkeypatch.setattr(KeyPlaces, "plan", lambda *args: plans.append(plan(*args)) or plans[-1])
+
+    def put(first, last, partition, cached=True):
+        df = frames.spark.sql(f"SELECT {key} AS k, {partition} AS p, id AS v FROM range({first}, {last})")
+        df = df.cache() if cached else df
+        options = {"bucket": "-1", "write-only": "true"}
+        write(df, path, primary_key="k", partition_by="p", options=options)
+        df.unpersist()
+        return sum(file.row_count for file in plans[-1].files) if plans else 0
+
+    put(1000, 1100, 0)
+    assert put(2000, 2200, 0) == 0
+    assert put(1050, 1060, 1) == 100
+    assert put(2050, 2060, 1, cached=False) == 100 + 200 + 2 * 10
+    rows = pp.Table.open(path).scan(columns=["v", "p"]).to_arrow().to_pylist()
+    moved = {*range(1050, 1060), *range(2050, 2060)}
+    assert sorted((row["v"], row["p"]) for row in rows) == [
+        (v, int(v in moved)) for v in (*range(1000, 1100), *range(2000, 2200))
+    ]
+    ends, frame = moving_keys._key_ends, frames.spark.sql(f"SELECT {key} AS k, 1 AS p, id AS v FROM range(1070, 1080)")
+    monkeypatch.setattr(moving_keys, "_key_ends", lambda df, *args: ends(df.limit(0).union(df.limit(5)).cache(), *args))
+    with pytest.raises(Exception, match="other keys when Spark computed a part of it again"):
+        write(frame, path)
+
+
 def test_what_a_plain_write_is_told(frames, path):
     query = "SELECT id, 1 AS p FROM range(3)"
     for _ in range(2):  # the table is not made either
@@ -104,3 +134,12 @@ def test_two_jobs_that_write_one_key_at_once_conflict(frames, path, monkeypatch)
     monkeypatch.undo()
     write(first, path)
     assert [(row["id"], row["p"], row["q"]) for row in found(table)] == [(1, 0, "x")]
+
+
+def test_old_snapshots_expire_after_a_write(frames, path):
+    engine = ENGINES["deduplicate"]
+    options = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
+    table = create(path, engine, ("id",), **options)
+    for number in range(3):
+        write(frame_of(frames, random_rows(Random(number), engine, 5)), path, rowkind_column="op")
+    assert len(table.store.snapshot_ids()) == 1

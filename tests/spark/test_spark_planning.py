@@ -262,7 +262,7 @@ def test_explain_to_the_log(six, capfd):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("why.html", "<!DOCTYPE html>"), ("why.json", '{"table"'), ("why.txt", "Scan of")]
+    ("name", "start"), [("why.html", "<!DOCTYPE html>"), ("why.json", '{"table"'), ("why.txt", "Reads up to")]
 )
 def test_explain_to_a_file_of_its_kind(six, tmp_path, name, start):
     made = source(six.path, filter="color = 'blue'", explain=str(tmp_path / name))

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import paimon_pyds as pp
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import CommitConflictError, OptionError, SchemaError
 from paimon_pyds.spark import write
 from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.spark.writer import open_writer
@@ -282,8 +282,8 @@ def test_write_in_python(frames, path):
     assert table.options["file-index.bitmap.columns"] == "id,name"
     write(df.where("id = 0"), path, mode="overwrite", overwrite_partition={"odd,day": "2024-01-01"})
     assert table.count() == 1
-    with pytest.raises(OptionError, match="mode is 'append' or 'overwrite', not 'ignore'"):
-        write(df, path, mode="ignore")
+    with pytest.raises(OptionError, match="mode is 'append', 'overwrite', 'error' or 'ignore', not 'upsert'"):
+        write(df, path, mode="upsert")
     with pytest.raises(OptionError, match="partition-by is given twice"):
         write(df, path, partition_by=["a"], options={"partition-by": "a"})
 
@@ -308,3 +308,37 @@ def test_a_table_that_another_writer_has_just_made_keeps_its_shape(path, monkeyp
     options = parse_write_options({"path": path, "partition-by": "id"}, overwrite=False)
     with pytest.raises(OptionError, match="partition-by is id, and the table is partitioned by p"):
         open_writer(schema, options, overwrite=False)
+
+
+def test_what_to_do_where_a_table_exists(spark, frames, path):
+    rows = spark.sql("SELECT 1 AS id")
+    with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        rows.write.format("paimon").save(path)  # Spark's own default
+    frames.save(rows, path, if_exists="error")
+    with pytest.raises(Exception, match="a table already exists"):
+        frames.save(rows, path, if_exists="error")
+    frames.save(rows, path, if_exists="ignore")
+    write(rows, path, "ignore")
+    with pytest.raises(Exception, match="a table already exists"):
+        write(rows, path, "errorifexists")
+    assert frames.ids(frames.load(path)) == [1]
+    assert len(pp.Table.open(path).snapshots()) == 1
+    with pytest.raises(Exception, match="if-exists is append, error or ignore"):
+        frames.save(rows, path, if_exists="fail")
+    with pytest.raises(Exception, match="if-exists=error needs mode"):
+        frames.save(rows, path, mode="overwrite", if_exists="error")
+
+
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_the_first_of_two_writers_that_both_found_nothing_wins(spark, path, mode):
+    """Also where both have written their files before the first one commits."""
+    schema = spark.sql("SELECT 1L AS id").schema
+    options = parse_write_options({"path": path, "if-exists": mode}, overwrite=False)
+    rows = pa.RecordBatch.from_pydict({"id": [1]})
+    writers = [open_writer(schema, options, overwrite=False) for _ in range(2)]
+    messages = [writer.write(iter([rows])) for writer in writers]
+    writers[0].commit([messages[0]])
+    with pytest.raises(CommitConflictError, match="another commit was the table's first"):
+        writers[1].commit([messages[1]])
+    assert pp.Table.open(path).count() == 1
+    assert len(data_files(path)) == 1, "what lost is removed"

@@ -26,3 +26,8 @@ def rows_of(table: pp.Table, **scan: Any) -> list[str]:
 def is_exact(table: pp.Table) -> None:
     """The files that are there are those that some state needs."""
     assert files_there(Path(table.path)) == set(table_files(table.store))
+
+
+def has_all(table: pp.Table) -> None:
+    """The files that some state needs are there."""
+    assert set(table_files(table.store)) <= files_there(Path(table.path))

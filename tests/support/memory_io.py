@@ -94,7 +94,9 @@ class MemoryIO:
     def rename(self, source: str, target: str) -> None:
         if self._key(target) in self._files:
             raise AlreadyExistsError("the target of a rename is there already", path=target)
-        self._files[self._key(target)] = self._files.pop(self._key(source))
+        old, new = self._key(source), self._key(target)
+        for key in [key for key in self._files if key == old or key.startswith(f"{old}/")]:
+            self._files[new + key[len(old) :]] = self._files.pop(key)
 
 
 class _Output:

@@ -123,7 +123,8 @@ class Oracle:
 
     def __init__(self, environment: Mapping[str, str], scratch: Path, zone: str = "UTC") -> None:
         scratch.mkdir(parents=True, exist_ok=True)
-        self._environment = {**environment, "ORACLE_JAVA_OPTS": f"-Duser.timezone={zone} -cp {_CLASSES} OracleServer"}
+        classes = os.path.relpath(_CLASSES, _SERVER.parent)  # the checkout's own path may have blanks
+        self._environment = {**environment, "ORACLE_JAVA_OPTS": f"-Duser.timezone={zone} -cp {classes} OracleServer"}
         self._scratch = scratch
         self._numbers = itertools.count()
         self._one_batch = threading.Lock()

@@ -98,7 +98,7 @@ def cells(html: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_summaries_are_one_plain_line(summary: object, line: str) -> None:
-    assert repr(summary) == str(summary) == line
+    assert repr(summary) == line == f"{type(summary).__name__}: {summary}"
 
 
 def test_operations_give_summaries_that_say_what_they_did(table: pp.Table) -> None:

@@ -468,3 +468,18 @@ def test_processes_that_write_to_one_bucket_at_once_lose_nothing(tmp_path: Path)
     assert found.pop("all")[0] == 2 * 4 * each
     assert found == {f"w{n}": (sum(range(each)), each - 1) for n in range(4)}
     _check_numbers(table)
+
+
+def test_rows_that_are_gathered_by_bucket_count_against_the_buffer(tmp_path: Path) -> None:
+    """However many are written: of a bucket too few come at once to be worth a visit."""
+    schema = pa.schema([pa.field("k", pa.int64(), False), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])
+    options = {"bucket": "64", "write-buffer-size": "16 mb", "write-only": "true"}
+    table = pp.Table.create(str(tmp_path / "t"), schema, primary_key=["k"], options=options)
+    before, most = pa.total_allocated_bytes(), 0
+    with TableWriter(table.write_context()) as writer:
+        for start in range(0, 3_000_000, 100_000):
+            numbers = pa.array(np.arange(start, start + 100_000))
+            writer.write(pa.record_batch([numbers] * 4, schema=schema))
+            most = max(most, pa.total_allocated_bytes() - before)
+        writer.abort()
+    assert most < 48 << 20

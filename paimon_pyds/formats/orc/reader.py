@@ -70,7 +70,6 @@ class OrcReader:
         self._range = checked(self._unchecked, self._tail, path)
         self._has_timestamps = any(inner.kind in _TIMESTAMPS for inner in self._tail.root.walk())
         counters.footer_bytes += self._tail.tail_length
-        counters.row_groups_total += len(self._tail.stripes)
         self.row_count = self._tail.row_count
         self._input: pa.NativeFile | None = None
         self._counted: CountedInput | None = None

@@ -101,7 +101,6 @@ class ParquetReader:
         self._counters = counters
         self._groups_read: set[int] = set()
         self.row_count = self._source.footer.row_count
-        counters.row_groups_total += len(self._source.footer.groups)
 
     def groups(self) -> Sequence[tuple[int, int]]:
         return self._source.footer.groups
