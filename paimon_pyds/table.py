@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.findings import Verification
     from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.predicate.tree import Predicate
@@ -889,6 +890,19 @@ class Table:
         from paimon_pyds.maintenance.orphans import remove_orphan_files
 
         return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
+
+    def verify(self, deep: bool = False, *, executor: Executor | None = None) -> Verification:
+        """Look for damage: of snapshots, tags, branches, manifests, data files and indexes. Nothing is changed.
+
+        Finds all faults, and does not raise for them: ``print(table.verify())`` says of each what to do.
+
+        Args:
+            deep: also read all data: statistics, file indexes, the order of keys, the place of each row.
+            executor: where files are looked at; this machine by default.
+        """
+        from paimon_pyds.maintenance.verify import verify
+
+        return verify(self._store, deep=deep, executor=executor)
 
     def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""

@@ -1,4 +1,5 @@
-"""The commands that keep a table healthy: ``expire``, ``expire-partitions``, ``tag``, ``branch`` and ``rollback``."""
+"""The commands that keep a table healthy: ``verify``, ``expire``, ``expire-partitions``, ``tag``, ``branch`` and
+``rollback``."""
 
 from __future__ import annotations
 
@@ -22,6 +23,11 @@ _TIME = "milliseconds since the epoch, or 'yyyy-MM-dd HH:mm:ss' (UTC)"
 
 def add_maintenance_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
+    help_ = "Look for damage in all that a table's snapshots, tags and branches name. Exit status 1 when there is some."
+    parser = add_table_command(commands, "verify", help_)
+    parser.add_argument("--deep", action="store_true", help="read all data, too")
+    parser.set_defaults(run=_verify)
+
     parser = add_table_command(commands, "expire", "Remove old snapshots, and the files that only they need.")
     parser.add_argument("--retain-max", type=int, help="snapshots that stay at most, however young")
     parser.add_argument("--retain-min", type=int, help="snapshots that stay at least")
@@ -113,6 +119,17 @@ def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Nam
             print(f"  {visible(name)}")
 
     parser.set_defaults(run=shown)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    """Print what is wrong; 1 when there are errors."""
+    result = open_table(arguments).verify(arguments.deep)
+    if arguments.output == "json":
+        show.json_value(result.to_dict())
+    else:
+        for text in str(result).splitlines():
+            show.line(text)
+    return int(not result.ok)
 
 
 def _moment(text: str | None) -> str | int | None:

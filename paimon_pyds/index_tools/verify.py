@@ -188,7 +188,7 @@ class _Verifier:
             self.add(column, kind, "unconfigured", "the table's options don't ask for it")
         located: dict[str, tuple[DataField, str | None]] = {}
         for column, kinds in index.head.columns.items():
-            found = _column_and_key(column, self.task.read.fields_of(self.file))
+            found = column_and_key(column, self.task.read.fields_of(self.file))
             if found is None:
                 for kind in kinds:
                     self.add(column, kind, "unknown", "the file has no such column")
@@ -236,7 +236,7 @@ class _Verifier:
             self.add(column, kind, *fault)
 
 
-def _column_and_key(name: str, fields: Sequence[DataField]) -> tuple[DataField, str | None] | None:
+def column_and_key(name: str, fields: Sequence[DataField]) -> tuple[DataField, str | None] | None:
     """The column, and the map key, that a name in a container means."""
     for field in fields:
         if field.name == name:

@@ -247,7 +247,7 @@ def _add_branch(store: TableStore, seen: set[str], manifests: dict[str, int | No
             try:
                 found = reader.listed(name, size)
             except NotFoundError:
-                if name in optional or _is_expiring(store, reference):
+                if name in optional or is_expiring(store, reference):
                     continue
                 raise
             seen.add(name)
@@ -256,7 +256,7 @@ def _add_branch(store: TableStore, seen: set[str], manifests: dict[str, int | No
             try:
                 entries = store.read_index_manifest(snapshot.index_manifest)
             except NotFoundError:
-                if optional.issuperset(lists) or _is_expiring(store, reference):
+                if optional.issuperset(lists) or is_expiring(store, reference):
                     continue
                 raise
             seen.update((snapshot.index_manifest, *(entry.file_name for entry in entries)))
@@ -264,7 +264,7 @@ def _add_branch(store: TableStore, seen: set[str], manifests: dict[str, int | No
             seen.add(snapshot.statistics)
 
 
-def _is_expiring(store: TableStore, reference: Reference) -> bool:
+def is_expiring(store: TableStore, reference: Reference) -> bool:
     """Whether a snapshot has gone, or goes: the hint EARLIEST comes first (`paimon_pyds.maintenance.expire`)."""
     if not reference.name.startswith("snapshot "):
         return False

@@ -1,0 +1,177 @@
+"""What a verification finds: the kinds of damage there are, one record for each fault, and all of them together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.errors import NotFoundError, PaimonError, UnsupportedError
+from paimon_pyds.redaction import counted, human_bytes, redact, visible
+
+ERROR, WARNING = "error", "warning"
+_RESTORE = "restore the file from a copy; else roll back to a state that does not need it"
+_REWRITE = "read what is left and write it into a new table; or roll back to a state before"
+
+KINDS: Mapping[str, tuple[str, str]] = {
+    "hint": (WARNING, "delete the hint file: the directory is listed instead, and the next commit writes it again"),
+    "snapshot": (ERROR, "restore the file from a copy; else roll back to the snapshot before"),
+    "snapshot-gap": (ERROR, "restore the snapshot; else expire those before it, or roll back to them"),
+    "snapshot-time": (WARNING, "a writer's clock was wrong: travel to snapshots by number, not by time"),
+    "record-count": (
+        ERROR,
+        "rows are read right, but counts of readers that go by it are wrong: compact with full=True",
+    ),
+    "schema": (ERROR, "restore the schema file: data files of this schema can't be read without"),
+    "tag": (ERROR, "delete the tag, or restore the file"),
+    "manifest-list": (ERROR, _RESTORE),
+    "manifest": (ERROR, _RESTORE),
+    "manifest-count": (ERROR, _RESTORE),
+    "manifest-entry": (ERROR, _REWRITE),
+    "index-manifest": (ERROR, _RESTORE),
+    "data-file": (ERROR, _RESTORE),
+    "file-size": (ERROR, _RESTORE),
+    "row-count": (ERROR, _RESTORE),
+    "file-index": (ERROR, "build it again: rewrite_file_index(rebuild=True)"),
+    "deletion-vector": (ERROR, _RESTORE),
+    "hash-index": (ERROR, "restore the file; or overwrite the partition, which makes its hash index anew"),
+    "table-index": (ERROR, _RESTORE),
+    "statistics": (ERROR, "analyze the table again, with Java Paimon"),
+    "bucket": (ERROR, "write the partition's rows again, by an overwrite of it"),
+    "partition": (ERROR, "write the rows again that lie in a wrong partition"),
+    "key-range": (ERROR, "compact with full=True"),
+    "level-overlap": (ERROR, "compact with full=True"),
+    "key-order": (ERROR, "write the partition's rows again, by an overwrite of it"),
+    "column-statistics": (ERROR, "rewrite the file, by a compaction with full=True: filters lose rows of it"),
+    "unsupported": (WARNING, "this part was not verified: Java Paimon may read it"),
+}
+"""Each kind of finding: how bad it is, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    Attributes:
+        kind: one of `KINDS`.
+        path: of the file that is damaged, or says what is not so.
+        what: is wrong, in a sentence.
+    """
+
+    kind: str
+    path: str
+    what: str
+
+    @property
+    def severity(self) -> str:
+        """``error`` where rows are lost or wrong, or some reader fails; ``warning`` otherwise."""
+        return KINDS[self.kind][0]
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return KINDS[self.kind][1]
+
+    def __str__(self) -> str:
+        return visible(f"{self.severity.upper():<7} {self.kind}: {redact(self.path)}: {self.what} -- {self.advice}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was looked at, and all that is wrong with it.
+
+    Attributes:
+        path: of the table.
+        findings: by path.
+        deep: data was read, too.
+        snapshots, tags, branches: how many states and branches were looked at.
+        manifests: with their lists.
+        data_files, rows: of all states, each file once.
+        index_files: deletion vectors, hash indexes and others that index manifests name.
+        orphan_files, orphan_bytes: files, older than a day, that nothing needs (`paimon_pyds.Table.remove_orphan_files`
+            removes them); None where damage keeps that from being known.
+        seconds: time taken.
+    """
+
+    path: str
+    findings: tuple[Finding, ...] = ()
+    deep: bool = False
+    snapshots: int = 0
+    tags: int = 0
+    branches: int = 0
+    manifests: int = 0
+    data_files: int = 0
+    rows: int = 0
+    index_files: int = 0
+    orphan_files: int | None = None
+    orphan_bytes: int | None = None
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error; warnings may be there."""
+        return not any(finding.severity == ERROR for finding in self.findings)
+
+    def __repr__(self) -> str:
+        errors = sum(finding.severity == ERROR for finding in self.findings)
+        wrong = {"error": errors, "warning": len(self.findings) - errors}
+        seen = {
+            "snapshot": self.snapshots,
+            "tag": self.tags,
+            "manifest": self.manifests,
+            "index file": self.index_files,
+        }
+        result, what = (", ".join(counted(n, one) for one, n in counts.items() if n) for counts in (wrong, seen))
+        data = f"{counted(self.data_files, 'data file')} ({counted(self.rows, 'row')})"
+        looked_at = f"{what}{', ' if what else ''}{data} {'read' if self.deep else 'opened'}"
+        return f"{type(self).__name__}: {result or 'nothing wrong'}; {looked_at} in {self.seconds:.1f} s"
+
+    def __str__(self) -> str:
+        orphans = []
+        if self.orphan_files:
+            size = human_bytes(self.orphan_bytes or 0)
+            orphans = [f"{counted(self.orphan_files, 'orphan file')} ({size}): remove_orphan_files removes them"]
+        return "\n".join([*map(str, self.findings), *orphans, repr(self).partition(": ")[2]])
+
+    def to_arrow(self) -> pa.Table:
+        """The findings as a table: severity, kind, path, what, advice."""
+        names = ("severity", "kind", "path", "what", "advice")
+        arrays = [pa.array([getattr(finding, name) for finding in self.findings], pa.string()) for name in names]
+        return pa.Table.from_arrays(arrays, names=list(names))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values, for JSON."""
+        return {**asdict(self), "ok": self.ok, "findings": self.to_arrow().to_pylist()}
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
+
+
+@dataclass
+class Findings:
+    """Gathers findings; what is found twice counts once."""
+
+    found: dict[Finding, None] = field(default_factory=dict)
+
+    def add(self, kind: str, path: str, what: str) -> None:
+        """Note that something is wrong."""
+        self.found[Finding(kind, path, what)] = None
+
+    @contextmanager
+    def guard(self, kind: str, path: str) -> Iterator[None]:
+        """Make a finding of the error that a step ends with."""
+        try:
+            yield
+        except UnsupportedError as error:
+            self.add("unsupported", path, error.message)
+        except (FileNotFoundError, NotFoundError):
+            self.add(kind, path, "the file is gone")
+        except PaimonError as error:
+            self.add(kind, path, error.message)
+        except OSError as error:
+            self.add(kind, path, f"the file can't be read: {error.strerror or error}")

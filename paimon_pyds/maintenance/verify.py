@@ -1,0 +1,328 @@
+"""Verify a table: everything that its snapshots, tags and branches name is there, and is what the metadata says.
+
+All faults are found, not only the first: what can't be read becomes a finding (`findings.KINDS`), and the walk goes on
+with what is left. The metadata of all states is held in memory, a few columns of each manifest; files are looked at in
+groups, by tasks of an `Executor`. Nothing is written. States that expire meanwhile are left out at the end.
+(Specification: Paimon documentation, concepts/spec; maintenance/manage-snapshots.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.errors import PaimonError
+from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.maintenance.findings import ERROR, Finding, Findings, Verification
+from paimon_pyds.maintenance.orphans import is_expiring, remove_orphan_files
+from paimon_pyds.maintenance.references import on_branch
+from paimon_pyds.maintenance.verify_files import (
+    DataFiles,
+    HashIndexes,
+    Identities,
+    IndexFiles,
+    Manifest,
+    read_manifests,
+    verify_data_files,
+    verify_hash_indexes,
+    verify_index_files,
+)
+from paimon_pyds.maintenance.verify_states import Branch, State, States
+from paimon_pyds.merge.files import rank_keys
+from paimon_pyds.metadata.manifest import HASH, IndexEntry, ManifestFile
+from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.store import TableStore
+
+T = TypeVar("T")
+
+_TOGETHER = 32
+"""Files of a task."""
+
+
+def verify(store: TableStore, *, deep: bool = False, executor: Executor | None = None) -> Verification:
+    """Look at everything that a table's states need; see `paimon_pyds.Table.verify`.
+
+    Args:
+        store: the table.
+        deep: read the data files, too.
+        executor: where files are looked at; this machine by default.
+    """
+    started = time.monotonic()
+    walk = _Walk(store, executor or LocalExecutor(), deep=deep)
+    branches = [walk.states.read(on_branch(store, name)) for name in (MAIN_BRANCH, *store.branches())]
+    walk.read_manifests()
+    for branch in branches:
+        walk.history(branch)
+    walk.data_files()
+    walk.index_files()
+    findings = walk.still_there(walk.findings.found)
+    orphans = None
+    if not any(finding.severity == ERROR for finding in findings):
+        with suppress(PaimonError, OSError):  # damaged meanwhile
+            orphans = remove_orphan_files(store, executor=executor)
+    return Verification(
+        path=store.root,
+        findings=tuple(sorted(findings, key=lambda finding: (finding.path, finding.kind, finding.what))),
+        deep=deep,
+        snapshots=sum(state.reference.name.startswith("snapshot ") for state in walk.states.all),
+        tags=sum(state.reference.name.startswith("tag ") for state in walk.states.all),
+        branches=len(branches) - 1,
+        manifests=len(walk.manifests) + len(walk.states.lists),
+        data_files=walk.looked_at,
+        rows=walk.rows,
+        index_files=len(walk.states.index_files),
+        orphan_files=None if orphans is None else orphans.files.num_rows,
+        orphan_bytes=None if orphans is None else orphans.bytes,
+        seconds=time.monotonic() - started,
+    )
+
+
+class _Walk:
+    """The files that the states of a table need, and what is found of them."""
+
+    def __init__(self, store: TableStore, executor: Executor, *, deep: bool) -> None:
+        self._store = store
+        self._executor = executor
+        self._deep = deep
+        self.findings = Findings()
+        self.states = States(self.findings)
+        self.manifests: dict[str, Manifest] = {}
+        self._needed: Identities = np.empty(0, np.uint64)
+        self.looked_at = self.rows = 0
+
+    def _map(self, function: Callable[[T], Iterable[Finding]], tasks: Sequence[T]) -> None:
+        for found in self._executor.map(function, tasks):
+            self.findings.found.update(dict.fromkeys(found))
+
+    # --------------------------------------------------------------------------------------------- manifests
+
+    def read_manifests(self) -> None:
+        """Read all manifests, each once."""
+        groups: dict[str, list[ManifestFile]] = {}
+        stores = {}
+        for branch, file in self.states.manifests.values():
+            groups.setdefault(branch.store.branch, []).append(file)
+            stores[branch.store.branch] = branch.store
+        tasks = [(stores[name], part) for name, files in groups.items() for part in _parts(files)]
+        for found in self._executor.map(read_manifests, tasks):
+            for manifest in found:
+                self.manifests[manifest.name] = manifest
+                self.findings.found.update(dict.fromkeys(manifest.findings))
+
+    def _read(self, names: Sequence[str] | None) -> list[Manifest] | None:
+        """Manifests; None where one can't be read."""
+        found = None if names is None else [self.manifests[name] for name in names]
+        return None if found is None or any(m.entries is None for m in found) else found
+
+    def history(self, branch: Branch) -> None:
+        """Follow the states of a branch: what each adds and deletes, and how many rows it counts."""
+        previous: tuple[int, Identities] | None = None
+        newest = max((s.reference.snapshot.id for s in branch.states if s.is_snapshot), default=-1)
+        for state in branch.states:
+            changelog, whole = self._read(state.changelog), self._read(state.state)
+            self._count(state, "changelog_record_count", changelog)
+            for manifest in changelog or ():
+                self._needed = np.union1d(self._needed, manifest.identities)
+            if whole is None:
+                previous = None if state.is_snapshot else previous
+                continue
+            live = self._live(state, whole)
+            self._needed = np.union1d(self._needed, live)
+            if state.is_snapshot:
+                id_, base = state.reference.snapshot.id, _net(whole[: state.base])[0]
+                if previous is not None and previous[0] == id_ - 1 and not np.array_equal(base, previous[1]):
+                    what = f"it begins with other files than snapshot {id_ - 1} ended with"
+                    self.findings.add("manifest-entry", state.path, what)
+                previous = id_, live
+                self._count(state, "delta_record_count", whole[state.base :])
+            self._count(state, "total_record_count", whole)
+            if branch.schema is not None and (not state.is_snapshot or state.reference.snapshot.id == newest):
+                self._check_places(branch, branch.schema, self._entries(whole, live))
+
+    def _live(self, state: State, manifests: Sequence[Manifest]) -> Identities:
+        """The files of a state; each must have been added once, and deleted once at most."""
+        live, wrong = _net(manifests)
+        for manifest in manifests if len(wrong) else ():
+            assert manifest.entries is not None
+            at = np.flatnonzero(np.isin(manifest.identities, wrong))
+            if len(at):
+                name = manifest.entries.column("file_name")[int(at[0])].as_py()
+                path = f"{self._store.paths.manifest_dir}/{manifest.name}"
+                what = f"{state.reference.name} adds {name} twice, or deletes it where it is not"
+                self.findings.add("manifest-entry", path, what)
+        return live
+
+    def _count(self, state: State, member: str, manifests: Sequence[Manifest] | None) -> None:
+        listed = getattr(state.reference.snapshot, member)
+        rows = None if manifests is None else sum(manifest.rows for manifest in manifests)
+        if None not in (listed, rows) and listed != rows:
+            self.findings.add("record-count", state.path, f"{member} is {listed:,}, its data files have {rows:,} rows")
+
+    def _entries(self, manifests: Sequence[Manifest], wanted: Identities) -> pa.Table:
+        """The ADDs of some files, each once for every manifest that has it."""
+        parts = []
+        for manifest in manifests:
+            assert manifest.entries is not None
+            keep = (manifest.signs > 0) & np.isin(manifest.identities, wanted)
+            parts.append(manifest.entries.filter(from_numpy(keep)))
+        return pa.Table.from_batches(parts) if parts else pa.table({})
+
+    def _check_places(self, branch: Branch, schema: TableSchema, live: pa.Table) -> None:
+        """Buckets of files, and the ranges of keys on each level above 0, which must not overlap."""
+        if not live.num_rows:
+            return
+        bucketed = live.filter(pc.greater(live["total_buckets"], 0))
+        totals = bucketed.group_by("partition").aggregate([("total_buckets", "min"), ("total_buckets", "max")])
+        beyond = bucketed.filter(pc.greater_equal(bucketed["bucket"], bucketed["total_buckets"]))
+        mixed = totals.filter(pc.not_equal(totals["total_buckets_min"], totals["total_buckets_max"]))
+        for name in beyond["file_name"].to_pylist():
+            self.findings.add("bucket", name, "the number of its bucket is not below that of all buckets")
+        if mixed.num_rows:
+            what = f"{mixed.num_rows:,} partitions have files of different numbers of buckets"
+            self.findings.add("bucket", branch.store.root, what)
+        levels = live.filter(pc.greater(live["level"], 0)).combine_chunks()
+        if not schema.primary_keys or not levels.num_rows:
+            return
+        ends = pa.concat_arrays([one for name in ("min_key", "max_key") for one in levels[name].chunks])
+        with self.findings.guard("level-overlap", branch.store.root):
+            ranks = rank_keys(ends, schema)
+            if ranks is not None:
+                self._check_levels(levels, *ranks.reshape(2, -1))
+
+    def _check_levels(self, files: pa.Table, least: np.ndarray, greatest: np.ndarray) -> None:
+        partitions = to_numpy(files["partition"].combine_chunks().dictionary_encode().indices)
+        places = [to_numpy(files[name].combine_chunks()) for name in ("level", "bucket")]
+        order = np.lexsort((least, *places, partitions))
+        same = np.ones(len(order) - 1, np.bool_)
+        for column in (*places, partitions):
+            same &= column[order][1:] == column[order][:-1]
+        for at in np.flatnonzero(same & (least[order][1:] <= greatest[order][:-1])).tolist():
+            name, other = (files["file_name"][int(order[i])].as_py() for i in (at + 1, at))
+            self.findings.add("level-overlap", name, f"its keys overlap with those of {other} on the same level")
+
+    # ------------------------------------------------------------------------------------------------- files
+
+    def data_files(self) -> None:
+        """Look at the data files of all states, each once."""
+        tasks: list[DataFiles] = []
+        changelogs = {name for state in self.states.all for name in state.changelog or ()}
+        seen: Identities = np.empty(0, np.uint64)
+        for manifest in self.manifests.values():
+            branch = self.states.manifests[manifest.name][0]
+            if manifest.entries is None or branch.schema is None:
+                continue
+            new = (
+                (manifest.signs > 0) & np.isin(manifest.identities, self._needed) & ~np.isin(manifest.identities, seen)
+            )
+            seen = np.union1d(seen, manifest.identities[new])
+            rows = np.flatnonzero(new)
+            entries = manifest.entries.take(from_numpy(rows))
+            self.looked_at += len(rows)
+            self.rows += pc.sum(entries.column("row_count")).as_py() or 0
+            for id_ in set(entries.column("schema_id").unique().to_pylist()) - branch.schemas.keys():
+                path = branch.store.paths.schema(id_)
+                self.findings.add("schema", path, f"data files have schema {id_}, which is not there")
+            task = DataFiles(
+                branch.store, branch.schema, frozenset(branch.schemas), manifest.name, rows, self._deep,
+                manifest.name not in changelogs,
+            )  # fmt: skip
+            tasks += [replace(task, rows=rows[at : at + _TOGETHER]) for at in range(0, len(rows), _TOGETHER)]
+        self._map(verify_data_files, tasks)
+
+    def index_files(self) -> None:
+        """Look at the files that index manifests name."""
+        vectors = {r.data_file for _, entry in self.states.index_files.values() for r in entry.deletion_ranges or ()}
+        rows: dict[str, int] = {}
+        for manifest in self.manifests.values() if vectors else ():
+            if manifest.entries is not None:
+                found = manifest.entries.filter(pc.is_in(manifest.entries["file_name"], pa.array(sorted(vectors))))
+                rows.update(zip(found["file_name"].to_pylist(), found["row_count"].to_pylist(), strict=True))
+        tasks, hashes = [], []
+        by_branch: dict[str, list[IndexEntry]] = {}
+        branches = {}
+        for branch, entry in self.states.index_files.values():
+            branches[branch.store.branch] = branch
+            by_branch.setdefault(branch.store.branch, []).append(entry)
+        for name, entries in by_branch.items():
+            branch = branches[name]
+            if branch.schema is None:
+                continue
+            for part in _parts(entries):
+                named = {r.data_file for entry in part for r in entry.deletion_ranges or ()}
+                counts = {name: rows[name] for name in named & rows.keys()}
+                tasks.append(IndexFiles(branch.store, branch.schema, part, counts))
+        for state in self._newest_states():
+            mine = [entry for entry in state.indexes if entry.index_type == HASH]
+            if mine and state.branch.schema is not None:
+                hashes.append(HashIndexes(state.branch.store, state.branch.schema, mine))
+        self._map(verify_index_files, tasks)
+        self._map(verify_hash_indexes, hashes)
+
+    def _newest_states(self) -> Iterator[State]:
+        """The newest snapshot of each branch, and all tags."""
+        last = {state.reference.branch: state for state in self.states.all if state.is_snapshot}
+        yield from last.values()
+        yield from (state for state in self.states.all if state.reference.name.startswith("tag "))
+
+    # ------------------------------------------------------------------------------------ states that are gone
+
+    def still_there(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Without what was found of files that only states needed which have expired or were deleted meanwhile."""
+        found = list(findings)
+        names = {finding.path.rpartition("/")[2] for finding in found}
+        gone = [state for state in self.states.all if found and self._is_gone(state)]
+        if not gone:
+            return found
+        needed = self._names([state for state in self.states.all if state not in gone], names)
+        left_out = self._names(gone, names) - needed
+        return [finding for finding in found if finding.path.rpartition("/")[2] not in left_out]
+
+    def _is_gone(self, state: State) -> bool:
+        try:
+            store = state.branch.store
+            return not store.io.exists(state.path) or (state.is_snapshot and is_expiring(store, state.reference))
+        except (PaimonError, OSError):
+            return False
+
+    def _names(self, states: Sequence[State], candidates: set[str]) -> set[str]:
+        """Which of these names of files some states need."""
+        names: set[str | None] = set()
+        manifests: dict[str, None] = {}
+        for state in states:
+            snapshot = state.reference.snapshot
+            names.update((state.path.rpartition("/")[2], snapshot.base_manifest_list, snapshot.delta_manifest_list))
+            names.update((snapshot.changelog_manifest_list, snapshot.index_manifest, snapshot.statistics))
+            names.update(entry.file_name for entry in state.indexes)
+            manifests.update(dict.fromkeys((*(state.state or ()), *(state.changelog or ()))))
+        wanted = pa.array(sorted(candidates), pa.string())
+        for name in manifests:
+            entries = self.manifests[name].entries
+            if entries is not None:
+                for column in (entries.column("file_name"), entries.column("extra_files").flatten()):
+                    names.update(column.filter(pc.is_in(column, wanted)).to_pylist())
+        return candidates & {name for name in (*names, *manifests) if name is not None}
+
+
+def _parts(items: Sequence[T]) -> list[Sequence[T]]:
+    return [items[at : at + _TOGETHER] for at in range(0, len(items), _TOGETHER)]
+
+
+def _net(manifests: Sequence[Manifest]) -> tuple[Identities, Identities]:
+    """The files that are there after all these manifests, ascending; and those that were added twice, or deleted
+    where they were not."""
+    if not manifests:
+        return np.empty(0, np.uint64), np.empty(0, np.uint64)
+    all_ = np.concatenate([manifest.identities for manifest in manifests])
+    files, inverse = np.unique(all_, return_inverse=True)
+    signs = np.concatenate([manifest.signs for manifest in manifests])
+    counts = np.bincount(inverse.reshape(-1), signs, len(files))
+    return files[counts > 0], files[(counts > 1) | (counts < 0)]
