@@ -41,8 +41,19 @@ def maintain(store: TableStore, options: Mapping[str, str] | None) -> None:
             expire_partitions(store, given)
     with _errors_as_warnings(store):
         expire_consumers(store, typed)
-        with suppress(UnsupportedError):  # changelogs that live longer are for Java to expire
-            expire_snapshots(store, ExpireOptions(options=given), once=True)
+        if _may_expire(store, typed):
+            with suppress(UnsupportedError):  # changelogs that live longer are for Java to expire
+                expire_snapshots(store, ExpireOptions(options=given), once=True)
+
+
+def _may_expire(store: TableStore, options: TableOptions) -> bool:
+    """Whether a snapshot may be due: the oldest is old enough, or there are too many. Most commits stop here."""
+    earliest = store.earliest_snapshot_id()
+    if earliest is None:
+        return False
+    oldest, latest = store.snapshot(earliest), store.latest_snapshot_id() or 0
+    is_old = oldest.time_millis < time.time() * 1000 - options.get("snapshot.time-retained")
+    return bool(is_old or latest - earliest >= options.get("snapshot.num-retained.max"))
 
 
 @contextmanager

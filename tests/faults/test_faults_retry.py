@@ -128,6 +128,8 @@ def _requests(table: pp.Table, write: Callable[[pp.Table], object]) -> int:
 
 
 def test_what_a_commit_asks_of_the_storage_does_not_grow_with_the_table(table: pp.Table) -> None:
+    for i in range(12):  # from the eleventh snapshot on each commit looks whether an old one is due to expire
+        table.append(data(i))
     few = _requests(table, lambda t: t.append(data(1)))
     for i in range(30):
         table.append(data(i))
