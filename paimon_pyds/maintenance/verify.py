@@ -297,16 +297,19 @@ class _Walk:
         """Which of these names of files some states need."""
         names: set[str | None] = set()
         manifests: dict[str, None] = {}
+        live: Identities = np.empty(0, np.uint64)
         for state in states:
             snapshot = state.reference.snapshot
             names.update((state.path.rpartition("/")[2], snapshot.base_manifest_list, snapshot.delta_manifest_list))
             names.update((snapshot.changelog_manifest_list, snapshot.index_manifest, snapshot.statistics))
             names.update(entry.file_name for entry in state.indexes)
-            manifests.update(dict.fromkeys((*(state.state or ()), *(state.changelog or ()))))
+            for files in (state.state or (), state.changelog or ()):
+                manifests.update(dict.fromkeys(files))
+                live = np.union1d(live, _net([self.manifests[name] for name in files if self._read([name])])[0])
         wanted = pa.array(sorted(candidates), pa.string())
-        for name in manifests:
-            entries = self.manifests[name].entries
-            if entries is not None:
+        for manifest in (self.manifests[name] for name in manifests):
+            if manifest.entries is not None:
+                entries = manifest.entries.filter(from_numpy(np.isin(manifest.identities, live)))
                 for column in (entries.column("file_name"), entries.column("extra_files").flatten()):
                     names.update(column.filter(pc.is_in(column, wanted)).to_pylist())
         return candidates & {name for name in (*names, *manifests) if name is not None}
