@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.maintenance.findings import ERROR, Finding, Findings, Verification
@@ -45,7 +45,9 @@ from paimon_pyds.metadata.store import TableStore
 T = TypeVar("T")
 
 _TOGETHER = 32
-"""Files of a task."""
+"""Manifests, or index files, of a task."""
+_DATA_FILES = 1024
+"""Data files of a task: it decodes the whole manifest that has them."""
 
 
 def verify(store: TableStore, *, deep: bool = False, executor: Executor | None = None) -> Verification:
@@ -180,7 +182,7 @@ class _Walk:
         """Buckets of files, and the ranges of keys on each level above 0, which must not overlap."""
         if not live.num_rows:
             return
-        bucketed = live.filter(pc.greater(live["total_buckets"], 0))
+        bucketed = live.filter(pc.greater(live["total_buckets"], scalar(0, pa.int32())))
         totals = bucketed.group_by("partition").aggregate([("total_buckets", "min"), ("total_buckets", "max")])
         beyond = bucketed.filter(pc.greater_equal(bucketed["bucket"], bucketed["total_buckets"]))
         mixed = totals.filter(pc.not_equal(totals["total_buckets_min"], totals["total_buckets_max"]))
@@ -189,7 +191,7 @@ class _Walk:
         if mixed.num_rows:
             what = f"{mixed.num_rows:,} partitions have files of different numbers of buckets"
             self.findings.add("bucket", branch.store.root, what)
-        levels = live.filter(pc.greater(live["level"], 0)).combine_chunks()
+        levels = live.filter(pc.greater(live["level"], scalar(0, pa.int32()))).combine_chunks()
         if not schema.primary_keys or not levels.num_rows:
             return
         ends = pa.concat_arrays([one for name in ("min_key", "max_key") for one in levels[name].chunks])
@@ -235,7 +237,7 @@ class _Walk:
                 branch.store, branch.schema, frozenset(branch.schemas), manifest.name, rows, self._deep,
                 manifest.name not in changelogs,
             )  # fmt: skip
-            tasks += [replace(task, rows=rows[at : at + _TOGETHER]) for at in range(0, len(rows), _TOGETHER)]
+            tasks += [replace(task, rows=rows[at : at + _DATA_FILES]) for at in range(0, len(rows), _DATA_FILES)]
         self._map(verify_data_files, tasks)
 
     def index_files(self) -> None:
@@ -244,7 +246,9 @@ class _Walk:
         rows: dict[str, int] = {}
         for manifest in self.manifests.values() if vectors else ():
             if manifest.entries is not None:
-                found = manifest.entries.filter(pc.is_in(manifest.entries["file_name"], pa.array(sorted(vectors))))
+                found = manifest.entries.filter(
+                    pc.is_in(manifest.entries["file_name"], array(sorted(vectors), pa.string()))
+                )
                 rows.update(zip(found["file_name"].to_pylist(), found["row_count"].to_pylist(), strict=True))
         tasks, hashes = [], []
         by_branch: dict[str, list[IndexEntry]] = {}
@@ -306,7 +310,7 @@ class _Walk:
             for files in (state.state or (), state.changelog or ()):
                 manifests.update(dict.fromkeys(files))
                 live = np.union1d(live, _net([self.manifests[name] for name in files if self._read([name])])[0])
-        wanted = pa.array(sorted(candidates), pa.string())
+        wanted = array(sorted(candidates), pa.string())
         for manifest in (self.manifests[name] for name in manifests):
             if manifest.entries is not None:
                 entries = manifest.entries.filter(from_numpy(np.isin(manifest.identities, live)))

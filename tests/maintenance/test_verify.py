@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -506,6 +507,25 @@ def test_what_is_looked_at_is_counted(made: dict[str, Path]) -> None:
     assert "nothing wrong" in str(result)
     assert result.to_arrow().num_rows == 0
     assert json.loads(result.to_json())["ok"] is True
+
+
+class _Elsewhere:
+    """An executor whose functions, tasks and results pickle, as on Spark."""
+
+    def map(self, function: Any, tasks: Any) -> Iterator[Any]:
+        for task in tasks:
+            call, sent = pickle.loads(pickle.dumps((function, task)))
+            yield pickle.loads(pickle.dumps(call(sent)))
+
+
+@pytest.mark.parametrize("name", _TABLES)
+def test_work_can_be_done_elsewhere(name: str, made: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    shutil.copytree(made[name], path)
+    table, data = pp.Table.open(path), _data(path)
+    data.unlink()
+    (finding,) = table.verify(deep=True, executor=_Elsewhere()).findings
+    assert (finding.kind, finding.path) == ("data-file", str(data))
 
 
 def test_a_finding_says_what_to_do() -> None:
