@@ -40,6 +40,7 @@ from paimon_pyds.merge.files import rank_keys
 from paimon_pyds.metadata.manifest import HASH, IndexEntry, ManifestFile
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import parse_snapshot
 from paimon_pyds.metadata.store import TableStore
 
 T = TypeVar("T")
@@ -216,6 +217,11 @@ class _Walk:
     def data_files(self) -> None:
         """Look at the data files of all states, each once."""
         tasks: list[DataFiles] = []
+        newest = {
+            state.branch.store.branch: (_net(whole)[0], [e for e in state.indexes if e.index_type == HASH])
+            for state in self._newest_states()
+            if state.is_snapshot and (whole := self._read(state.state)) is not None
+        }
         changelogs = {name for state in self.states.all for name in state.changelog or ()}
         seen: Identities = np.empty(0, np.uint64)
         for manifest in self.manifests.values():
@@ -233,11 +239,15 @@ class _Walk:
             for id_ in set(entries.column("schema_id").unique().to_pylist()) - branch.schemas.keys():
                 path = branch.store.paths.schema(id_)
                 self.findings.add("schema", path, f"data files have schema {id_}, which is not there")
+            live, hashed = newest.get(branch.store.branch, ((), ()))
             task = DataFiles(
                 branch.store, branch.schema, frozenset(branch.schemas), manifest.name, rows, self._deep,
-                manifest.name not in changelogs,
+                manifest.name not in changelogs, hashed, np.isin(manifest.identities[rows], live),
             )  # fmt: skip
-            tasks += [replace(task, rows=rows[at : at + _DATA_FILES]) for at in range(0, len(rows), _DATA_FILES)]
+            tasks += [
+                replace(task, rows=rows[at : at + _DATA_FILES], newest=task.newest[at : at + _DATA_FILES])
+                for at in range(0, len(rows), _DATA_FILES)
+            ]
         self._map(verify_data_files, tasks)
 
     def index_files(self) -> None:
@@ -291,9 +301,14 @@ class _Walk:
         return [finding for finding in found if finding.path.rpartition("/")[2] not in left_out]
 
     def _is_gone(self, state: State) -> bool:
+        """Whether it has expired, was deleted, or has another's place."""
+        store = state.branch.store
         try:
-            store = state.branch.store
-            return not store.io.exists(state.path) or (state.is_snapshot and is_expiring(store, state.reference))
+            if state.is_snapshot and is_expiring(store, state.reference):
+                return True
+            return store.parse_file(state.path, parse_snapshot) != state.reference.snapshot
+        except FileNotFoundError:
+            return True
         except (PaimonError, OSError):
             return False
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from paimon_pyds.bucket.hash_index import HashIndex
+from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.deletion.vector import read_vector
 from paimon_pyds.errors import CorruptFileError, PaimonError
@@ -26,7 +26,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import supports
 from paimon_pyds.index_tools.verify import column_and_key
 from paimon_pyds.maintenance.findings import Finding, Findings
-from paimon_pyds.maintenance.verify_rows import verify_rows
+from paimon_pyds.maintenance.verify_rows import KeyChecks, verify_rows
 from paimon_pyds.metadata.manifest import (
     DELETION_VECTORS,
     HASH,
@@ -122,6 +122,8 @@ class DataFiles:
         schema: the table's newest.
         schemas: the numbers of those that can be read.
         sorted: they are sorted runs where the table has a primary key, and no changelogs.
+        hashed: hash index files that must know their keys, of buckets that files of the newest state are in.
+        newest: which of the rows are files of the newest state.
     """
 
     store: TableStore
@@ -131,6 +133,8 @@ class DataFiles:
     rows: npt.NDArray[np.int64]
     deep: bool
     sorted: bool
+    hashed: Sequence[IndexEntry]
+    newest: npt.NDArray[np.bool_]
 
 
 def verify_data_files(task: DataFiles) -> list[Finding]:
@@ -140,6 +144,7 @@ def verify_data_files(task: DataFiles) -> list[Finding]:
     with findings.guard("manifest", path):
         entries = decode_manifest(store.io.read_bytes(path), path).take(from_numpy(task.rows))
         known = np.isin(to_numpy(entries.column("schema_id")), list(task.schemas))
+        newest = set(entries.column("file_name").filter(from_numpy(task.newest)).to_pylist())
         for read, file, entry in _planned(task, entries.filter(from_numpy(known)), findings):
             _verify_data_file(read, file, findings)
             beside = entry.column("extra_files")[0].as_py()
@@ -148,8 +153,20 @@ def verify_data_files(task: DataFiles) -> list[Finding]:
                     store.io.size(other)
             if task.deep and not any(finding.path == file.path for finding in findings.found):
                 with findings.guard("data-file", file.path):
-                    verify_rows(read, file, entry, task.schema, findings, sorted_=task.sorted)
+                    hashes = _hashes(task, file) if file.name in newest else None
+                    checks = KeyChecks(task.schema, task.sorted, hashes)
+                    verify_rows(read, file, entry, checks, findings)
     return list(findings.found)
+
+
+def _hashes(task: DataFiles, file: PlannedFile) -> Hashes | None:
+    """The hashes of all keys of a file's bucket; None where no index tells, or it can't be read."""
+    index, ignored = HashIndex(task.store, task.schema, task.hashed), Findings()
+    for entry in task.hashed:
+        if (entry.partition, entry.bucket) == file.bucket_id:
+            with ignored.guard("hash-index", entry.file_name):  # a finding of its own
+                return index.read(entry)
+    return None
 
 
 def _planned(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from paimon_pyds.metadata.record_codec import (
     encode_index_manifest,
     encode_manifest_list,
 )
-from support.effort import sampled
+from support.effort import LONG, SEED, sampled
 from support.fixtures import fixture_names, table_path
 from support.maintenance import files_there
 
@@ -256,6 +257,10 @@ def _same(hashes: list[np.ndarray[Any, Any]]) -> None:
     hashes[0][1] = hashes[0][0]
 
 
+def _other(hashes: list[np.ndarray[Any, Any]]) -> None:
+    hashes[0][0] += 1
+
+
 def _in_both(hashes: list[np.ndarray[Any, Any]]) -> None:
     hashes[1][0] = hashes[0][0]
 
@@ -384,6 +389,7 @@ _FAULTS = [
     _Fault("a hash index cut off", "events", {"hash-index", "file-size"}, lambda t: _cut(_index_file(t, HASH))),
     _Fault("a key twice in a hash index", "events", {"hash-index"}, lambda t: _hashes(t, _same)),
     _Fault("a key in two buckets", "events", {"hash-index"}, lambda t: _hashes(t, _in_both)),
+    _Fault("a key that no hash index has", "events", {"hash-index"}, lambda t: _hashes(t, _other), deep=True),
     _Fault(
         "values out of bounds",
         "customers",
@@ -562,3 +568,24 @@ def test_a_snapshot_that_expires_meanwhile_is_no_finding(
     monkeypatch.setattr(verify_module._Walk, "read_manifests", expire_and_read)
     result = table.verify()
     assert {finding.kind for finding in result.findings} == (set() if expires else {"data-file"})
+
+
+@pytest.mark.parametrize("name", [*_TABLES, *sampled(("append_orc", "pk_avro", "pk_dv32", "append_mixed_index"), 1)])
+def test_no_damage_makes_it_fail(name: str, made: dict[str, Path], tmp_path: Path) -> None:
+    """Any bytes, of any file but the schemas that a table is opened by."""
+    source, chance = made.get(name) or table_path(name), random.Random(SEED)
+    files = sorted(p for p in source.rglob("*") if p.is_file() and not p.name.startswith("schema-"))
+    for number in range(200 if LONG else 10):
+        path = tmp_path / str(number)
+        shutil.copytree(source, path)
+        damaged = path / chance.choice(files).relative_to(source)
+        data = bytearray(damaged.read_bytes())
+        for _ in range(chance.choice((1, 1, 30))):
+            if data:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+        damaged.write_bytes(data[: chance.choice((len(data), len(data), chance.randrange(len(data) + 1)))])
+        before = files_there(path)
+        result = pp.Table.open(path).verify(deep=True)
+        assert json.loads(result.to_json())["ok"] == result.ok, (damaged, str(result))
+        assert files_there(path) == before
+        shutil.rmtree(path)
