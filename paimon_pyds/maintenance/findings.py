@@ -35,6 +35,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "manifest-list": (ERROR, _RESTORE),
     "manifest": (ERROR, _RESTORE),
     "manifest-count": (ERROR, _RESTORE),
+    "manifest-range": (ERROR, "filters lose rows: read without one, and write the rows into a new table"),
     "manifest-entry": (ERROR, _REWRITE),
     "index-manifest": (ERROR, _RESTORE),
     "data-file": (ERROR, _RESTORE),

@@ -9,12 +9,13 @@ groups, by tasks of an `Executor`. Nothing is written. States that expire meanwh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +31,7 @@ from paimon_pyds.maintenance.verify_files import (
     Identities,
     IndexFiles,
     Manifest,
+    Manifests,
     read_manifests,
     verify_data_files,
     verify_hash_indexes,
@@ -37,8 +39,8 @@ from paimon_pyds.maintenance.verify_files import (
 )
 from paimon_pyds.maintenance.verify_states import Branch, State, States
 from paimon_pyds.merge.files import rank_keys
-from paimon_pyds.metadata.manifest import HASH, IndexEntry, ManifestFile
-from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.manifest import HASH
+from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import parse_snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -76,7 +78,7 @@ def verify(store: TableStore, *, deep: bool = False, executor: Executor | None =
         path=store.root,
         findings=tuple(sorted(findings, key=lambda finding: (finding.path, finding.kind, finding.what))),
         deep=deep,
-        snapshots=sum(state.reference.name.startswith("snapshot ") for state in walk.states.all),
+        snapshots=sum(state.is_snapshot for state in walk.states.all),
         tags=sum(state.reference.name.startswith("tag ") for state in walk.states.all),
         branches=len(branches) - 1,
         manifests=len(walk.manifests) + len(walk.states.lists),
@@ -110,12 +112,11 @@ class _Walk:
 
     def read_manifests(self) -> None:
         """Read all manifests, each once."""
-        groups: dict[str, list[ManifestFile]] = {}
-        stores = {}
-        for branch, file in self.states.manifests.values():
-            groups.setdefault(branch.store.branch, []).append(file)
-            stores[branch.store.branch] = branch.store
-        tasks = [(stores[name], part) for name, files in groups.items() for part in _parts(files)]
+        tasks = [
+            Manifests(branch.store, branch.schema, part)
+            for branch, files in _by_branch(self.states.manifests)
+            for part in _parts(files)
+        ]
         for found in self._executor.map(read_manifests, tasks):
             for manifest in found:
                 self.manifests[manifest.name] = manifest
@@ -187,8 +188,8 @@ class _Walk:
         totals = bucketed.group_by("partition").aggregate([("total_buckets", "min"), ("total_buckets", "max")])
         beyond = bucketed.filter(pc.greater_equal(bucketed["bucket"], bucketed["total_buckets"]))
         mixed = totals.filter(pc.not_equal(totals["total_buckets_min"], totals["total_buckets_max"]))
-        for name in beyond["file_name"].to_pylist():
-            self.findings.add("bucket", name, "the number of its bucket is not below that of all buckets")
+        for path in _paths(branch, schema, beyond):
+            self.findings.add("bucket", path, "the number of its bucket is not below that of all buckets")
         if mixed.num_rows:
             what = f"{mixed.num_rows:,} partitions have files of different numbers of buckets"
             self.findings.add("bucket", branch.store.root, what)
@@ -199,18 +200,10 @@ class _Walk:
         with self.findings.guard("level-overlap", branch.store.root):
             ranks = rank_keys(ends, schema)
             if ranks is not None:
-                self._check_levels(levels, *ranks.reshape(2, -1))
-
-    def _check_levels(self, files: pa.Table, least: np.ndarray, greatest: np.ndarray) -> None:
-        partitions = to_numpy(files["partition"].combine_chunks().dictionary_encode().indices)
-        places = [to_numpy(files[name].combine_chunks()) for name in ("level", "bucket")]
-        order = np.lexsort((least, *places, partitions))
-        same = np.ones(len(order) - 1, np.bool_)
-        for column in (*places, partitions):
-            same &= column[order][1:] == column[order][:-1]
-        for at in np.flatnonzero(same & (least[order][1:] <= greatest[order][:-1])).tolist():
-            name, other = (files["file_name"][int(order[i])].as_py() for i in (at + 1, at))
-            self.findings.add("level-overlap", name, f"its keys overlap with those of {other} on the same level")
+                paths = _paths(branch, schema, levels)
+                for one, other in _overlaps(levels, *ranks.reshape(2, -1)):
+                    what = f"its keys overlap with those of {paths[other]} on the same level"
+                    self.findings.add("level-overlap", paths[one], what)
 
     # ------------------------------------------------------------------------------------------------- files
 
@@ -261,13 +254,7 @@ class _Walk:
                 )
                 rows.update(zip(found["file_name"].to_pylist(), found["row_count"].to_pylist(), strict=True))
         tasks, hashes = [], []
-        by_branch: dict[str, list[IndexEntry]] = {}
-        branches = {}
-        for branch, entry in self.states.index_files.values():
-            branches[branch.store.branch] = branch
-            by_branch.setdefault(branch.store.branch, []).append(entry)
-        for name, entries in by_branch.items():
-            branch = branches[name]
+        for branch, entries in _by_branch(self.states.index_files):
             if branch.schema is None:
                 continue
             for part in _parts(entries):
@@ -332,6 +319,44 @@ class _Walk:
                 for column in (entries.column("file_name"), entries.column("extra_files").flatten()):
                     names.update(column.filter(pc.is_in(column, wanted)).to_pylist())
         return candidates & {name for name in (*names, *manifests) if name is not None}
+
+
+def _paths(branch: Branch, schema: TableSchema, files: pa.Table) -> list[str]:
+    """Where data files lie, unless they lie outside of the table."""
+    paths = branch.store.paths.with_options(schema.options)
+    columns = (files[name].to_pylist() for name in ("partition", "bucket", "file_name"))
+    return [
+        f"{paths.bucket_dir(partition_directory(schema, partition), bucket)}/{name}"
+        for partition, bucket, name in zip(*columns, strict=True)
+    ]
+
+
+def _overlaps(
+    files: pa.Table, least: npt.NDArray[np.int64], greatest: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of files of one bucket and level whose keys overlap.
+
+    Args:
+        files: manifest entries.
+        least: rank of the least key of each.
+        greatest: rank of the greatest one.
+    """
+    partitions = to_numpy(files["partition"].combine_chunks().dictionary_encode().indices)
+    places = [partitions, *(to_numpy(files[name].combine_chunks()) for name in ("level", "bucket"))]
+    order = np.lexsort((least, *places))
+    found = least[order][1:] <= greatest[order][:-1]
+    for column in places:
+        found &= column[order][1:] == column[order][:-1]
+    for at in np.flatnonzero(found).tolist():
+        yield int(order[at + 1]), int(order[at])
+
+
+def _by_branch(named: Mapping[str, tuple[Branch, T]]) -> list[tuple[Branch, list[T]]]:
+    """What branches name first, branch by branch."""
+    groups: dict[str, tuple[Branch, list[T]]] = {}
+    for branch, item in named.values():
+        groups.setdefault(branch.store.branch, (branch, []))[1].append(item)
+    return list(groups.values())
 
 
 def _parts(items: Sequence[T]) -> list[Sequence[T]]:

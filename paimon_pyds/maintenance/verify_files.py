@@ -8,13 +8,16 @@ Everything is read anew from the storage: what this process has kept of a file d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
+from paimon_pyds import formats
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.deletion.vector import read_vector
@@ -36,9 +39,9 @@ from paimon_pyds.metadata.manifest import (
     file_identities,
 )
 from paimon_pyds.metadata.manifest_codec import decode_manifest
+from paimon_pyds.metadata.manifest_reader import EntryFilter
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.read.file import open_data_file
 from paimon_pyds.scan.planned_files import index_file_paths
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import FileIO, FileSource
@@ -84,13 +87,21 @@ class Manifest:
         return int((self.signs * to_numpy(self.entries.column("row_count"))).sum())
 
 
-def read_manifests(task: tuple[TableStore, Sequence[ManifestFile]]) -> list[Manifest]:
+@dataclass(frozen=True)
+class Manifests:
+    """Some manifests to read, as lists name them; ``schema`` is None where no partition can be understood."""
+
+    store: TableStore
+    schema: TableSchema | None
+    files: Sequence[ManifestFile]
+
+
+def read_manifests(task: Manifests) -> list[Manifest]:
     """Read some manifests and hold them against what their list says."""
-    store, files = task
-    return [_read_manifest(store, file) for file in files]
+    return [_read_manifest(task.store, task.schema, file) for file in task.files]
 
 
-def _read_manifest(store: TableStore, file: ManifestFile) -> Manifest:
+def _read_manifest(store: TableStore, schema: TableSchema | None, file: ManifestFile) -> Manifest:
     findings, entries, identities = Findings(), None, np.empty(0, np.uint64)
     path = f"{store.paths.manifest_dir}/{file.file_name}"
     with findings.guard("manifest", path):
@@ -107,7 +118,21 @@ def _read_manifest(store: TableStore, file: ManifestFile) -> Manifest:
             what = "adds {:,} files and deletes {:,}"
             says = f"it {what.format(*found)}, its manifest list says that it {what.format(*listed)}"
             findings.add("manifest-count", path, says)
+        left_out = 0 if schema is None else _left_out(schema, file, entries)
+        if left_out:
+            what = f"{left_out:,} of its partitions, or their buckets, lie outside of the ranges that its list gives"
+            findings.add("manifest-range", path, what)
     return Manifest(file.file_name, entries, identities, tuple(findings.found))
+
+
+def _left_out(schema: TableSchema, file: ManifestFile, entries: pa.RecordBatch) -> int:
+    """Of how many partitions a reader would pass over the manifest, by what its list says of it."""
+    buckets = [end for end in pc.min_max(entries.column("bucket")).values() if end.is_valid]
+    wanted = [
+        [EntryFilter(schema, partitions=frozenset({partition}), buckets=frozenset({end.as_py()})) for end in buckets]
+        for partition in entries.column("partition").unique().to_pylist()
+    ]
+    return sum(not all(one.may_hold([file]) for one in filters) for filters in wanted)
 
 
 # ---------------------------------------------------------------------------------------------------------- data files
@@ -212,19 +237,11 @@ def _verify_data_file(read: ReadSpec, file: PlannedFile, findings: Findings) -> 
 
 def _row_count(read: ReadSpec, file: PlannedFile) -> int:
     """Rows by the file's own footer."""
-    try:
-        with open_data_file(read, file) as reader:
-            return reader.row_count
-    except CorruptFileError:
-        from paimon_pyds import formats
-
-        reader = formats.by_path(file.path).open_reader(
-            read.io, file.path, file.size, formats.ReadCounters(), read.hints(file)
-        )
-        try:
-            return reader.row_count
-        finally:
-            reader.close()
+    opened = formats.by_path(file.path).open_reader(
+        read.io, file.path, file.size, formats.ReadCounters(), read.hints(file)
+    )
+    with closing(opened) as reader:
+        return reader.row_count
 
 
 def _verify_index(
