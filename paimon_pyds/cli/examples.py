@@ -73,6 +73,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "branch delete": ["paimon-pyds branch delete /wh/shop.db/orders test"],
     "rollback": ["paimon-pyds rollback /wh/shop.db/orders --tag first"],
     "tag delete": ["paimon-pyds tag delete /wh/shop.db/orders first"],
+    "verify": ["paimon-pyds verify /wh/shop.db/orders", "paimon-pyds verify /wh/shop.db/orders --deep --output json"],
+    "orphans": [
+        "paimon-pyds orphans /wh/shop.db/orders",
+        "paimon-pyds orphans /wh/shop.db/orders --older-than '2 d' --remove",
+    ],
     "expire": ["paimon-pyds expire /wh/shop.db/orders --retain-max 10 --dry-run"],
     "expire-partitions": [
         "paimon-pyds expire-partitions /wh/shop.db/orders --option 'partition.expiration-time=365 d' --dry-run"

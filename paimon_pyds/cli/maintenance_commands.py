@@ -1,15 +1,17 @@
-"""The commands that keep a table healthy: ``verify``, ``expire``, ``expire-partitions``, ``tag``, ``branch`` and
-``rollback``."""
+"""The commands that keep a table healthy: ``verify``, ``orphans``, ``expire``, ``expire-partitions``, ``tag``,
+``branch`` and ``rollback``."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import Commands, add_table_command, open_table, table_options
+from paimon_pyds.cli.output import show_rows
 from paimon_pyds.one_line import utc_text
 from paimon_pyds.redaction import visible
 
@@ -27,6 +29,17 @@ def add_maintenance_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "verify", help_)
     parser.add_argument("--deep", action="store_true", help="read all data, too")
     parser.set_defaults(run=_verify)
+
+    help_ = "Show files that no snapshot, tag or branch names, such as killed writers leave; remove them with --remove."
+    parser = add_table_command(commands, "orphans", help_, rows=True)
+    parser.add_argument(
+        "--older-than",
+        default="1 day",
+        help=f"only files changed before: an age such as '12 h', {_TIME}; 1 day by default",
+    )
+    parser.add_argument("--external", action="store_true", help="also look in data-file.external-paths")
+    parser.add_argument("--remove", action="store_true", help="remove the files")
+    parser.set_defaults(run=_orphans)
 
     parser = add_table_command(commands, "expire", "Remove old snapshots, and the files that only they need.")
     parser.add_argument("--retain-max", type=int, help="snapshots that stay at most, however young")
@@ -119,6 +132,15 @@ def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Nam
             print(f"  {visible(name)}")
 
     parser.set_defaults(run=shown)
+
+
+def _orphans(arguments: argparse.Namespace) -> None:
+    """Print the files on standard output, and what becomes of them on standard error."""
+    older_than = _moment(arguments.older_than) or 0
+    table = open_table(arguments)
+    found = table.remove_orphan_files(older_than, not arguments.remove, external=arguments.external)
+    show_rows(arguments, found.files.schema, found.files.to_batches(), whole=True)
+    print(found, file=sys.stderr)
 
 
 def _verify(arguments: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import parse_snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
-from paimon_pyds.one_line import counts_text
+from paimon_pyds.one_line import Summary, counts_text
 from paimon_pyds.options.option import comma_separated, parse_duration_ms
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.storage import FileIO, normalise_location
@@ -44,8 +44,8 @@ _PAUSES = (0.2, 1.0, 3.0)
 """Seconds until it is tried again, where Java expires snapshots meanwhile: it removes their files first."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanFiles:
+@dataclass(frozen=True, slots=True, repr=False)
+class OrphanFiles(Summary):
     """Files that nothing needs.
 
     Attributes:
@@ -66,12 +66,12 @@ class OrphanFiles:
         """Size of all."""
         return int(pc.sum(self.files["size"]).as_py() or 0)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         count = self.files.num_rows
         found = counts_text({"": count}, "file")[0].strip() if count else "nothing"
         size = f" ({human_bytes(self.bytes)})" if count else ""
-        what = "would go, with dry_run=False" if self.dry_run else "removed"
-        return f"OrphanFiles: {found}{size} {what}; {self.looked_at:,} old files looked at in {self.seconds:.1f} s"
+        what = "would go" if self.dry_run else "removed"
+        return f"{found}{size} {what}; {self.looked_at:,} old files looked at in {self.seconds:.1f} s"
 
 
 def remove_orphan_files(

@@ -337,7 +337,7 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: b
     for key in options:
         if option_of(key) is None and key not in names:
             folded = key.lower().replace("_", "-")
-            similar = difflib.get_close_matches(folded, names, n=1, cutoff=0.85)
+            similar = difflib.get_close_matches(folded, names, n=1, cutoff=0.8 if len(folded) < 10 else 0.85)
             if names_secret(key):
                 if own:
                     continue  # `check_no_secrets` is about new ones; those that a table holds do not keep it from use

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -68,3 +69,19 @@ def test_verify_ends_with_1_when_there_is_damage(tmp_path: Path, capsys: pytest.
         ("warning", "hint"),
     ]
     assert result["ok"] is False
+
+
+def test_orphans(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t"
+    pp.Table.create(path, {"id": [1]})
+    orphan = path / "index" / "index-x-0"
+    orphan.parent.mkdir(exist_ok=True)
+    orphan.write_bytes(b"123")
+    os.utime(orphan, (0, 1e9))
+    assert main(["orphans", str(path), "--output", "json"]) == 0
+    shown = capsys.readouterr()
+    assert [json.loads(line)["path"] for line in shown.out.splitlines()] == [str(orphan)]
+    assert shown.err.startswith("1 file (3 B) would go; 1 old files looked at")
+    assert main(["orphans", str(path), "--older-than", "6 h", "--remove"]) == 0
+    assert "1 file (3 B) removed" in capsys.readouterr().err
+    assert not orphan.exists()

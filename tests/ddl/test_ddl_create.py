@@ -194,6 +194,7 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (OptionError, "bucket must be a whole number", {"options": {"bucket": "many"}}),
     (OptionError, "one of default, mod, hive", {"options": {"bucket-function.type": "murmur"}}),
     (OptionError, "unknown option file.formt.*file.format", {"options": {"file.formt": "orc"}}),
+    (OptionError, "unknown option bukcet.*bucket", {"options": {"bukcet": "4"}}),
     (OptionError, "no column nmae", {"options": {"file-index.bitmap.columns": "nmae"}}),
     (OptionError, "bitmap index can't be built on price", {"options": {"file-index.bitmap.columns": "price"}}),
     (OptionError, "no index of type lucene", {"options": {"file-index.lucene.columns": "name"}}),
