@@ -61,7 +61,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "index eval": ["paimon-pyds index eval data-1.parquet.index --table /wh/shop.db/orders --filter \"color = 'red'\""],
     "index advise": ["paimon-pyds index advise /wh/shop.db/orders --filters filters.txt"],
     "advise partition": ["paimon-pyds advise partition /wh/shop.db/orders --filters filters.txt"],
-    "verify": ["paimon-pyds verify /wh/shop.db/orders", "paimon-pyds verify /wh/shop.db/orders --deep --output json"],
     "tag create": ["paimon-pyds tag create /wh/shop.db/orders before-sale --snapshot 1"],
     "tag rename": ["paimon-pyds tag rename /wh/shop.db/orders before-sale first"],
     "tag list": ["paimon-pyds tag list /wh/shop.db/orders"],
