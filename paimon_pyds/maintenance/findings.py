@@ -16,21 +16,26 @@ from paimon_pyds.redaction import counted, human_bytes, redact, visible
 ERROR, WARNING = "error", "warning"
 _RESTORE = "restore the file from a copy; else roll back to a state that does not need it"
 _REWRITE = "read what is left and write it into a new table; or roll back to a state before"
+_OVERWRITE = "read the partition's rows without a filter, and overwrite it with them"
 
 KINDS: Mapping[str, tuple[str, str]] = {
-    "hint": (WARNING, "delete the hint file: the directory is listed instead, and the next commit writes it again"),
+    "hint": (
+        WARNING,
+        "delete the hint file: the directory is listed then, until a commit or expiry writes it",
+    ),
     "snapshot": (ERROR, "restore the file from a copy; else roll back to the snapshot before"),
     "snapshot-gap": (ERROR, "restore the snapshot; else expire those before it, or roll back to them"),
     "snapshot-time": (WARNING, "a writer's clock was wrong: travel to snapshots by number, not by time"),
     "record-count": (
         ERROR,
-        "rows are read right, but counts of readers that go by it are wrong: compact with full=True",
+        "rows are read right; only who counts by the snapshot is wrong: copy the rows where that matters",
     ),
     "schema": (ERROR, "restore the schema file: data files of this schema can't be read without"),
     "tag": (ERROR, "delete the tag, or restore the file"),
     "manifest-list": (ERROR, _RESTORE),
     "manifest": (ERROR, _RESTORE),
     "manifest-count": (ERROR, _RESTORE),
+    "manifest-range": (ERROR, "filters lose rows: read without one, and write the rows into a new table"),
     "manifest-entry": (ERROR, _REWRITE),
     "index-manifest": (ERROR, _RESTORE),
     "data-file": (ERROR, _RESTORE),
@@ -38,15 +43,15 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "row-count": (ERROR, _RESTORE),
     "file-index": (ERROR, "build it again: rewrite_file_index(rebuild=True)"),
     "deletion-vector": (ERROR, _RESTORE),
-    "hash-index": (ERROR, "restore the file; or overwrite the partition, which makes its hash index anew"),
+    "hash-index": (ERROR, f"restore the file; or {_OVERWRITE}, which makes its hash index anew"),
     "table-index": (ERROR, _RESTORE),
     "statistics": (ERROR, "analyze the table again, with Java Paimon"),
-    "bucket": (ERROR, "write the partition's rows again, by an overwrite of it"),
+    "bucket": (ERROR, _OVERWRITE),
     "partition": (ERROR, "write the rows again that lie in a wrong partition"),
-    "key-range": (ERROR, "compact with full=True"),
-    "level-overlap": (ERROR, "compact with full=True"),
-    "key-order": (ERROR, "write the partition's rows again, by an overwrite of it"),
-    "column-statistics": (ERROR, "rewrite the file, by a compaction with full=True: filters lose rows of it"),
+    "key-range": (ERROR, _OVERWRITE),
+    "level-overlap": (ERROR, "compact with full=True, and verify again"),
+    "key-order": (ERROR, _OVERWRITE),
+    "column-statistics": (ERROR, f"filters lose rows: {_OVERWRITE}"),
     "unsupported": (WARNING, "this part was not verified: Java Paimon may read it"),
 }
 """Each kind of finding: how bad it is, and what to do."""

@@ -9,16 +9,17 @@ groups, by tasks of an `Executor`. Nothing is written. States that expire meanwh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.maintenance.findings import ERROR, Finding, Findings, Verification
@@ -30,6 +31,7 @@ from paimon_pyds.maintenance.verify_files import (
     Identities,
     IndexFiles,
     Manifest,
+    Manifests,
     read_manifests,
     verify_data_files,
     verify_hash_indexes,
@@ -37,15 +39,18 @@ from paimon_pyds.maintenance.verify_files import (
 )
 from paimon_pyds.maintenance.verify_states import Branch, State, States
 from paimon_pyds.merge.files import rank_keys
-from paimon_pyds.metadata.manifest import HASH, IndexEntry, ManifestFile
-from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.manifest import HASH
+from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import parse_snapshot
 from paimon_pyds.metadata.store import TableStore
 
 T = TypeVar("T")
 
 _TOGETHER = 32
-"""Files of a task."""
+"""Manifests, or index files, of a task."""
+_DATA_FILES = 1024
+"""Data files of a task: it decodes the whole manifest that has them."""
 
 
 def verify(store: TableStore, *, deep: bool = False, executor: Executor | None = None) -> Verification:
@@ -73,7 +78,7 @@ def verify(store: TableStore, *, deep: bool = False, executor: Executor | None =
         path=store.root,
         findings=tuple(sorted(findings, key=lambda finding: (finding.path, finding.kind, finding.what))),
         deep=deep,
-        snapshots=sum(state.reference.name.startswith("snapshot ") for state in walk.states.all),
+        snapshots=sum(state.is_snapshot for state in walk.states.all),
         tags=sum(state.reference.name.startswith("tag ") for state in walk.states.all),
         branches=len(branches) - 1,
         manifests=len(walk.manifests) + len(walk.states.lists),
@@ -107,12 +112,11 @@ class _Walk:
 
     def read_manifests(self) -> None:
         """Read all manifests, each once."""
-        groups: dict[str, list[ManifestFile]] = {}
-        stores = {}
-        for branch, file in self.states.manifests.values():
-            groups.setdefault(branch.store.branch, []).append(file)
-            stores[branch.store.branch] = branch.store
-        tasks = [(stores[name], part) for name, files in groups.items() for part in _parts(files)]
+        tasks = [
+            Manifests(branch.store, branch.schema, part)
+            for branch, files in _by_branch(self.states.manifests)
+            for part in _parts(files)
+        ]
         for found in self._executor.map(read_manifests, tasks):
             for manifest in found:
                 self.manifests[manifest.name] = manifest
@@ -180,40 +184,37 @@ class _Walk:
         """Buckets of files, and the ranges of keys on each level above 0, which must not overlap."""
         if not live.num_rows:
             return
-        bucketed = live.filter(pc.greater(live["total_buckets"], 0))
+        bucketed = live.filter(pc.greater(live["total_buckets"], scalar(0, pa.int32())))
         totals = bucketed.group_by("partition").aggregate([("total_buckets", "min"), ("total_buckets", "max")])
         beyond = bucketed.filter(pc.greater_equal(bucketed["bucket"], bucketed["total_buckets"]))
         mixed = totals.filter(pc.not_equal(totals["total_buckets_min"], totals["total_buckets_max"]))
-        for name in beyond["file_name"].to_pylist():
-            self.findings.add("bucket", name, "the number of its bucket is not below that of all buckets")
+        for path in _paths(branch, schema, beyond):
+            self.findings.add("bucket", path, "the number of its bucket is not below that of all buckets")
         if mixed.num_rows:
             what = f"{mixed.num_rows:,} partitions have files of different numbers of buckets"
             self.findings.add("bucket", branch.store.root, what)
-        levels = live.filter(pc.greater(live["level"], 0)).combine_chunks()
+        levels = live.filter(pc.greater(live["level"], scalar(0, pa.int32()))).combine_chunks()
         if not schema.primary_keys or not levels.num_rows:
             return
         ends = pa.concat_arrays([one for name in ("min_key", "max_key") for one in levels[name].chunks])
         with self.findings.guard("level-overlap", branch.store.root):
             ranks = rank_keys(ends, schema)
             if ranks is not None:
-                self._check_levels(levels, *ranks.reshape(2, -1))
-
-    def _check_levels(self, files: pa.Table, least: np.ndarray, greatest: np.ndarray) -> None:
-        partitions = to_numpy(files["partition"].combine_chunks().dictionary_encode().indices)
-        places = [to_numpy(files[name].combine_chunks()) for name in ("level", "bucket")]
-        order = np.lexsort((least, *places, partitions))
-        same = np.ones(len(order) - 1, np.bool_)
-        for column in (*places, partitions):
-            same &= column[order][1:] == column[order][:-1]
-        for at in np.flatnonzero(same & (least[order][1:] <= greatest[order][:-1])).tolist():
-            name, other = (files["file_name"][int(order[i])].as_py() for i in (at + 1, at))
-            self.findings.add("level-overlap", name, f"its keys overlap with those of {other} on the same level")
+                paths = _paths(branch, schema, levels)
+                for one, other in _overlaps(levels, *ranks.reshape(2, -1)):
+                    what = f"its keys overlap with those of {paths[other]} on the same level"
+                    self.findings.add("level-overlap", paths[one], what)
 
     # ------------------------------------------------------------------------------------------------- files
 
     def data_files(self) -> None:
         """Look at the data files of all states, each once."""
         tasks: list[DataFiles] = []
+        newest = {
+            state.branch.store.branch: (_net(whole)[0], [e for e in state.indexes if e.index_type == HASH])
+            for state in self._newest_states()
+            if state.is_snapshot and (whole := self._read(state.state)) is not None
+        }
         changelogs = {name for state in self.states.all for name in state.changelog or ()}
         seen: Identities = np.empty(0, np.uint64)
         for manifest in self.manifests.values():
@@ -231,11 +232,15 @@ class _Walk:
             for id_ in set(entries.column("schema_id").unique().to_pylist()) - branch.schemas.keys():
                 path = branch.store.paths.schema(id_)
                 self.findings.add("schema", path, f"data files have schema {id_}, which is not there")
+            live, hashed = newest.get(branch.store.branch, ((), ()))
             task = DataFiles(
                 branch.store, branch.schema, frozenset(branch.schemas), manifest.name, rows, self._deep,
-                manifest.name not in changelogs,
+                manifest.name not in changelogs, hashed, np.isin(manifest.identities[rows], live),
             )  # fmt: skip
-            tasks += [replace(task, rows=rows[at : at + _TOGETHER]) for at in range(0, len(rows), _TOGETHER)]
+            tasks += [
+                replace(task, rows=rows[at : at + _DATA_FILES], newest=task.newest[at : at + _DATA_FILES])
+                for at in range(0, len(rows), _DATA_FILES)
+            ]
         self._map(verify_data_files, tasks)
 
     def index_files(self) -> None:
@@ -244,16 +249,12 @@ class _Walk:
         rows: dict[str, int] = {}
         for manifest in self.manifests.values() if vectors else ():
             if manifest.entries is not None:
-                found = manifest.entries.filter(pc.is_in(manifest.entries["file_name"], pa.array(sorted(vectors))))
+                found = manifest.entries.filter(
+                    pc.is_in(manifest.entries["file_name"], array(sorted(vectors), pa.string()))
+                )
                 rows.update(zip(found["file_name"].to_pylist(), found["row_count"].to_pylist(), strict=True))
         tasks, hashes = [], []
-        by_branch: dict[str, list[IndexEntry]] = {}
-        branches = {}
-        for branch, entry in self.states.index_files.values():
-            branches[branch.store.branch] = branch
-            by_branch.setdefault(branch.store.branch, []).append(entry)
-        for name, entries in by_branch.items():
-            branch = branches[name]
+        for branch, entries in _by_branch(self.states.index_files):
             if branch.schema is None:
                 continue
             for part in _parts(entries):
@@ -287,9 +288,14 @@ class _Walk:
         return [finding for finding in found if finding.path.rpartition("/")[2] not in left_out]
 
     def _is_gone(self, state: State) -> bool:
+        """Whether it has expired, was deleted, or has another's place."""
+        store = state.branch.store
         try:
-            store = state.branch.store
-            return not store.io.exists(state.path) or (state.is_snapshot and is_expiring(store, state.reference))
+            if state.is_snapshot and is_expiring(store, state.reference):
+                return True
+            return store.parse_file(state.path, parse_snapshot) != state.reference.snapshot
+        except FileNotFoundError:
+            return True
         except (PaimonError, OSError):
             return False
 
@@ -297,19 +303,60 @@ class _Walk:
         """Which of these names of files some states need."""
         names: set[str | None] = set()
         manifests: dict[str, None] = {}
+        live: Identities = np.empty(0, np.uint64)
         for state in states:
             snapshot = state.reference.snapshot
             names.update((state.path.rpartition("/")[2], snapshot.base_manifest_list, snapshot.delta_manifest_list))
             names.update((snapshot.changelog_manifest_list, snapshot.index_manifest, snapshot.statistics))
             names.update(entry.file_name for entry in state.indexes)
-            manifests.update(dict.fromkeys((*(state.state or ()), *(state.changelog or ()))))
-        wanted = pa.array(sorted(candidates), pa.string())
-        for name in manifests:
-            entries = self.manifests[name].entries
-            if entries is not None:
+            for files in (state.state or (), state.changelog or ()):
+                manifests.update(dict.fromkeys(files))
+                live = np.union1d(live, _net([self.manifests[name] for name in files if self._read([name])])[0])
+        wanted = array(sorted(candidates), pa.string())
+        for manifest in (self.manifests[name] for name in manifests):
+            if manifest.entries is not None:
+                entries = manifest.entries.filter(from_numpy(np.isin(manifest.identities, live)))
                 for column in (entries.column("file_name"), entries.column("extra_files").flatten()):
                     names.update(column.filter(pc.is_in(column, wanted)).to_pylist())
         return candidates & {name for name in (*names, *manifests) if name is not None}
+
+
+def _paths(branch: Branch, schema: TableSchema, files: pa.Table) -> list[str]:
+    """Where data files lie, unless they lie outside of the table."""
+    paths = branch.store.paths.with_options(schema.options)
+    columns = (files[name].to_pylist() for name in ("partition", "bucket", "file_name"))
+    return [
+        f"{paths.bucket_dir(partition_directory(schema, partition), bucket)}/{name}"
+        for partition, bucket, name in zip(*columns, strict=True)
+    ]
+
+
+def _overlaps(
+    files: pa.Table, least: npt.NDArray[np.int64], greatest: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of files of one bucket and level whose keys overlap.
+
+    Args:
+        files: manifest entries.
+        least: rank of the least key of each.
+        greatest: rank of the greatest one.
+    """
+    partitions = to_numpy(files["partition"].combine_chunks().dictionary_encode().indices)
+    places = [partitions, *(to_numpy(files[name].combine_chunks()) for name in ("level", "bucket"))]
+    order = np.lexsort((least, *places))
+    found = least[order][1:] <= greatest[order][:-1]
+    for column in places:
+        found &= column[order][1:] == column[order][:-1]
+    for at in np.flatnonzero(found).tolist():
+        yield int(order[at + 1]), int(order[at])
+
+
+def _by_branch(named: Mapping[str, tuple[Branch, T]]) -> list[tuple[Branch, list[T]]]:
+    """What branches name first, branch by branch."""
+    groups: dict[str, tuple[Branch, list[T]]] = {}
+    for branch, item in named.values():
+        groups.setdefault(branch.store.branch, (branch, []))[1].append(item)
+    return list(groups.values())
 
 
 def _parts(items: Sequence[T]) -> list[Sequence[T]]:

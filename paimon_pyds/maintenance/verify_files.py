@@ -8,14 +8,17 @@ Everything is read anew from the storage: what this process has kept of a file d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
-from paimon_pyds.bucket.hash_index import HashIndex
+from paimon_pyds import formats
+from paimon_pyds.bucket.hash_index import Hashes, HashIndex
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.deletion.vector import read_vector
 from paimon_pyds.errors import CorruptFileError, PaimonError
@@ -26,7 +29,7 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import supports
 from paimon_pyds.index_tools.verify import column_and_key
 from paimon_pyds.maintenance.findings import Finding, Findings
-from paimon_pyds.maintenance.verify_rows import verify_rows
+from paimon_pyds.maintenance.verify_rows import KeyChecks, verify_rows
 from paimon_pyds.metadata.manifest import (
     DELETION_VECTORS,
     HASH,
@@ -36,9 +39,9 @@ from paimon_pyds.metadata.manifest import (
     file_identities,
 )
 from paimon_pyds.metadata.manifest_codec import decode_manifest
+from paimon_pyds.metadata.manifest_reader import EntryFilter
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.read.file import open_data_file
 from paimon_pyds.scan.planned_files import index_file_paths
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import FileIO, FileSource
@@ -84,13 +87,21 @@ class Manifest:
         return int((self.signs * to_numpy(self.entries.column("row_count"))).sum())
 
 
-def read_manifests(task: tuple[TableStore, Sequence[ManifestFile]]) -> list[Manifest]:
+@dataclass(frozen=True)
+class Manifests:
+    """Some manifests to read, as lists name them; ``schema`` is None where no partition can be understood."""
+
+    store: TableStore
+    schema: TableSchema | None
+    files: Sequence[ManifestFile]
+
+
+def read_manifests(task: Manifests) -> list[Manifest]:
     """Read some manifests and hold them against what their list says."""
-    store, files = task
-    return [_read_manifest(store, file) for file in files]
+    return [_read_manifest(task.store, task.schema, file) for file in task.files]
 
 
-def _read_manifest(store: TableStore, file: ManifestFile) -> Manifest:
+def _read_manifest(store: TableStore, schema: TableSchema | None, file: ManifestFile) -> Manifest:
     findings, entries, identities = Findings(), None, np.empty(0, np.uint64)
     path = f"{store.paths.manifest_dir}/{file.file_name}"
     with findings.guard("manifest", path):
@@ -107,7 +118,21 @@ def _read_manifest(store: TableStore, file: ManifestFile) -> Manifest:
             what = "adds {:,} files and deletes {:,}"
             says = f"it {what.format(*found)}, its manifest list says that it {what.format(*listed)}"
             findings.add("manifest-count", path, says)
+        left_out = 0 if schema is None else _left_out(schema, file, entries)
+        if left_out:
+            what = f"{left_out:,} of its partitions, or their buckets, lie outside of the ranges that its list gives"
+            findings.add("manifest-range", path, what)
     return Manifest(file.file_name, entries, identities, tuple(findings.found))
+
+
+def _left_out(schema: TableSchema, file: ManifestFile, entries: pa.RecordBatch) -> int:
+    """Of how many partitions a reader would pass over the manifest, by what its list says of it."""
+    buckets = [end for end in pc.min_max(entries.column("bucket")).values() if end.is_valid]
+    wanted = [
+        [EntryFilter(schema, partitions=frozenset({partition}), buckets=frozenset({end.as_py()})) for end in buckets]
+        for partition in entries.column("partition").unique().to_pylist()
+    ]
+    return sum(not all(one.may_hold([file]) for one in filters) for filters in wanted)
 
 
 # ---------------------------------------------------------------------------------------------------------- data files
@@ -122,6 +147,8 @@ class DataFiles:
         schema: the table's newest.
         schemas: the numbers of those that can be read.
         sorted: they are sorted runs where the table has a primary key, and no changelogs.
+        hashed: hash index files that must know their keys, of buckets that files of the newest state are in.
+        newest: which of the rows are files of the newest state.
     """
 
     store: TableStore
@@ -131,6 +158,8 @@ class DataFiles:
     rows: npt.NDArray[np.int64]
     deep: bool
     sorted: bool
+    hashed: Sequence[IndexEntry]
+    newest: npt.NDArray[np.bool_]
 
 
 def verify_data_files(task: DataFiles) -> list[Finding]:
@@ -140,6 +169,7 @@ def verify_data_files(task: DataFiles) -> list[Finding]:
     with findings.guard("manifest", path):
         entries = decode_manifest(store.io.read_bytes(path), path).take(from_numpy(task.rows))
         known = np.isin(to_numpy(entries.column("schema_id")), list(task.schemas))
+        newest = set(entries.column("file_name").filter(from_numpy(task.newest)).to_pylist())
         for read, file, entry in _planned(task, entries.filter(from_numpy(known)), findings):
             _verify_data_file(read, file, findings)
             beside = entry.column("extra_files")[0].as_py()
@@ -148,8 +178,20 @@ def verify_data_files(task: DataFiles) -> list[Finding]:
                     store.io.size(other)
             if task.deep and not any(finding.path == file.path for finding in findings.found):
                 with findings.guard("data-file", file.path):
-                    verify_rows(read, file, entry, task.schema, findings, sorted_=task.sorted)
+                    hashes = _hashes(task, file) if file.name in newest else None
+                    checks = KeyChecks(task.schema, task.sorted, hashes)
+                    verify_rows(read, file, entry, checks, findings)
     return list(findings.found)
+
+
+def _hashes(task: DataFiles, file: PlannedFile) -> Hashes | None:
+    """The hashes of all keys of a file's bucket; None where no index tells, or it can't be read."""
+    index, ignored = HashIndex(task.store, task.schema, task.hashed), Findings()
+    for entry in task.hashed:
+        if (entry.partition, entry.bucket) == file.bucket_id:
+            with ignored.guard("hash-index", entry.file_name):  # a finding of its own
+                return index.read(entry)
+    return None
 
 
 def _planned(
@@ -195,19 +237,11 @@ def _verify_data_file(read: ReadSpec, file: PlannedFile, findings: Findings) -> 
 
 def _row_count(read: ReadSpec, file: PlannedFile) -> int:
     """Rows by the file's own footer."""
-    try:
-        with open_data_file(read, file) as reader:
-            return reader.row_count
-    except CorruptFileError:
-        from paimon_pyds import formats
-
-        reader = formats.by_path(file.path).open_reader(
-            read.io, file.path, file.size, formats.ReadCounters(), read.hints(file)
-        )
-        try:
-            return reader.row_count
-        finally:
-            reader.close()
+    opened = formats.by_path(file.path).open_reader(
+        read.io, file.path, file.size, formats.ReadCounters(), read.hints(file)
+    )
+    with closing(opened) as reader:
+        return reader.row_count
 
 
 def _verify_index(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.bucket.functions import bucket_of
+from paimon_pyds.bucket.hash_index import Hashes
 from paimon_pyds.buffers import is_true, one_batch
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.execution.live_files import data_batches
@@ -23,7 +25,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate
-from paimon_pyds.row import decode_column
+from paimon_pyds.row import decode_column, hash_rows
 from paimon_pyds.scan.prune import statistics_groups
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField, arrow_type, scalar_to_internal
@@ -33,33 +35,39 @@ _EXACT = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DAT
 """Kinds whose bounds are values of the file, whoever wrote them."""
 
 
-def verify_rows(
-    read: ReadSpec,
-    file: PlannedFile,
-    entry: pa.RecordBatch,
-    schema: TableSchema,
-    findings: Findings,
-    *,
-    sorted_: bool,
-) -> None:
+@dataclass(frozen=True)
+class KeyChecks:
+    """What is right for keys.
+
+    Attributes:
+        schema: of the table.
+        sorted: keys ascend, where the table has a primary key: the file is no changelog.
+        hashes: of all keys of the bucket, as its hash index has them; None where that does not matter.
+    """
+
+    schema: TableSchema
+    sorted: bool
+    hashes: Hashes | None = None
+
+
+def verify_rows(read: ReadSpec, file: PlannedFile, entry: pa.RecordBatch, keys: KeyChecks, findings: Findings) -> None:
     """Read a data file and compare; columns of types that can't be read here are passed over.
 
     Args:
         read: how to read it.
         file: the data file.
         entry: of the manifest, all columns.
-        schema: of the table.
+        keys: how its keys are.
         findings: gets what is wrong.
-        sorted_: whether it is no changelog, so that its keys ascend where there is a primary key.
 
     Raises:
         CorruptFileError, StorageError: the file can't be read.
     """
     fields = [field for field in read.fields_of(file) if _is_read(field)]
     ids = {field.id: field for field in fields}
-    checks: list[_Check] = [_Statistics(read, file, entry, fields), _Places(file, schema, ids)]
-    if schema.primary_keys and sorted_ and file.bucket >= 0:
-        checks.append(_Keys(file, schema, ids))
+    checks: list[_Check] = [_Statistics(read, file, entry, fields), _Places(file, keys.schema, ids)]
+    if keys.schema.primary_keys and keys.sorted and file.bucket >= 0:
+        checks.append(_Keys(file, keys, ids))
     for batch in data_batches(read, file, fields):
         for check in checks:
             check.add(batch)
@@ -177,19 +185,21 @@ class _Places:
 class _Keys:
     """Keys ascend, each is there once, and the manifest has the first and the last one."""
 
-    def __init__(self, file: PlannedFile, schema: TableSchema, ids: Mapping[int, DataField]) -> None:
-        self._file = file
-        keys = [schema.field(name) for name in schema.trimmed_primary_keys]
+    def __init__(self, file: PlannedFile, checks: KeyChecks, ids: Mapping[int, DataField]) -> None:
+        self._file, self._hashes = file, checks.hashes
+        keys = [checks.schema.field(name) for name in checks.schema.trimmed_primary_keys]
         self._keys = [ids[key.id] for key in keys if key.id in ids]
         self._types = [key.type for key in keys]
         self._first: pa.RecordBatch | None = None
         self._last: pa.RecordBatch | None = None
-        self._unsorted = 0
+        self._unsorted = self._not_indexed = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         keys = batch.select([field.name for field in self._keys])
         if not keys.num_rows or not self._keys:
             return
+        if self._hashes is not None:
+            self._not_indexed += int((~np.isin(hash_rows(keys.columns, self._types), self._hashes)).sum())
         rows = keys if self._last is None else one_batch(pa.Table.from_batches([self._last, keys]))
         codes = order_codes(rows.columns)
         self._unsorted += int((codes[1:] <= codes[:-1]).sum())
@@ -197,6 +207,9 @@ class _Keys:
         self._last = keys.slice(keys.num_rows - 1)
 
     def finish(self, findings: Findings) -> None:
+        if self._not_indexed:
+            what = f"the hash index of its bucket lacks {self._not_indexed:,} of its keys"
+            findings.add("hash-index", self._file.path, what)
         if self._unsorted:
             what = f"{self._unsorted:,} of {self._file.row_count:,} keys are not greater than the one before"
             findings.add("key-order", self._file.path, what)

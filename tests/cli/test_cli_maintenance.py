@@ -50,6 +50,27 @@ def test_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["rollback", path, "--timestamp", "2000-01-01"]) == 1
 
 
+def test_verify_ends_with_1_when_there_is_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t"
+    table = pp.Table.create(path, pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    assert main(["verify", str(path), "--deep"]) == 0
+    assert capsys.readouterr().out.startswith("nothing wrong; 1 snapshot, 3 manifests, 1 data file (1 row) read in 0.")
+    (path / "snapshot/LATEST").write_text("x")
+    assert main(["verify", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("WARNING hint: ")
+    next(path.rglob("data-*")).unlink()
+    assert main(["verify", str(path)]) == 1
+    assert "the file is gone -- restore the file" in capsys.readouterr().out
+    assert main(["verify", str(path), "--output", "json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert [(found["severity"], found["kind"]) for found in result["findings"]] == [
+        ("error", "data-file"),
+        ("warning", "hint"),
+    ]
+    assert result["ok"] is False
+
+
 def test_orphans(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t"
     pp.Table.create(path, {"id": [1]})
