@@ -959,13 +959,16 @@ class Table:
         """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
         if committed is None:
             return
-        store, given = self._last_store, option_texts(options)
-        typed = TableOptions({**store.latest_schema().options, **(given or {})})
-        others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
-        if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
-            from paimon_pyds.maintenance.after_commit import maintain
+        from paimon_pyds.commit.publisher import logging_errors
 
-            maintain(store, given)
+        store, given = self._last_store, option_texts(options)
+        with logging_errors(store):
+            typed = TableOptions({**store.latest_schema().options, **given})
+            others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
+            if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
+                from paimon_pyds.maintenance.after_commit import maintain
+
+                maintain(store, given)
 
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"

@@ -31,6 +31,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, SnapshotPublisher
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.redaction import redact
 
 _log = logging.getLogger("paimon_pyds.commit")
 _NOTE = "last commit"
@@ -180,6 +181,20 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
         )
     _log.warning("%s; its files are committed again (%s)", what, store.root)
     return last.changes
+
+
+@contextmanager
+def logging_errors(store: TableStore) -> Iterator[None]:
+    """Around what keeps a table healthy after a commit: raised, an error would have what is committed done again, and
+    so would a warning where warnings are errors."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - see above
+        _log.warning(
+            "the change is committed; what should expire after it could not: %s (%s)",
+            redact(str(error)),
+            redact(store.root),
+        )
 
 
 @contextmanager

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 
+from paimon_pyds.commit.publisher import logging_errors
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 from paimon_pyds.maintenance.partitions import expire_partitions
@@ -21,7 +21,7 @@ from paimon_pyds.options import OPTIONS, TableOptions
 
 
 def maintain(store: TableStore, options: Mapping[str, str] | None) -> None:
-    """Do what the options ask for, unless ``write-only``; an error is a warning, as the commit stands.
+    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands.
 
     Args:
         store: the table.
@@ -31,15 +31,15 @@ def maintain(store: TableStore, options: Mapping[str, str] | None) -> None:
     typed = TableOptions({**store.latest_schema().options, **given})
     if typed.get("write-only"):
         return
-    with _errors_as_warnings(store):
+    with logging_errors(store):
         create_due_tags(store, typed)
         if typed.get("tag.time-expire-enabled") and store.tag_names():
             expire_tags(store)
-    with _errors_as_warnings(store):
+    with logging_errors(store):
         asked = typed.get("end-input.check-partition-expire") or not typed.get("partition.expiration-check-interval")
         if asked and typed.get("partition.expiration-time") is not None:
             expire_partitions(store, given)
-    with _errors_as_warnings(store):
+    with logging_errors(store):
         expire_consumers(store, typed)
         if _may_expire(store, typed):
             with suppress(UnsupportedError):  # changelogs that live longer are for Java to expire
@@ -54,16 +54,6 @@ def _may_expire(store: TableStore, options: TableOptions) -> bool:
     oldest, latest = store.snapshot(earliest), store.latest_snapshot_id() or 0
     is_old = oldest.time_millis < time.time() * 1000 - options.get("snapshot.time-retained")
     return bool(is_old or latest - earliest >= options.get("snapshot.num-retained.max"))
-
-
-@contextmanager
-def _errors_as_warnings(store: TableStore) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - raised, it would have what is committed done again
-        warnings.warn(
-            f"the change is committed; what should expire after it could not: {error} ({store.root})", stacklevel=5
-        )
 
 
 def expire_consumers(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> RemovalSummary:
