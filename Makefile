@@ -41,8 +41,8 @@ demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and 
 test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; three jobs at a time
 	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" \
 	  plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" spark="$(MAKE) test-spark" \
-	  plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
-	  plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" \
+	  plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
+	  plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \
 	  connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
 
