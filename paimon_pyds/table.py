@@ -968,7 +968,7 @@ class Table:
             if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
                 from paimon_pyds.maintenance.after_commit import maintain
 
-                maintain(store, given)
+                maintain(store, typed, given)
 
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"

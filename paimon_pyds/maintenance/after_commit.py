@@ -20,15 +20,15 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
 
 
-def maintain(store: TableStore, options: Mapping[str, str] | None) -> None:
+def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
     """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands.
 
     Args:
         store: the table.
-        options: of the write, over the table's own.
+        typed: the options of the write over the table's own.
+        options: of the write.
     """
-    given = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    typed = TableOptions({**store.latest_schema().options, **given})
+    given = {key: value for key, value in options.items() if key in OPTIONS}
     if typed.get("write-only"):
         return
     with logging_errors(store):

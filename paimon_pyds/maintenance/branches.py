@@ -175,11 +175,11 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
     if not dry_run:
         _copy_schemas(store, branch, first.schema_id)
         _copy_snapshots(store, branch, ids)
-        delete_files(store.io, (store.paths.tag(tag.name[4:]) for tag in tags), 1)
+        delete_files(store.io, (store.paths.tag(tag.tag) for tag in tags), 1)
         for tag_name in branch.tag_names():
             store.io.replace(store.paths.tag(tag_name), branch.io.read_bytes(branch.paths.tag(tag_name)))
         store.io.replace(store.paths.earliest_hint, str(store.snapshot_ids()[0]).encode())
-    names = tuple(tag.name[4:] for tag in tags)
+    names = tuple(tag.tag for tag in tags)
     return RemovalSummary(snapshots=len(old), tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
 

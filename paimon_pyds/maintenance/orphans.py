@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import NotFoundError, OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.maintenance.expire import maintenance_options, timestamp_ms
+from paimon_pyds.maintenance.expire import earliest_by_hint, maintenance_options, timestamp_ms
 from paimon_pyds.maintenance.references import Reference, on_branch, snapshot_references, tag_references
 from paimon_pyds.maintenance.removal import delete_files, in_threads, threads_of
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import parse_snapshot
-from paimon_pyds.metadata.store import TableStore, read_hint
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, counts_text
 from paimon_pyds.options.option import comma_separated, parse_duration_ms
 from paimon_pyds.redaction import human_bytes
@@ -268,10 +268,8 @@ def is_expiring(store: TableStore, reference: Reference) -> bool:
     """Whether a snapshot has gone, or goes: the hint EARLIEST comes first (`paimon_pyds.maintenance.expire`)."""
     if not reference.name.startswith("snapshot "):
         return False
-    earliest = read_hint(store.io, store.paths.earliest_hint)
-    return not store.snapshot_exists(reference.snapshot.id) or (
-        earliest is not None and earliest > reference.snapshot.id and store.snapshot_exists(earliest)
-    )
+    id_ = reference.snapshot.id
+    return not store.snapshot_exists(id_) or (earliest_by_hint(store) or 0) > id_
 
 
 def _changelogs(store: TableStore) -> Iterator[Reference]:

@@ -42,6 +42,11 @@ class Reference:
     snapshot: Snapshot
     keeps_changelog: bool
 
+    @property
+    def tag(self) -> str:
+        """The name of the tag that it is."""
+        return self.name.removeprefix("tag ")
+
 
 def on_branch(store: TableStore, branch: str) -> TableStore:
     """The store of a branch, whether or not it has a schema."""

@@ -19,7 +19,7 @@ from paimon_pyds.errors import CommitError, OptionError, SnapshotNotFoundError
 from paimon_pyds.maintenance.expire import check_changelogs, earliest_by_hint, maintenance_options, timestamp_ms
 from paimon_pyds.maintenance.references import Reference, tag_references
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
-from paimon_pyds.maintenance.tags import tag_file
+from paimon_pyds.maintenance.tags import numbered_state, tag_file
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import integer, text
@@ -51,7 +51,7 @@ def rollback(
     if not dry_run:
         _begin(store, target, path)
         count, tags = _remove_newer(store, target)
-    names = tuple(tag.name[4:] for tag in tags)
+    names = tuple(tag.tag for tag in tags)
     return RemovalSummary(snapshots=count, tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
@@ -65,12 +65,7 @@ def _target(store: TableStore, snapshot: int | str | None, tag: str | None, time
         name = text("tag", snapshot if tag is None else tag)
         return store.tag(name), store.paths.tag(name)
     else:
-        id_ = integer("snapshot", snapshot)
-        if not store.snapshot_exists(id_):
-            for name, tagged in store.tags().items():
-                if tagged.id == id_:
-                    return tagged, store.paths.tag(name)
-        found = store.snapshot(id_)
+        return numbered_state(store, integer("snapshot", snapshot))
     return found, store.paths.snapshot(found.id)
 
 
@@ -104,6 +99,6 @@ def _remove_newer(store: TableStore, target: Snapshot) -> tuple[int, list[Refere
             store.io.delete([store.paths.snapshot(id_)])
             count += 1
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
-    delete_files(store.io, (store.paths.tag(tag.name[4:]) for tag in tags), 1)
+    delete_files(store.io, (store.paths.tag(tag.tag) for tag in tags), 1)
     store.io.replace(store.paths.latest_hint, str(target.id).encode())
     return count, tags

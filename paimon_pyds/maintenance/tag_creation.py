@@ -107,7 +107,7 @@ def create_due_tags(store: TableStore, options: TableOptions) -> list[str]:
 
 def _automatic(store: TableStore, period: _Period) -> list[tuple[str, int, datetime]]:
     """The tags that were made so, with their snapshots and periods, by the numbers of the snapshots."""
-    named = ((tag.name[4:], tag.snapshot.id) for tag in tag_references(store))
+    named = ((tag.tag, tag.snapshot.id) for tag in tag_references(store))
     return [(name, id_, begin) for name, id_ in named if (begin := period.begin_of(name)) is not None]
 
 

@@ -112,15 +112,22 @@ def _source(store: TableStore, id_: int | None, timestamp: Any) -> tuple[Snapsho
     elif id_ is None:
         found = store.latest_snapshot()
     else:
-        id_ = integer("snapshot", id_)
-        if not store.snapshot_exists(id_):
-            for name, tagged in store.tags().items():
-                if tagged.id == id_:
-                    return tagged, store.paths.tag(name)
-        found = store.snapshot(id_)
+        return numbered_state(store, integer("snapshot", id_))
     if found is None:
         raise SnapshotNotFoundError("there is nothing to tag: nothing was committed to the table yet", path=store.root)
     return found, store.paths.snapshot(found.id)
+
+
+def numbered_state(store: TableStore, id_: int) -> tuple[Snapshot, str]:
+    """The snapshot of a number, and the file that has it: its own, or that of a tag which has outlived it.
+
+    Raises SnapshotNotFoundError.
+    """
+    if not store.snapshot_exists(id_):
+        for name, tagged in store.tags().items():
+            if tagged.id == id_:
+                return tagged, store.paths.tag(name)
+    return store.snapshot(id_), store.paths.snapshot(id_)
 
 
 def tag_file(store: TableStore, path: str, retained_ms: int | None) -> bytes:
@@ -192,7 +199,7 @@ def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> Remova
 
 def _others(store: TableStore, snapshot: Snapshot, without: str | None = None) -> list[Reference]:
     """The states that may need files of a tagged snapshot: its neighbours, and those of other branches."""
-    tags = [tag for tag in tag_references(store) if tag.name != f"tag {without}"]
+    tags = [tag for tag in tag_references(store) if tag.tag != without]
     same = [tag for tag in tags if tag.snapshot.id == snapshot.id]
     before = [tag for tag in tags if tag.snapshot.id < snapshot.id][-1:]
     after = [tag for tag in tags if tag.snapshot.id > snapshot.id][:1]

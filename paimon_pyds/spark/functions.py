@@ -77,11 +77,14 @@ def write(
         with phase("writing"):
             writer.save(path)
         if prepared.table is not None:
+            from paimon_pyds.commit.publisher import logging_errors
             from paimon_pyds.compact.compact import compact_since
             from paimon_pyds.maintenance.after_commit import maintain
 
-            compact_since(prepared.table.store, prepared.before, prepared.own, SparkExecutor(df.sparkSession))
-            maintain(prepared.table.store, prepared.own)
+            table, own = prepared.table, prepared.own
+            compact_since(table.store, prepared.before, own, SparkExecutor(df.sparkSession))
+            with logging_errors(table.store):
+                maintain(table.store, TableOptions({**table.options, **own}), own)
 
 
 @dataclass(slots=True)
