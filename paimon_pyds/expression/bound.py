@@ -80,7 +80,7 @@ class BoundExpression:
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """For a condition: whether it is true, per row; never null."""
-        return self.evaluate(batch).fill_null(False)
+        return self.evaluate(batch).cast(pa.bool_()).fill_null(False)  # NULL alone has Arrow's type of nulls
 
 
 def _evaluated(expression: Any, batch: pa.RecordBatch) -> pa.Array:

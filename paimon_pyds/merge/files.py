@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy, is_true, one_batch, scalar, to_numpy
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.metadata.manifest import file_identities
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -171,6 +170,8 @@ def key_ranks(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.in
 def rank_keys(keys: pa.BinaryArray, schema: TableSchema) -> npt.NDArray[np.int64] | None:
     """Numbers from 0 on that compare as keys (arity + BinaryRow) do; equal keys have the same. None where Arrow can't
     hold some of the keys, so that their order is not known."""
+    from paimon_pyds.merge.order_codes import order_codes  # not for a plan of a table without keys, which it slows
+
     types = [schema.field(name).type for name in schema.trimmed_primary_keys]
     decoded = [decode_column(keys, types, i, arity=True) for i in range(len(types))]
     if any(column.unknown is not None for column in decoded):

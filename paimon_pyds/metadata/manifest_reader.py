@@ -8,7 +8,8 @@ which entries are wanted; `RowStatistics` gives the statistics of manifests and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,10 @@ from paimon_pyds.progress import counted, current
 from paimon_pyds.row import decode_column
 from paimon_pyds.types import DataType, scalar_to_internal
 from paimon_pyds.types.kinds import FLOAT_KINDS, NESTED_KINDS, Kind
+
+_PARALLEL_READS = 8
+_PARALLEL_BYTES = 1 << 20
+"""Manifests that are read side by side: so many at once, from this number or this size together on."""
 
 
 class ManifestReader:
@@ -85,14 +90,25 @@ class ManifestReader:
         read = returned if returned is None or self._wanted is None else returned.union(self._wanted.columns)
         schema = entry_schema(read)
         names = None if read is None else schema.names
-        if current.get() is None:
-            batches = [self._read(manifest, names) for manifest in manifests]
-        else:
-            batches = list(counted((self._read(manifest, names) for manifest in manifests), manifests=len(manifests)))
+        batches = self._batches(manifests, names)
+        if current.get() is not None:
+            batches = counted(batches, manifests=len(manifests))
         entries = pa.Table.from_batches([b for b in batches if b.num_rows], schema)
         if self._wanted is not None:
             entries = entries.filter(from_numpy(self._wanted.mask(entries)))
         return entries if read == returned else entries.select(entry_schema(returned).names)
+
+    def _batches(self, manifests: Sequence[ManifestFile], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The entries of each manifest, in order. Many, or large ones, are read side by side."""
+        large = len(manifests) > 1 and sum(m.file_size for m in manifests) >= _PARALLEL_BYTES
+        if not large and len(manifests) < _PARALLEL_READS:
+            yield from (self._read(manifest, columns) for manifest in manifests)
+            return
+        pool = ThreadPoolExecutor(min(len(manifests), _PARALLEL_READS), thread_name_prefix="paimon-manifests")
+        try:
+            yield from pool.map(lambda manifest: self._read(manifest, columns), manifests)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def live(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of the files that are there after all these manifests (`live_entries`).

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
@@ -113,6 +113,7 @@ def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.recursive(LEAVES, grown, max_leaves=6))
+@example("NULL")
 def test_a_scan_gives_the_rows_that_evaluating_gives(table: pp.Table, text: str) -> None:
     expected = evaluated(text, WHOLE)
     scan = table.scan(text, columns=["id"])
