@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.diff import StateName, TableDiff
     from paimon_pyds.maintenance.findings import Verification
     from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
@@ -903,6 +904,20 @@ class Table:
         from paimon_pyds.maintenance.verify import verify
 
         return verify(self._store, deep=deep, executor=executor)
+
+    def diff(self, a: StateName, b: StateName | None = None) -> TableDiff:
+        """What makes state ``b`` of state ``a``: rows, columns, options and files.
+
+        ``print(table.diff(3).summary())`` shows it in numbers; ``to_arrow``, ``to_batches`` and ``to_reader`` give the
+        rows, with their kinds.
+
+        Args:
+            a: the number of a snapshot, the name of a tag, or a datetime for the state of that time.
+            b: the same; the newest state by default.
+        """
+        from paimon_pyds.maintenance.diff import TableDiff
+
+        return TableDiff(self._store, a, b)
 
     def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""

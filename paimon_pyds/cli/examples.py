@@ -73,6 +73,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "rollback": ["paimon-pyds rollback /wh/shop.db/orders --tag first"],
     "tag delete": ["paimon-pyds tag delete /wh/shop.db/orders first"],
     "verify": ["paimon-pyds verify /wh/shop.db/orders", "paimon-pyds verify /wh/shop.db/orders --deep --output json"],
+    "diff": [
+        "paimon-pyds diff /wh/shop.db/orders 7 9 --output csv",
+        "paimon-pyds diff /wh/shop.db/orders month-end --summary --exit-code",
+    ],
     "orphans": [
         "paimon-pyds orphans /wh/shop.db/orders",
         "paimon-pyds orphans /wh/shop.db/orders --older-than '2 d' --remove",

@@ -1,5 +1,5 @@
-"""The commands that keep a table healthy: ``verify``, ``orphans``, ``expire``, ``expire-partitions``, ``tag``,
-``branch`` and ``rollback``."""
+"""The commands that keep a table healthy: ``verify``, ``diff``, ``orphans``, ``expire``, ``expire-partitions``,
+``tag``, ``branch`` and ``rollback``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ def add_maintenance_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "verify", help_)
     parser.add_argument("--deep", action="store_true", help="read all data, too")
     parser.set_defaults(run=_verify)
+
+    help_ = "Show the rows that make one state of a table of another, with their kinds, and in numbers what differs."
+    parser = add_table_command(commands, "diff", help_, rows=True)
+    parser.add_argument("before", metavar="A", help="the number of a snapshot, or the name of a tag")
+    parser.add_argument("after", metavar="B", nargs="?", help="the same; the newest state by default")
+    parser.add_argument("--summary", action="store_true", help="only the numbers, as text or json")
+    parser.add_argument("--exit-code", action="store_true", help="end with 1 where columns, options or rows differ")
+    parser.set_defaults(run=_diff)
 
     help_ = "Show files that no snapshot, tag or branch names, such as killed writers leave; remove them with --remove."
     parser = add_table_command(commands, "orphans", help_, rows=True)
@@ -132,6 +140,24 @@ def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Nam
             print(f"  {visible(name)}")
 
     parser.set_defaults(run=shown)
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    """Print rows on standard output, and what else differs on standard error; with --summary that alone."""
+    diff = open_table(arguments).diff(arguments.before, arguments.after)
+    if not arguments.summary:
+        show_rows(arguments, diff.arrow_schema, diff.to_batches(), whole=True)
+    summary = diff.summary() if arguments.summary or arguments.exit_code else None
+    if arguments.summary and summary is not None:
+        if arguments.output == "json":
+            show.json_value(summary.to_dict())
+        else:
+            for text in str(summary).splitlines():
+                show.line(text)
+    else:
+        for change in (*diff.schema_changes, *diff.option_changes):
+            print(change, file=sys.stderr)
+    return int(arguments.exit_code and summary is not None and summary.differs)
 
 
 def _orphans(arguments: argparse.Namespace) -> None:
