@@ -73,6 +73,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "rollback": ["paimon-pyds rollback /wh/shop.db/orders --tag first"],
     "tag delete": ["paimon-pyds tag delete /wh/shop.db/orders first"],
     "verify": ["paimon-pyds verify /wh/shop.db/orders", "paimon-pyds verify /wh/shop.db/orders --deep --output json"],
+    "repair": ["paimon-pyds repair /wh/shop.db/orders --dry-run", "paimon-pyds repair /wh/shop.db/orders"],
+    "remove-unexisting-files": [
+        "paimon-pyds remove-unexisting-files /wh/shop.db/orders",
+        "paimon-pyds remove-unexisting-files /wh/shop.db/orders --yes",
+    ],
     "diff": [
         "paimon-pyds diff /wh/shop.db/orders 7 9 --output csv",
         "paimon-pyds diff /wh/shop.db/orders month-end --summary --exit-code",
