@@ -79,8 +79,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "paimon-pyds remove-unexisting-files /wh/shop.db/orders --yes",
     ],
     "diff": [
-        "paimon-pyds diff /wh/shop.db/orders 7 9 --output csv",
-        "paimon-pyds diff /wh/shop.db/orders month-end --summary --exit-code",
+        "paimon-pyds diff /wh/shop.db/orders 1 --output csv",
+        "paimon-pyds diff /wh/shop.db/orders 1 --summary",
     ],
     "orphans": [
         "paimon-pyds orphans /wh/shop.db/orders",
