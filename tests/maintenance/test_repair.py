@@ -15,6 +15,8 @@ from paimon_pyds.maintenance.findings import RepairPlan
 from paimon_pyds.maintenance.repair import Repair
 from paimon_pyds.metadata.store import TableStore
 from support.maintenance import rows_of
+from support.oracle import Oracle, requires_java_oracle
+from support.values import lines
 
 
 def _made(path: Path, **options: str) -> pp.Table:
@@ -159,6 +161,32 @@ def test_it_fails_at_any_point_and_can_be_done_again(tmp_path: Path) -> None:
             pass
         table.remove_unexisting_files(dry_run=False)
         assert rows_of(table) == left, (at, name)
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_java_reads_what_is_left(oracle: Oracle, tmp_path: Path) -> None:
+    """Of append and key tables with deletion vectors, after a file with a vector is gone and after a repair."""
+    schema = pa.schema([pa.field("id", pa.int64(), False), pa.field("p", pa.int32(), False)])
+    tables = {}
+    for name, key in (("append", []), ("key", ["id", "p"])):
+        options = {"deletion-vectors.enabled": "true"} | ({"bucket": "1"} if key else {})
+        path = tmp_path / name / "db.db/t"
+        tables[name] = table = pp.Table.create(path, schema, primary_key=key, partition_by=["p"], options=options)
+        for p in range(3):
+            table.append(pa.table({"id": range(10), "p": [p] * 10}, schema))
+        table.delete("id = 3")
+        for data in (path / "p=1").rglob("data-*"):
+            data.unlink()
+        (path / "snapshot/EARLIEST").write_text("x")
+        table.remove_unexisting_files(dry_run=False)
+        _repaired(table)
+        table.append(pa.table({"id": [5], "p": [1]}, schema))
+    with oracle.batch() as batch:
+        reads = {name: batch.read(tmp_path / name, "db.t") for name in tables}
+    for name, table in tables.items():
+        assert table.count() == 19
+        assert reads[name].lines == lines(table.scan().to_arrow()), name
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
