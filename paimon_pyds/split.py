@@ -99,7 +99,7 @@ class SortedRun:
             its rows are merged when they are read.
         section: numbers the sections of a bucket; no key is in two of them.
         sequence_range: the least and the greatest sequence number; None where they are not known.
-        older: whether it is of the older one of two states that are compared.
+        older: whether it is of the older one of two states that are compared; None where none are.
     """
 
     level: int
@@ -107,10 +107,10 @@ class SortedRun:
     merged: bool
     section: int = 0
     sequence_range: tuple[int, int] | None = None
-    older: bool = False
+    older: bool | None = None
 
 
-MergedRows: TypeAlias = Literal["rows", "versions", "difference"]
+MergedRows: TypeAlias = Literal["rows", "versions", "difference", "changes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class Merging:
     Attributes:
         schema: the table's; its options say which engine merges them.
         filter: the plan's filter in two parts, for before and after.
-        gives: merged rows; all versions of rows, as they lie in files; or the merged rows of newer files, unless older
-            files give the same.
+        gives: merged rows; all versions of rows, as they lie in files; the merged rows of newer files, unless older
+            files give the same; or what makes the merged rows of one state of those of an older one.
     """
 
     schema: TableSchema
@@ -200,9 +200,11 @@ class PlannedFile(NamedTuple):
         return None if self.bounds is None else self.bounds.embedded_index
 
     @property
-    def merged_with(self) -> tuple[PartitionBucket, int] | None:
+    def merged_with(self) -> tuple[PartitionBucket | None, int] | None:
         """What is the same of the files that its rows are merged with; None where they are not merged."""
-        return (self.bucket_id, self.run.section) if self.run is not None and self.run.merged else None
+        if self.run is None or not self.run.merged:
+            return None
+        return (self.bucket_id if self.run.older is None else None), self.run.section
 
     @property
     def residual(self) -> Predicate | None:
@@ -326,7 +328,7 @@ class Split:
 
 def sections(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
     """The files, those together whose rows are merged with one another; each of the others alone."""
-    found: dict[tuple[PartitionBucket, int] | int, list[PlannedFile]] = {}
+    found: dict[tuple[PartitionBucket | None, int] | int, list[PlannedFile]] = {}
     for number, file in enumerate(files):
         together = file.merged_with
         found.setdefault(number if together is None else together, []).append(file)

@@ -45,9 +45,11 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
-    from paimon_pyds.maintenance.findings import Verification
+    from paimon_pyds.maintenance.diff import StateName, TableDiff
+    from paimon_pyds.maintenance.findings import RepairPlan, Verification
     from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
+    from paimon_pyds.maintenance.repair import Repair, UnexistingFiles
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -903,6 +905,51 @@ class Table:
         from paimon_pyds.maintenance.verify import verify
 
         return verify(self._store, deep=deep, executor=executor)
+
+    def repair(
+        self,
+        plan: RepairPlan | Verification | None = None,
+        *,
+        dry_run: bool = False,
+        executor: Executor | None = None,
+    ) -> Repair | RepairPlan:
+        """Mend what can be mended without a guess of what `verify` finds: dangling hints, file indexes of the newest
+        state, an expiry that was killed. ``print`` says of all else what to do.
+
+        Args:
+            plan: ``table.verify(…).repair_plan()``; found out here by default.
+            dry_run: only return the plan.
+            executor: where the work runs; this machine by default.
+        """
+        from paimon_pyds.maintenance.repair import repair
+
+        plan = self.verify(executor=executor).repair_plan() if plan is None else plan
+        return plan.repair_plan() if dry_run else repair(self._store, plan, executor=executor)
+
+    def remove_unexisting_files(self, dry_run: bool = True) -> UnexistingFiles:
+        """Take the entries of data files that are gone out of the newest state, so that the others can be read: the
+        rows in these files are lost. As Java's procedure of that name.
+
+        Args:
+            dry_run: only tell which files, which is the default.
+        """
+        from paimon_pyds.maintenance.repair import remove_unexisting_files
+
+        return remove_unexisting_files(self._store, dry_run=dry_run)
+
+    def diff(self, a: StateName, b: StateName | None = None) -> TableDiff:
+        """What makes state ``b`` of state ``a``: rows, columns, options and files.
+
+        ``print(table.diff(3).summary())`` shows it in numbers; ``to_arrow``, ``to_batches`` and ``to_reader`` give the
+        rows, with their kinds.
+
+        Args:
+            a: the number of a snapshot, the name of a tag, or a datetime for the state of that time.
+            b: the same; the newest state by default.
+        """
+        from paimon_pyds.maintenance.diff import TableDiff
+
+        return TableDiff(self._store, a, b)
 
     def index_dump(self, where: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""

@@ -73,6 +73,15 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "rollback": ["paimon-pyds rollback /wh/shop.db/orders --tag first"],
     "tag delete": ["paimon-pyds tag delete /wh/shop.db/orders first"],
     "verify": ["paimon-pyds verify /wh/shop.db/orders", "paimon-pyds verify /wh/shop.db/orders --deep --output json"],
+    "repair": ["paimon-pyds repair /wh/shop.db/orders --dry-run", "paimon-pyds repair /wh/shop.db/orders"],
+    "remove-unexisting-files": [
+        "paimon-pyds remove-unexisting-files /wh/shop.db/orders",
+        "paimon-pyds remove-unexisting-files /wh/shop.db/orders --yes",
+    ],
+    "diff": [
+        "paimon-pyds diff /wh/shop.db/orders 1 --output csv",
+        "paimon-pyds diff /wh/shop.db/orders 1 --summary",
+    ],
     "orphans": [
         "paimon-pyds orphans /wh/shop.db/orders",
         "paimon-pyds orphans /wh/shop.db/orders --older-than '2 d' --remove",

@@ -1,7 +1,8 @@
 """The command line: ``paimon-pyds COMMAND TABLE_PATH …``; ``paimon-pyds --help`` lists the commands.
 
 Works without Spark. Exit status 0, or 1 with one clear line on standard error (the trace with ``--verbose``), or 2 for
-a command line that is none; ``verify`` and ``index verify`` end with 1 as well when they find something wrong.
+a command line that is none; ``verify`` and ``index verify`` end with 1 as well when they find something wrong, and
+``diff --exit-code`` where two states differ.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The commands that keep a table healthy: ``verify``, ``orphans``, ``expire``, ``expire-partitions``, ``tag``,
-``branch`` and ``rollback``."""
+"""The commands that keep a table healthy: ``verify``, ``repair``, ``remove-unexisting-files``, ``diff``,
+``orphans``, ``expire``, ``expire-partitions``, ``tag``, ``branch`` and ``rollback``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,24 @@ def add_maintenance_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "verify", help_)
     parser.add_argument("--deep", action="store_true", help="read all data, too")
     parser.set_defaults(run=_verify)
+
+    help_ = "Mend what can be mended without a guess of what verify finds. Exit status 1 when an error is left."
+    parser = add_table_command(commands, "repair", help_)
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be mended, and what can't be")
+    parser.set_defaults(run=_repair)
+
+    help_ = "Show data files that the newest snapshot names and that are gone; with --yes their rows are given up."
+    parser = add_table_command(commands, "remove-unexisting-files", help_, rows=True)
+    parser.add_argument("--yes", action="store_true", help="take them out of the table")
+    parser.set_defaults(run=_remove_unexisting_files)
+
+    help_ = "Show the rows that make one state of a table of another, with their kinds, and in numbers what differs."
+    parser = add_table_command(commands, "diff", help_, rows=True)
+    parser.add_argument("before", metavar="A", help="the number of a snapshot, or the name of a tag")
+    parser.add_argument("after", metavar="B", nargs="?", help="the same; the newest state by default")
+    parser.add_argument("--summary", action="store_true", help="only the numbers, as text or json")
+    parser.add_argument("--exit-code", action="store_true", help="end with 1 where columns, options or rows differ")
+    parser.set_defaults(run=_diff)
 
     help_ = "Show files that no snapshot, tag or branch names, such as killed writers leave; remove them with --remove."
     parser = add_table_command(commands, "orphans", help_, rows=True)
@@ -132,6 +150,41 @@ def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Nam
             print(f"  {visible(name)}")
 
     parser.set_defaults(run=shown)
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    """Print what was mended, and what is left."""
+    result = open_table(arguments).repair(dry_run=arguments.dry_run)
+    if arguments.output == "json":
+        show.json_value(asdict(result))
+    else:
+        for text in str(result).splitlines():
+            show.line(text)
+    return int(any(finding.severity == "error" for finding in result.left))
+
+
+def _remove_unexisting_files(arguments: argparse.Namespace) -> None:
+    found = open_table(arguments).remove_unexisting_files(dry_run=not arguments.yes)
+    show_rows(arguments, found.files.schema, found.files.to_batches(), whole=True)
+    print(found, file=sys.stderr)
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    """Print rows on standard output, and what else differs on standard error; with --summary that alone."""
+    diff = open_table(arguments).diff(arguments.before, arguments.after)
+    if not arguments.summary:
+        show_rows(arguments, diff.arrow_schema, diff.to_batches(), whole=True)
+    summary = diff.summary() if arguments.summary or arguments.exit_code else None
+    if arguments.summary and summary is not None:
+        if arguments.output == "json":
+            show.json_value(summary.to_dict())
+        else:
+            for text in str(summary).splitlines():
+                show.line(text)
+    else:
+        for change in (*diff.schema_changes, *diff.option_changes):
+            print(change, file=sys.stderr)
+    return int(arguments.exit_code and summary is not None and summary.differs)
 
 
 def _orphans(arguments: argparse.Namespace) -> None:

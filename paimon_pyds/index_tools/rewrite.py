@@ -125,6 +125,7 @@ def rewrite_file_index(
     where: str | Predicate | None = None,
     *,
     rebuild: bool = False,
+    only: frozenset[str] | None = None,
     executor: Executor | None = None,
 ) -> RewriteSummary:
     """Build the indexes that the options ask for and files lack, drop those that are not asked for any more.
@@ -136,6 +137,7 @@ def rewrite_file_index(
         store: the table.
         where: a condition on partition columns; all partitions when None.
         rebuild: build every index anew, as after a change of an index's own options.
+        only: the data files of these names, or with side files of these names; all when None.
         executor: where the work runs; the cores of this machine by default.
 
     Raises:
@@ -150,6 +152,9 @@ def rewrite_file_index(
     options = TableOptions(schema.options)
     specs = parse_index_specs(schema.options, schema.fields)
     entries = live_in(store, schema, store.latest_snapshot(), where, "rewrite_file_index")
+    if only is not None:
+        names = (entries.column(name).to_pylist() for name in ("file_name", "extra_files"))
+        entries = entries.filter(pa.array([not only.isdisjoint((n, *s)) for n, s in zip(*names, strict=True)]))
     tasks = _tasks(store, schema, entries, specs, options, rebuild)
     done = _run(store.io, executor or LocalExecutor(), tasks)
     changed = sorted((r for r in done if r.changed), key=lambda r: r.number)

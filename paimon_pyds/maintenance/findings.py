@@ -41,7 +41,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "data-file": (ERROR, _RESTORE),
     "file-size": (ERROR, _RESTORE),
     "row-count": (ERROR, _RESTORE),
-    "file-index": (ERROR, "build it again: rewrite_file_index(rebuild=True)"),
+    "file-index": (ERROR, "build it again: repair(), or rewrite_file_index(rebuild=True)"),
     "deletion-vector": (ERROR, _RESTORE),
     "hash-index": (ERROR, f"restore the file; or {_OVERWRITE}, which makes its hash index anew"),
     "table-index": (ERROR, _RESTORE),
@@ -148,6 +148,11 @@ class Verification:
         arrays = [pa.array([getattr(finding, name) for finding in self.findings], pa.string()) for name in names]
         return pa.Table.from_arrays(arrays, names=list(names))
 
+    def repair_plan(self) -> RepairPlan:
+        """What of it `paimon_pyds.Table.repair` can mend without a guess, and what it can't."""
+        mends = tuple(finding for finding in self.findings if finding.kind in ("hint", "file-index"))
+        return RepairPlan(self.path, mends, tuple(finding for finding in self.findings if finding not in mends))
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
         return {**asdict(self), "ok": self.ok, "findings": self.to_arrow().to_pylist()}
@@ -155,6 +160,32 @@ class Verification:
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
         return json.dumps(self.to_dict())
+
+
+@dataclass(frozen=True)
+class RepairPlan:
+    """What a repair sets out to do.
+
+    Attributes:
+        path: of the table.
+        mends: findings that it looks at once more, and mends.
+        left: those that it can't mend without a guess: each says what to do.
+    """
+
+    path: str
+    mends: tuple[Finding, ...] = ()
+    left: tuple[Finding, ...] = ()
+
+    def repair_plan(self) -> RepairPlan:
+        """Itself."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}: {counted(len(self.mends), 'finding')} to mend, {len(self.left):,} left"
+
+    def __str__(self) -> str:
+        lines = [visible(f"mend: {found.kind}: {redact(found.path)}: {found.what}") for found in self.mends]
+        return "\n".join([*lines, *map(str, self.left), repr(self).partition(": ")[2]])
 
 
 @dataclass

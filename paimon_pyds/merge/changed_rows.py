@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, is_true, to_numpy
 from paimon_pyds.merge.aggregates import configured_aggregate
 from paimon_pyds.merge.equal_values import equality_codes
 from paimon_pyds.merge.files import OLDER
-from paimon_pyds.merge.key_values import DELETE, VALUE_KIND, is_retract
+from paimon_pyds.merge.grouped_rows import Flags, Positions
+from paimon_pyds.merge.key_values import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    VALUE_KIND,
+    is_retract,
+    without_deletes,
+)
 from paimon_pyds.merge.order_codes import sorted_rows
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -29,21 +41,63 @@ def changed_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
             table, ``_VALUE_KIND`` and `OLDER`.
         schema: the table's.
     """
-    order, again = sorted_rows([rows.column(name) for name in schema.trimmed_primary_keys])
-    followed = np.append(again, False)[: len(order)]
-    follows = np.append(False, again)[: len(order)]
-    is_older = is_true(rows.column(OLDER))[order]
-    retract = is_retract(rows.column(VALUE_KIND))[order]
-    options = TableOptions(schema.options)
-    same = retract[followed] == retract[follows]
-    for name in schema.field_names if len(same) else ():
-        codes = equality_codes(rows.column(name), are_sets=configured_aggregate(name, options) in _OF_SETS)[order]
-        same &= codes[followed] == codes[follows]
-    is_changed = ~is_older
-    is_changed[follows] &= ~same
-    is_gone = is_older & ~followed & ~retract
+    pairs = _Pairs.of(rows, schema)
+    retract = is_retract(rows.column(VALUE_KIND))[pairs.order]
+    is_changed = ~pairs.is_older
+    is_changed[pairs.follows] &= ~(pairs.same & (retract[pairs.followed] == retract[pairs.follows]))
+    is_gone = pairs.is_older & ~pairs.followed & ~retract
     kept = is_changed | is_gone
-    found = rows.take(from_numpy(order[kept]))
-    kinds = np.where(is_gone[kept], DELETE, to_numpy(found.column(VALUE_KIND)))
-    at = found.schema.get_field_index(VALUE_KIND)
-    return found.set_column(at, found.schema.field(at), from_numpy(kinds.astype(np.int8)))
+    kinds = to_numpy(rows.column(VALUE_KIND))[pairs.order]
+    return _of_kinds(rows, pairs.order[kept], np.where(is_gone, DELETE, kinds)[kept])
+
+
+def updated_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """What makes the newer rows of the older ones: +I, -D, and -U followed by +U for the rows of a key that differ.
+
+    Args:
+        rows: as of `changed_rows`; those that take rows away are none of a state.
+        schema: the table's.
+    """
+    rows = without_deletes(rows)
+    pairs = _Pairs.of(rows, schema)
+    kinds = np.where(pairs.is_older, DELETE, INSERT)
+    kinds[pairs.followed], kinds[pairs.follows] = UPDATE_BEFORE, UPDATE_AFTER
+    kept = np.ones(len(kinds), np.bool_)
+    kept[pairs.followed], kept[pairs.follows] = ~pairs.same, ~pairs.same
+    return _of_kinds(rows, pairs.order[kept], kinds[kept])
+
+
+def _of_kinds(rows: pa.RecordBatch, at: Positions, kinds: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Some of the rows, with other row kinds."""
+    found = rows.take(from_numpy(at))
+    column = found.schema.get_field_index(VALUE_KIND)
+    return found.set_column(column, found.schema.field(column), from_numpy(kinds.astype(np.int8)))
+
+
+class _Pairs(NamedTuple):
+    """Rows of two states in the order of their keys.
+
+    Attributes:
+        order: the positions of the rows.
+        is_older: which of them, in that order, are of the older state.
+        followed, follows: which older ones have a newer one of the same key after them, and these.
+        same: of each such pair whether its values are equal.
+    """
+
+    order: Positions
+    is_older: Flags
+    followed: Flags
+    follows: Flags
+    same: Flags
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, schema: TableSchema) -> _Pairs:
+        order, again = sorted_rows([rows.column(name) for name in schema.trimmed_primary_keys])
+        followed = np.append(again, False)[: len(order)]
+        follows = np.append(False, again)[: len(order)]
+        options = TableOptions(schema.options)
+        same = np.ones(int(follows.sum()), np.bool_)
+        for name in schema.field_names if len(same) else ():
+            codes = equality_codes(rows.column(name), are_sets=configured_aggregate(name, options) in _OF_SETS)[order]
+            same &= codes[followed] == codes[follows]
+        return cls(order, is_true(rows.column(OLDER))[order], followed, follows, same)

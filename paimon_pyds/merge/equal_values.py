@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from xxhash import xxh64_intdigest
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
@@ -20,6 +22,8 @@ from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.merge.grouped_rows import Flags, Positions, flags_buffer, is_valid
 
 _MOST = 2**31 - 1
+_NULL, _NEXT = np.uint64(0x6E756C6C), np.uint64(0x9E3779B97F4A7C15)
+_HASHED_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ def from_entries(type_: pa.DataType, columns: Sequence[pa.Array], lengths: Posit
 
 
 Codes = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
 
 
 def equality_codes(values: pa.Array, *, are_sets: bool = False) -> Codes:
@@ -89,10 +94,76 @@ def equality_codes(values: pa.Array, *, are_sets: bool = False) -> Codes:
         if are_sets:
             codes = codes[np.lexsort([codes, elements.row])]
         return _sequence_codes(values, elements.row, codes)
-    if pa.types.is_floating(type_):
-        same_nan = pc.if_else(pc.is_nan(values), pa.scalar(np.nan, type_), values)
-        values = same_nan.view(pa.int32() if type_.bit_width == 32 else pa.int64())
-    return _numbered(values)
+    return _numbered(_same_nan(values))
+
+
+def equality_hashes(values: pa.Array) -> Hashes:
+    """A number for each value, the same in all arrays: values that `equality_codes` gives one number have one here."""
+    type_ = values.type
+    if pa.types.is_struct(type_):
+        found = row_hashes(values.flatten(), len(values))
+    elif pa.types.is_map(type_):
+        entries = entries_of(values)
+        found = _sums(row_hashes(entries.columns, len(entries.row)), entries.row, len(values))
+    elif pa.types.is_list(type_):
+        elements = entries_of(values)
+        lengths = np.bincount(elements.row, minlength=len(values))
+        place = np.arange(len(elements.row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        hashes = _mixed(equality_hashes(elements.columns[0]) + place.astype(np.uint64) * _NEXT)
+        found = _sums(hashes, elements.row, len(values))
+    else:
+        encoded = _same_nan(values).dictionary_encode()
+        hashes = np.append(_value_hashes(encoded.dictionary), _NULL)
+        return np.asarray(hashes[to_numpy(encoded.indices.fill_null(len(hashes) - 1))], np.uint64)
+    return np.where(is_valid(values), found, _NULL)
+
+
+def row_hashes(columns: Sequence[pa.Array], rows: int) -> Hashes:
+    """`equality_hashes` of rows that have these columns."""
+    found = np.zeros(rows, np.uint64)
+    for column in columns:
+        found = _mixed(found * _NEXT + equality_hashes(column))
+    return found
+
+
+def _sums(hashes: Hashes, row: Positions, count: int) -> Hashes:
+    """Of each row the sum of its hashes, which lie in the order of rows, and how many they are."""
+    lengths = np.bincount(row, minlength=count)
+    ends = np.cumsum(lengths)
+    sums = np.append(np.uint64(0), np.cumsum(hashes, dtype=np.uint64))
+    return _mixed(sums[ends] - sums[ends - lengths] + lengths.astype(np.uint64))
+
+
+def _value_hashes(values: pa.Array) -> Hashes:
+    """Of values without NULL that hold no others."""
+    type_ = values.type
+    if pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
+        texts = values.cast(pa.binary())
+        parts = (texts.slice(start, _HASHED_AT_ONCE).to_pylist() for start in range(0, len(texts), _HASHED_AT_ONCE))
+        return np.fromiter(chain.from_iterable(map(xxh64_intdigest, part) for part in parts), np.uint64, len(texts))
+    if pa.types.is_decimal(type_):
+        words = np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset :][: 2 * len(values)]
+        return _mixed(_mixed(words[::2]) + words[1::2])
+    if pa.types.is_boolean(type_):
+        values = values.cast(pa.int8())
+    numbers = to_numpy(values.view(f"int{values.type.bit_width}"))
+    return _mixed(numbers.astype(np.int64).view(np.uint64))
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """The last step of SplitMix64 (S. Vigna, prng.di.unimi.it/splitmix64.c)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _same_nan(values: pa.Array) -> pa.Array:
+    """Floats as integers of their bits, with one NaN; other values as they are."""
+    type_ = values.type
+    if not pa.types.is_floating(type_):
+        return values
+    same = pc.if_else(pc.is_nan(values), pa.scalar(np.nan, type_), values)
+    return same.view(pa.int32() if type_.bit_width == 32 else pa.int64())
 
 
 def pair_codes(columns: Sequence[Codes]) -> Codes:

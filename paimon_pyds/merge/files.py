@@ -8,14 +8,17 @@ same rules, and takes more for merged: it asks most of them of whole buckets (cl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true, one_batch, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, is_true, one_batch, scalar, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.manifest import file_identities
+from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column
@@ -94,21 +97,73 @@ def without_common(newer: pa.RecordBatch, older: pa.RecordBatch) -> pa.RecordBat
     Raises:
         UnsupportedError: a partition has another number of buckets than before: rows of a key lie in different ones.
     """
-    names = [file_identities(entries) for entries in (newer, older)]
-    parts = []
-    for entries, own, others, mark in ((newer, names[0], names[1], False), (older, names[1], names[0], True)):
-        kept = entries.filter(pc.invert(pc.is_in(own, value_set=others)))
-        marks = from_numpy(np.full(kept.num_rows, mark))
-        parts.append(kept.append_column(pa.field(OLDER, pa.bool_(), False), marks))
-    found = pa.Table.from_batches(parts)
-    totals = found.filter(pc.greater(found["total_buckets"], 0)).group_by("partition")
+    found = both_states(newer, older)
+    found = found.filter(from_numpy(_differs(found)))
+    totals = pa.Table.from_batches([found.filter(pc.greater(found["total_buckets"], 0))]).group_by("partition")
     numbers = totals.aggregate([("total_buckets", "count_distinct")])["total_buckets_count_distinct"]
     if (pc.max(numbers).as_py() or 0) > 1:
         raise UnsupportedError(
             "a partition has different numbers of buckets in the two states, and their rows can't be compared",
-            hint="read incremental-between-scan-mode=delta, or compare scans of the two",
+            hint="read incremental-between-scan-mode=delta, or table.diff, which compares whole partitions",
         )
-    return one_batch(found)
+    return found
+
+
+def both_states(newer: pa.RecordBatch, older: pa.RecordBatch) -> pa.RecordBatch:
+    """The entries of two states, marked by the state: arguments as of `without_common`."""
+    parts = []
+    for entries, mark in ((newer, False), (older, True)):
+        marks = from_numpy(np.full(entries.num_rows, mark))
+        parts.append(entries.append_column(pa.field(OLDER, pa.bool_(), False), marks))
+    return one_batch(pa.Table.from_batches(parts))
+
+
+def _differs(entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which entries of two states only one of them has."""
+    names, older = file_identities(entries), is_true(entries.column(OLDER))
+    found = np.empty(entries.num_rows, np.bool_)
+    for own in (older, ~older):
+        others = names.filter(from_numpy(~own))
+        found[own] = ~is_true(pc.is_in(names.filter(from_numpy(own)), value_set=others))
+    return found
+
+
+def changed_sections(entries: pa.RecordBatch, schema: TableSchema, renewed: Iterable[str]) -> pa.RecordBatch:
+    """Of the entries of two states, those of the sections in which the states differ, all marked as merged.
+
+    A section holds all files of both states in which the versions of its keys can be: where rows of a key may have
+    moved between buckets, or partitions, those of all these.
+
+    Args:
+        entries: as `both_states` gives them.
+        schema: the table's.
+        renewed: the names of files that have other deletion vectors in one state than in the other.
+    """
+    if not entries.num_rows:
+        return all_merged(entries, schema)
+    renewed_names = array(sorted(renewed), pa.string())
+    differs = _differs(entries) | is_true(pc.is_in(entries.column("file_name"), value_set=renewed_names))
+    sections = _sections(entries, schema, _places_of_keys(entries, schema))
+    kept = (np.bincount(sections, differs) > 0)[sections]
+    return _with_columns(entries.filter(from_numpy(kept)), sections[kept], np.ones(int(kept.sum()), np.bool_))
+
+
+def _places_of_keys(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
+    """A row for each entry of two states: where the keys of its file can be found again. That is its bucket; its
+    partition where rows move between buckets; or all partitions with the same values of the primary key."""
+    coded = entries.column("partition").dictionary_encode()
+    partitions = to_numpy(coded.indices).astype(np.int64)
+    totals = to_numpy(entries.column("total_buckets"))
+    fixed = np.ones(len(coded.dictionary), np.bool_)
+    first = np.zeros(len(coded.dictionary), totals.dtype)
+    first[partitions] = totals
+    fixed[partitions[(totals <= 0) | (totals != first[partitions])]] = False
+    in_key = [name for name in schema.partition_keys if name in schema.primary_keys]
+    if len(in_key) < len(schema.partition_keys):
+        values = partition_values(schema.partition_fields, coded.dictionary)
+        same = order_codes([values.column(name) for name in in_key]) if in_key else np.zeros(len(fixed), np.int64)
+        return np.stack([same[partitions], np.zeros_like(partitions)], axis=1)
+    return np.stack([partitions, np.where(fixed[partitions], to_numpy(entries.column("bucket")), 0)], axis=1)
 
 
 def by_state(entries: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -143,10 +198,13 @@ def keep_sections(mask: npt.NDArray[np.bool_], entries: pa.RecordBatch, options:
     return np.where(merged, kept[sections], mask)
 
 
-def _sections(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
-    """Numbers of sections, one for each entry; entries of several buckets are in several sections."""
-    partitions = to_numpy(entries.column("partition").dictionary_encode().indices).astype(np.int64)
-    places = np.stack([partitions, to_numpy(entries.column("bucket"))], axis=1)
+def _sections(
+    entries: pa.RecordBatch, schema: TableSchema, places: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.int64]:
+    """Numbers of sections, one for each entry; entries of several buckets, or of these places, are in several."""
+    if places is None:
+        partitions = to_numpy(entries.column("partition").dictionary_encode().indices).astype(np.int64)
+        places = np.stack([partitions, to_numpy(entries.column("bucket"))], axis=1)
     bucket = np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
     ranks = key_ranks(entries, schema)
     if ranks is None:

@@ -19,9 +19,10 @@ from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats import FormatReader, FoundRows
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.metadata.manifest_reader import unpadded
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.read.file import FileReading, open_data_file, read_file, timed
-from paimon_pyds.read.live_rows import FileTrace, LiveRows, SectionTrace
+from paimon_pyds.read.live_rows import FileTrace, LiveRows, SectionTrace, deleted_rows
 from paimon_pyds.row import decode_column
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec, result_schema
@@ -189,6 +190,52 @@ class Candidates:
                     return None
             live.trace.millis += trace.millis
         return KeySet.of(self.spec.fields, one_batch(pa.Table.from_batches(batches, result_schema(self.spec))))
+
+
+def changed_keys(spec: ReadSpec, schema: TableSchema, files: Sequence[PlannedFile]) -> KeySet | None:
+    """The keys of rows that may differ between two states; None where it costs no more to merge everything.
+
+    They are in the files that one of the states has, and where the deletion vectors of a file differ.
+
+    Args:
+        spec: how the files of the section are read where everything is merged.
+        schema: the table's.
+        files: of the section, once for each state that has them.
+
+    Raises:
+        CorruptFileError: a file or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: a file can't be read.
+    """
+    keys = tuple(map(schema.field, schema.trimmed_primary_keys))
+    found = Candidates(replace(spec, fields=keys, filter_fields=(), predicate=Const.TRUE), [])
+    states: dict[str, list[PlannedFile]] = {}
+    for file in files:
+        states.setdefault(file.path, []).append(file)
+    total = sum(file.row_count for file in files)
+    try:
+        for file, *others in states.values():
+            rows = _differing(spec, file, others[0]) if others else RowSelection.ALL
+            found.files.append((LiveRows(found.spec, file._replace(run=None)), rows))
+            found.count += rows.count(file.row_count)
+            found.elsewhere *= 1 - _share_of_blocks(rows, file)
+            if found.cost(total) > 1 or found.count > _MOST_CANDIDATES:
+                return None
+        return found.keys()
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError.of_file(error.filename or files[0].path) from error
+
+
+def _differing(spec: ReadSpec, file: PlannedFile, other: PlannedFile) -> RowSelection:
+    """The rows of a file that are not the same in two states which have it."""
+    assert file.run is not None
+    assert other.run is not None
+    if file.run.level != other.run.level:  # other versions may count
+        return RowSelection.ALL
+    if file.deletion == other.deletion:
+        return RowSelection.NONE
+    one, two = (deleted_rows(spec.io, f.deletion, f.row_count) for f in (file, other))
+    return RowSelection.from_bitmap(one ^ two)
 
 
 def read_wanted(

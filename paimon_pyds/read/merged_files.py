@@ -7,9 +7,11 @@ merged in rounds.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.merge.changed_rows import changed_rows
+from paimon_pyds.merge.changed_rows import changed_rows, updated_rows
 from paimon_pyds.merge.files import OLDER
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.merge.key_values import (
@@ -32,16 +34,19 @@ from paimon_pyds.merge.key_values import (
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.merge.windows import MOST_RUNS, SortedBatches, windows, windows_in_rounds
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
-from paimon_pyds.read.candidate_keys import KeySearch, read_wanted
+from paimon_pyds.read.candidate_keys import KeySearch, changed_keys, read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
 from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec, result_schema
 
+_Comparison: TypeAlias = Callable[[pa.RecordBatch, TableSchema], pa.RecordBatch]
 _OF_BUCKETS = frozenset({"__paimon_partition", "__paimon_bucket"})
 _HELD_ROWS = 1 << 20
 _HELD_BYTES = 128 << 20
@@ -90,22 +95,26 @@ def _given(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch, None
         case "versions":
             yield from section.batches(0, batch_rows, None)
         case "difference":
-            yield from _difference(section, batch_rows)
+            yield from _compared(section, batch_rows, changed_rows)
+        case "changes":
+            section.keys = changed_keys(section.reading, section.merging.schema, section.files)
+            yield from _compared(section, batch_rows, updated_rows)
         case _:
             yield from section.merged(batch_rows)
 
 
-def _difference(section: _Section, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """The merged rows of newer files, unless older ones give the same; deletes of those that only these give."""
+def _compared(section: _Section, batch_rows: int, compare: _Comparison) -> Iterator[pa.RecordBatch]:
+    """What a comparison makes of the merged rows of older and newer files: those of each bucket are merged apart."""
     schema = section.merging.schema
     with ExitStack() as stack:
         runs = []
-        for older in (True, False):
-            found = section.of_state(older=older).merged(batch_rows)
-            stack.enter_context(closing(found))
+        buckets = dict.fromkeys(file.bucket_id for file in section.files)
+        rows = max(1, batch_rows // len(buckets))
+        for older, bucket in product((True, False), buckets):
+            found = stack.enter_context(closing(section.part(bucket, older=older).merged(rows)))
             runs.append(SortedBatches(_marked(found, older=older), section.files[0].path))
         for window in windows(runs, schema.trimmed_primary_keys):
-            yield changed_rows(window, schema)
+            yield compare(window, schema)
 
 
 def _marked(batches: Iterable[pa.RecordBatch], *, older: bool) -> Iterator[pa.RecordBatch]:
@@ -238,7 +247,7 @@ class _Section:
     def columns(self) -> tuple[str, ...]:
         """The columns that merged rows have: those of the result, and those that say which rows are left out of it."""
         left = root_columns(self.merging.filter.after)
-        compared = self.merging.schema.field_names if self.merging.gives == "difference" else ()
+        compared = self.merging.schema.field_names if self.merging.gives in ("difference", "changes") else ()
         return tuple(dict.fromkeys((*(f.name for f in self.spec.fields), *left, *compared, VALUE_KIND)))
 
     @cached_property
@@ -353,9 +362,10 @@ class _Section:
         ]
         return windows_in_rounds(runs, self.merger, rows, self.batch_bytes, compression)
 
-    def of_state(self, *, older: bool) -> _Section:
-        """The same of the files of one of two states."""
-        numbers = [n for n, file in enumerate(self.files) if file.run is not None and file.run.older is older]
+    def part(self, bucket_id: PartitionBucket, *, older: bool) -> _Section:
+        """The same of the files that one of two states has in a bucket."""
+        places = (file.run and (bool(file.run.older), file.bucket_id) for file in self.files)
+        numbers = [n for n, place in enumerate(places) if place == (older, bucket_id)]
         part = replace(self, files=[self.files[n] for n in numbers], traces=[self.traces[n] for n in numbers])
         part.note = self.note
         return part

@@ -20,14 +20,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import array, from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
 from paimon_pyds.merge.files import (
     MERGED,
     all_merged,
+    both_states,
     by_state,
+    changed_sections,
     hides_level_0,
     highest_level,
     is_older,
@@ -45,7 +47,7 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.progress import current, phase
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files
+from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files, renewed_files
 from paimon_pyds.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
@@ -180,7 +182,11 @@ class Planner:
         """The entries of a table with a primary key, with columns that tell whose rows are merged with others'."""
         if isinstance(self.request.between, Additions):
             return not_merged(entries)
-        if isinstance(self.request.between, Difference):
+        if isinstance(between := self.request.between, Difference):
+            if between.exact and between.start is not None:
+                return changed_sections(
+                    entries, self.schema, renewed_files(self.store, self.schema, between.start, between.end)
+                )
             return all_merged(entries, self.schema)
         return with_merged(entries, self.schema, self.request.options)
 
@@ -195,7 +201,7 @@ class Planner:
         options = without_secrets(dict(self.request.options))
         of: MergedRows = "rows"
         if self.request.between is not None:
-            of = "versions" if isinstance(self.request.between, Additions) else "difference"
+            of = "versions" if isinstance(self.request.between, Additions) else self.request.between.gives
         return Merging(replace(self.schema, options=options), self.merge_filter(self.request.predicate), of)
 
     def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
@@ -226,8 +232,12 @@ class Planner:
             return entries
         older = self.entry_filter.may_hold(self.reader.manifests(between.start))
         if self.schema.primary_keys:
-            return without_common(entries, self.reader.live(older, self.columns))
+            of_both = both_states if between.exact else without_common
+            return of_both(entries, self.reader.live(older, self.columns))
         names = self.reader.live(older, ("file_name",)).column("file_name")
+        if between.exact:
+            renewed = renewed_files(self.store, self.schema, between.start, between.end)
+            names = names.filter(pc.invert(pc.is_in(names, value_set=array(sorted(renewed), pa.string()))))
         return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
 
     def check_total(self, entries: pa.RecordBatch) -> None:

@@ -169,7 +169,7 @@ def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[
     names = entries.schema.names
     merged, section, older = (
         entries.column(name).to_pylist() if name in names else repeat(default)
-        for name, default in ((MERGED, True), (SECTION, 0), (OLDER, False))
+        for name, default in ((MERGED, True), (SECTION, 0), (OLDER, None))
     )
     names = ("level", "min_key", "max_key", "min_sequence_number", "max_sequence_number")
     columns = (entries.column(name).to_pylist() for name in names)
@@ -229,6 +229,21 @@ def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | 
         for entry, path in zip(entries, index_file_paths(store, schema, entries), strict=True)
         for r in entry.deletion_ranges or ()
     }
+
+
+def renewed_files(
+    store: TableStore, schema: TableSchema, before: Snapshot | None, after: Snapshot | None
+) -> frozenset[str]:
+    """The names of the data files that have another deletion vector in one of two states than in the other.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        before: one state; None for a table that was never written.
+        after: the other one.
+    """
+    old, new = (deletion_files(store, schema, snapshot) for snapshot in (before, after))
+    return frozenset(key[1] for key in old.keys() | new.keys() if old.get(key) != new.get(key))
 
 
 _FARTHEST = 18 * 3600 * 1_000_000_000

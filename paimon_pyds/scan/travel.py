@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
@@ -177,10 +177,20 @@ class Additions:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The files of one state that an older one does not have; ``start`` is None before the first snapshot."""
+    """The files of one state that an older one does not have; ``start`` is None before the first snapshot.
+
+    With ``exact``, also those that have other deletion vectors than in the older one, and in a table with a primary key
+    all files of both states that may hold versions of rows that differ: so rows can be compared with what they were.
+    """
 
     start: Snapshot | None
     end: Snapshot
+    exact: bool = False
+
+    @property
+    def gives(self) -> Literal["changes", "difference"]:
+        """What merging rows of its files gives: see `paimon_pyds.split.Merging`."""
+        return "changes" if self.exact else "difference"
 
 
 Incremental: TypeAlias = Additions | Difference
@@ -220,7 +230,8 @@ def resolve_between(store: TableStore, options: Mapping[str, str], of_table: Tab
     if TableOptions(options).get(_TO_SNAPSHOT):
         ends = [start, end]
     if mode == "diff" or not any(isinstance(e, int) for e in ends):
-        return Difference(*(store.snapshot(e) if isinstance(e, int) else e for e in ends))
+        older, newer = (store.snapshot(e) if isinstance(e, int) else e for e in ends)
+        return Difference(older, newer)
     if store.latest_snapshot_id() is None:
         return Additions()
     return _additions(store, start + 1, end, mode)

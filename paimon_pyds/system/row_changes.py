@@ -21,16 +21,22 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.frames import RowStream
 from paimon_pyds.merge.equal_values import equality_codes
-from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND
+from paimon_pyds.merge.key_values import (
+    KEY_VALUE_FIELDS,
+    ROW_KINDS,
+    ROWKIND,
+    SEQUENCE_NUMBER,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    VALUE_KIND,
+)
 from paimon_pyds.scan.travel import Additions, Difference
-from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, arrow_schema
+from paimon_pyds.types import ArrayType, DataField, arrow_schema
 
 if TYPE_CHECKING:
     from paimon_pyds.table_scan import Scan
 
 ROW_CHANGES = ("audit_log", "binlog")
-_KINDS = ("+I", "-U", "+U", "-D")
-_ROWKIND = DataField(2147483642, "rowkind", AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False))
 _NUMBER, _KIND = KEY_VALUE_FIELDS
 _NUMBERED = "table-read.sequence-number.enabled"
 
@@ -58,7 +64,7 @@ class AuditLog(RowStream):
     def __init__(self, scan: Scan, columns: Sequence[str] | None = None) -> None:
         schema = scan.schema
         self._kept_kinds = bool(schema.primary_keys)
-        fields = [_ROWKIND, *schema.fields]
+        fields = [ROWKIND, *schema.fields]
         if scan.options.get(_NUMBERED):
             if not self._kept_kinds:
                 raise UnsupportedError(f"{_NUMBERED} is for tables with a primary key")
@@ -75,7 +81,7 @@ class AuditLog(RowStream):
     def _read_fields(self, scan: Scan) -> tuple[DataField, ...]:
         """The columns to read: those of the result, and the row kind where files have it."""
         kind = (_KIND,) if self._kept_kinds else ()
-        return (*kind, *(field for field in self.fields if field is not _ROWKIND))
+        return (*kind, *(field for field in self.fields if field is not ROWKIND))
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -91,13 +97,13 @@ class AuditLog(RowStream):
         if not self._kept_kinds:
             return np.zeros(rows.num_rows, np.int8)
         kinds = to_numpy(rows.column(VALUE_KIND))
-        if kinds.size and not 0 <= kinds.min() <= kinds.max() < len(_KINDS):
+        if kinds.size and not 0 <= kinds.min() <= kinds.max() < len(ROW_KINDS):
             raise CorruptFileError("a row has an unknown row kind", path=self._scan.root, field=VALUE_KIND)
         return kinds
 
     def _result(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> pa.RecordBatch:
-        texts = pa.array(_KINDS, pa.string()).take(from_numpy(kinds))
-        columns = [texts if field is _ROWKIND else rows.column(field.name) for field in self.fields]
+        texts = pa.array(ROW_KINDS, pa.string()).take(from_numpy(kinds))
+        columns = [texts if field is ROWKIND else rows.column(field.name) for field in self.fields]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
 
@@ -122,7 +128,7 @@ class Binlog(AuditLog):
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        of_rows = (_ROWKIND.name, SEQUENCE_NUMBER)
+        of_rows = (ROWKIND.name, SEQUENCE_NUMBER)
         return arrow_schema([
             f if f.name in of_rows else replace(f, type=ArrayType(element=f.type.with_nullable(True)))
             for f in self.fields
@@ -145,8 +151,8 @@ class Binlog(AuditLog):
         offsets = np.append(starts, rows.num_rows).astype(np.int32)
         columns = []
         for field in self.arrow_schema:
-            if field.name == _ROWKIND.name:
-                columns.append(pa.array(_KINDS, pa.string()).take(from_numpy(kinds[offsets[1:] - 1])))
+            if field.name == ROWKIND.name:
+                columns.append(pa.array(ROW_KINDS, pa.string()).take(from_numpy(kinds[offsets[1:] - 1])))
             elif field.name == SEQUENCE_NUMBER:
                 columns.append(rows.column(field.name).take(from_numpy(starts)))
             else:

@@ -71,6 +71,22 @@ def test_verify_ends_with_1_when_there_is_damage(tmp_path: Path, capsys: pytest.
     assert result["ok"] is False
 
 
+def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "t")
+    table = pp.Table.create(path, pa.table({"id": [1, 2]}))
+    table.overwrite(pa.table({"id": [2, 3]}))
+    table.alter(set_options={"target-file-size": "64 mb"})
+    assert main(["diff", path, "1", "2", "--output", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], sorted(lines[1:])) == ("rowkind,id", ["+I,3", "-D,1"])
+    assert main(["diff", path, "1", "--summary", "--exit-code"]) == 1
+    out = capsys.readouterr().out
+    assert "rows: 1 inserted, 1 deleted" in out
+    assert "option target-file-size added: 64 mb" in out
+    assert main(["diff", path, "1", "1", "--summary", "--exit-code", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["differs"] is False
+
+
 def test_orphans(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t"
     pp.Table.create(path, {"id": [1]})

@@ -1,0 +1,194 @@
+"""Repair: what `verify` finds and can be mended without a guess, and entries of data files that are gone.
+
+What is mended: hints that name no snapshot; file indexes, which are built again from the data; and an expiry that was
+killed after it had taken away files of snapshots that are still there, which is brought to its end. A hint that names a
+snapshot is left: an expiry or a rollback may be running that has written it. Each finding is looked at once more before
+anything is changed. Older snapshots and tags name a damaged index until they expire: their files stay as they are.
+(Source of `remove_unexisting_files`: Java Paimon 1.4, classes RemoveUnexistingFilesAction, ListUnexistingFiles.)
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.commit import Changes, commit
+from paimon_pyds.commit.publisher import Retries
+from paimon_pyds.commit_message import Increment, vector_places
+from paimon_pyds.errors import CommitConflictError, NotFoundError
+from paimon_pyds.execution.executor import Executor
+from paimon_pyds.execution.live_files import live_of, snapshot_files
+from paimon_pyds.index_tools.rewrite import rewrite_file_index
+from paimon_pyds.maintenance.expire import ExpireOptions, earliest_by_hint, expire_snapshots, maintenance_options
+from paimon_pyds.maintenance.findings import Finding, RepairPlan, Verification
+from paimon_pyds.maintenance.references import on_branch
+from paimon_pyds.maintenance.removal import in_threads, threads_of
+from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
+from paimon_pyds.metadata.store import TableStore, read_hint
+from paimon_pyds.options import check_writable
+from paimon_pyds.redaction import counted
+from paimon_pyds.scan.planned_files import file_locations
+
+_CONFLICTS = 10
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What a repair did.
+
+    Attributes:
+        mended: findings that are none any more.
+        left: those that are left, each of which says what to do.
+        seconds: time taken.
+    """
+
+    mended: tuple[Finding, ...]
+    left: tuple[Finding, ...]
+    seconds: float
+
+    def __repr__(self) -> str:
+        done, left = counted(len(self.mended), "finding"), len(self.left)
+        return f"{type(self).__name__}: {done} mended, {left:,} left in {self.seconds:.1f} s"
+
+    def __str__(self) -> str:
+        lines = [f"mended: {found.kind}: {found.path}" for found in self.mended]
+        return "\n".join([*lines, *map(str, self.left), repr(self).partition(": ")[2]])
+
+
+def repair(store: TableStore, plan: RepairPlan | Verification, *, executor: Executor | None = None) -> Repair:
+    """Mend what a plan names; see `paimon_pyds.Table.repair`.
+
+    Raises:
+        CommitError: indexes could not be published; what was mended before stays mended.
+    """
+    started = time.monotonic()
+    plan = plan.repair_plan()
+    mended = [finding for finding in plan.mends if finding.kind == "hint" and _mend_hint(store, finding.path)]
+    indexes = [finding for finding in plan.mends if finding.kind == "file-index"]
+    if indexes:
+        before = _indexed(store)
+        indexes = [finding for finding in indexes if finding.path.rpartition("/")[2] in before]
+        names = frozenset(finding.path.rpartition("/")[2] for finding in indexes)
+        rewrite_file_index(store, only=names, rebuild=True, executor=executor)
+        mended += indexes
+    left = (*(finding for finding in plan.mends if finding not in mended), *plan.left)
+    return Repair(tuple(mended), left, time.monotonic() - started)
+
+
+def _indexed(store: TableStore) -> set[str]:
+    """The names of the data files of the newest state, and of the files beside them."""
+    entries = live_of(store, store.latest_snapshot(), ("file_name", "extra_files"))
+    return {*entries.column("file_name").to_pylist(), *entries.column("extra_files").flatten().to_pylist()}
+
+
+# --------------------------------------------------------------------------------------------------------------- hints
+
+
+def _mend_hint(store: TableStore, path: str) -> bool:
+    """Write the hint of a branch again where it names no snapshot, or end the expiry that it tells of."""
+    for name in (MAIN_BRANCH, *store.branches()):
+        branch = on_branch(store, name)
+        if path == branch.paths.earliest_hint and _end_expiry(branch):
+            return True
+        if path in (branch.paths.earliest_hint, branch.paths.latest_hint):
+            return _write_dangling(branch, path)
+    return False
+
+
+def _write_dangling(store: TableStore, path: str) -> bool:
+    ids, hint = store.snapshot_ids(), read_hint(store.io, path)
+    if hint is not None and store.snapshot_exists(hint):
+        return hint == (ids[0] if path == store.paths.earliest_hint else ids[-1])
+    if not ids:
+        store.io.delete([path])
+    else:
+        store.io.replace(path, str(ids[0] if path == store.paths.earliest_hint else ids[-1]).encode())
+    return True
+
+
+def _end_expiry(store: TableStore) -> bool:
+    """Whether an expiry had begun and is over now: some file was gone of a snapshot before the one that was to stay."""
+    ids, hint = store.snapshot_ids(), earliest_by_hint(store)
+    if hint is None or not ids or ids[0] >= hint or all(_is_whole(store, id_) for id_ in ids if id_ < hint):
+        return False
+    expire_snapshots(store, ExpireOptions(retain_max=ids[-1] - hint + 1, older_than=0))
+    return store.earliest_snapshot_id() == hint
+
+
+def _is_whole(store: TableStore, id_: int) -> bool:
+    try:
+        return all(map(store.io.exists, snapshot_files(store, store.snapshot(id_))))
+    except NotFoundError:
+        return False
+
+
+# ------------------------------------------------------------------------------------------------ files that are gone
+
+
+@dataclass(frozen=True)
+class UnexistingFiles:
+    """Data files that the newest snapshot names and that are gone.
+
+    Attributes:
+        files: ``file_path`` and ``record_count`` of each.
+        snapshot_id: of the snapshot without them; None where none was made.
+        dry_run: nothing was changed.
+    """
+
+    files: pa.Table
+    snapshot_id: int | None
+    dry_run: bool
+
+    @property
+    def rows(self) -> int:
+        """The rows that are lost with them."""
+        return pc.sum(self.files["record_count"]).as_py() or 0
+
+    def __repr__(self) -> str:
+        verb = "would be" if self.dry_run else "are"
+        what = f"{counted(self.files.num_rows, 'data file')} ({counted(self.rows, 'row')})"
+        return f"{type(self).__name__}: entries of {what} that are gone {verb} removed"
+
+
+def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> UnexistingFiles:
+    """Take the entries of data files that are gone out of the newest state; see `Table.remove_unexisting_files`.
+
+    Raises:
+        CommitError: not published; the table is as it was.
+        StorageError: the storage does not tell whether a file is there.
+    """
+    options = maintenance_options(store, None)
+    check_writable(store.latest_schema())
+    retries = Retries(_CONFLICTS)
+    while True:
+        snapshot = store.latest_snapshot()
+        live = live_of(store, snapshot)
+        paths = file_locations(store, store.latest_schema(), live).paths
+        there = in_threads(store.io.exists, paths, threads_of(options))
+        gone = live.filter(pa.array([not one for one in there], pa.bool_()))
+        lost = [path for path, one in zip(paths, there, strict=True) if not one]
+        files = pa.table({"file_path": pa.array(lost, pa.string()), "record_count": gone.column("row_count")})
+        if dry_run or not lost or snapshot is None:
+            return UnexistingFiles(files, None, dry_run)
+        try:
+            made = commit(store, Changes((_without(store, snapshot, live, gone),)), options)
+            return UnexistingFiles(files, None if made is None else made.id, dry_run=False)
+        except CommitConflictError as error:  # another commit took some of them away
+            retries.again(error)
+
+
+def _without(store: TableStore, snapshot: Snapshot, live: pa.RecordBatch, gone: pa.RecordBatch) -> Increment:
+    entries = () if snapshot.index_manifest is None else store.read_index_manifest(snapshot.index_manifest)
+    places = vector_places(entries)
+    return Increment(
+        kind=CommitKind.OVERWRITE,
+        operation=Operation.DELETE,
+        deleted=gone,
+        expected_vectors={name: places.get(name) for name in gone.column("file_name").to_pylist()},
+        base_snapshot=snapshot,
+        base_files=live,
+    )
