@@ -160,6 +160,8 @@ def _places_of_keys(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray
     fixed[partitions[(totals <= 0) | (totals != first[partitions])]] = False
     in_key = [name for name in schema.partition_keys if name in schema.primary_keys]
     if len(in_key) < len(schema.partition_keys):
+        from paimon_pyds.merge.order_codes import order_codes
+
         values = partition_values(schema.partition_fields, coded.dictionary)
         same = order_codes([values.column(name) for name in in_key]) if in_key else np.zeros(len(fixed), np.int64)
         return np.stack([same[partitions], np.zeros_like(partitions)], axis=1)
