@@ -817,6 +817,56 @@ class Table:
         self._maintain(self._last_store.latest_snapshot_id() if summary.partitions and not dry_run else None, options)
         return summary
 
+    def truncate(self, *, options: OptionValues | None = None, dry_run: bool = False) -> RemovalSummary:
+        """Delete all rows, as one snapshot; older snapshots still have them.
+
+        Args:
+            options: table options for this run.
+            dry_run: only tell what would go.
+        """
+        from paimon_pyds.maintenance.drop_partitions import truncate
+
+        summary, snapshot = truncate(self._store, option_texts(options), dry_run=dry_run)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return summary
+
+    def drop_partitions(
+        self,
+        which: Filter | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        options: OptionValues | None = None,
+        dry_run: bool = False,
+    ) -> RemovalSummary:
+        """Delete the rows of some partitions, as one snapshot; older snapshots still have them.
+
+        Args:
+            which: a condition on partition columns, such as ``"day < '2026-01-01'"``, or values of some or all of
+                these, such as ``[{"day": "2026-01-31"}]``, where None is NULL.
+            options: table options for this run.
+            dry_run: only tell what would go.
+        """
+        from paimon_pyds.maintenance.drop_partitions import drop_partitions
+
+        summary, snapshot = drop_partitions(self._store, which, option_texts(options), dry_run=dry_run)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return summary
+
+    def mark_partitions_done(
+        self, partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, dry_run: bool = False
+    ) -> tuple[str, ...]:
+        """Tell jobs that wait for partitions that these are complete, by a file ``_SUCCESS`` in their directories.
+
+        Args:
+            partitions: a value for each partition column, such as ``[{"day": "2026-01-31"}]``.
+            dry_run: only give the directories.
+
+        Returns:
+            The directories, such as ``day=2026-01-31``.
+        """
+        from paimon_pyds.maintenance.drop_partitions import mark_partitions_done
+
+        return mark_partitions_done(self._store, partitions, dry_run=dry_run)
+
     def create_branch(self, name: str, tag: str | None = None) -> None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
 

@@ -81,6 +81,9 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "expire-partitions": [
         "paimon-pyds expire-partitions /wh/shop.db/orders --option 'partition.expiration-time=365 d' --dry-run"
     ],
+    "mark-done": ["paimon-pyds mark-done /wh/shop.db/orders day=2026-11-22"],
+    "drop-partitions": ["paimon-pyds drop-partitions /wh/shop.db/orders \"day < '2020-01-01'\" --dry-run"],
+    "truncate": ["paimon-pyds truncate /wh/shop.db/orders --dry-run"],
     "tables": ["paimon-pyds tables /wh", "paimon-pyds tables /wh --database shop --output json"],
     "rename": ["paimon-pyds rename /wh/shop.db/items articles"],
     "drop": ["paimon-pyds drop /wh/shop.db/articles --yes"],

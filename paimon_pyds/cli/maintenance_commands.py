@@ -1,5 +1,5 @@
-"""The commands that keep a table healthy: ``verify``, ``orphans``, ``expire``, ``expire-partitions``, ``tag``,
-``branch`` and ``rollback``."""
+"""The commands that keep a table healthy: ``verify``, ``orphans``, ``expire``, ``expire-partitions``,
+``drop-partitions``, ``truncate``, ``mark-done``, ``tag``, ``branch`` and ``rollback``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from paimon_pyds.cli import show
-from paimon_pyds.cli.arguments import Commands, add_table_command, open_table, table_options
+from paimon_pyds.cli.arguments import Commands, add_table_command, key_values, open_table, table_options
 from paimon_pyds.cli.output import show_rows
 from paimon_pyds.one_line import utc_text
 from paimon_pyds.redaction import visible
@@ -49,6 +49,20 @@ def add_maintenance_commands(commands: Commands) -> None:
 
     help_ = "Delete the partitions that are older than the option partition.expiration-time says."
     _removes(add_table_command(commands, "expire-partitions", help_), _expire_partitions)
+
+    help_ = "Delete all rows; older snapshots still have them."
+    _removes(add_table_command(commands, "truncate", help_), _truncate)
+
+    help_ = "Delete the rows of the partitions that a condition on partition columns keeps."
+    parser = add_table_command(commands, "drop-partitions", help_)
+    parser.add_argument("where", metavar="CONDITION", help="such as \"day < '2026-01-01'\"")
+    _removes(parser, _drop_partitions)
+
+    help_ = "Mark partitions as complete, by a file _SUCCESS in their directories."
+    parser = add_table_command(commands, "mark-done", help_)
+    parser.add_argument("partitions", metavar="KEY=VALUE", nargs="+", help="a partition, such as day=2026-01-31,hour=7")
+    parser.add_argument("--dry-run", action="store_true", help="only show the directories")
+    parser.set_defaults(run=_mark_done)
 
     help_ = "Make an older snapshot, or a tag, the newest state: what came after goes."
     parser = add_table_command(commands, "rollback", help_)
@@ -166,6 +180,20 @@ def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
 
 def _expire_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     return table.expire_partitions(options=table_options(arguments), dry_run=arguments.dry_run)
+
+
+def _truncate(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.truncate(options=table_options(arguments), dry_run=arguments.dry_run)
+
+
+def _drop_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.drop_partitions(arguments.where, options=table_options(arguments), dry_run=arguments.dry_run)
+
+
+def _mark_done(arguments: argparse.Namespace) -> None:
+    partitions = [key_values(text.split(","), "a partition") for text in arguments.partitions]
+    directories = open_table(arguments).mark_partitions_done(partitions, dry_run=arguments.dry_run)
+    _show(arguments, directories, *map(visible, directories))
 
 
 def _rollback(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
