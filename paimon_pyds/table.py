@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.compact_manifests import ManifestSummary
     from paimon_pyds.maintenance.findings import Verification
     from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
@@ -866,6 +867,21 @@ class Table:
         from paimon_pyds.maintenance.drop_partitions import mark_partitions_done
 
         return mark_partitions_done(self._store, partitions, dry_run=dry_run)
+
+    def compact_manifests(self, *, options: OptionValues | None = None, dry_run: bool = False) -> ManifestSummary:
+        """Write the manifests anew, without deleted entries, as one COMPACT snapshot, so that plans read less.
+
+        Commits merge manifests now and then by themselves. Nothing is done where there would be no fewer of them.
+
+        Args:
+            options: table options for this run, such as ``{"manifest.target-file-size": "16 mb"}``.
+            dry_run: only tell how many would be written anew.
+        """
+        from paimon_pyds.maintenance.compact_manifests import compact_manifests
+
+        summary = compact_manifests(self._store, option_texts(options), dry_run=dry_run)
+        self._maintain(summary.snapshot_id, options)
+        return summary
 
     def create_branch(self, name: str, tag: str | None = None) -> None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.

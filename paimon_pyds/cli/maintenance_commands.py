@@ -1,5 +1,5 @@
 """The commands that keep a table healthy: ``verify``, ``orphans``, ``expire``, ``expire-partitions``,
-``drop-partitions``, ``truncate``, ``mark-done``, ``tag``, ``branch`` and ``rollback``."""
+``drop-partitions``, ``truncate``, ``mark-done``, ``compact-manifests``, ``tag``, ``branch`` and ``rollback``."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ def add_maintenance_commands(commands: Commands) -> None:
 
     help_ = "Delete the partitions that are older than the option partition.expiration-time says."
     _removes(add_table_command(commands, "expire-partitions", help_), _expire_partitions)
+
+    help_ = "Write the manifests anew, fewer and without deleted entries."
+    parser = add_table_command(commands, "compact-manifests", help_)
+    parser.add_argument("--dry-run", action="store_true", help="only show how many")
+    parser.set_defaults(run=_compact_manifests)
 
     help_ = "Delete all rows; older snapshots still have them."
     _removes(add_table_command(commands, "truncate", help_), _truncate)
@@ -180,6 +185,12 @@ def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
 
 def _expire_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     return table.expire_partitions(options=table_options(arguments), dry_run=arguments.dry_run)
+
+
+def _compact_manifests(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    summary = table.compact_manifests(options=table_options(arguments), dry_run=arguments.dry_run)
+    _show(arguments, asdict(summary), str(summary))
 
 
 def _truncate(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
