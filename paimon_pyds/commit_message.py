@@ -231,6 +231,9 @@ class Increment:
         replaced_index_files: names of index files that go; each must still be there.
         hash_files: by partition the names of all its hash index files, which said in which buckets the keys of new rows
             are; others now are a conflict: a key might be in two buckets.
+        rewrites_manifests: the manifests are written anew, whatever there is of them in the snapshot that it lands on;
+            no snapshot is made where that gains nothing.
+        statistics: the name of a new statistics file; that of the snapshot before stays when None.
         base_snapshot: where ``deleted`` and ``required`` were found among ``base_files``, all its live files
             (`ENTRY_SCHEMA`): on top of it the commit reads none again. Without ``base_files`` it always reads them.
     """
@@ -249,6 +252,8 @@ class Increment:
     index_entries: Sequence[IndexEntry] = ()
     replaced_index_files: frozenset[str] = frozenset()
     hash_files: Mapping[bytes, frozenset[str]] = field(default_factory=dict)
+    rewrites_manifests: bool = False
+    statistics: str | None = None
     base_snapshot: Snapshot | None = None
     base_files: pa.RecordBatch | None = None
 
@@ -271,6 +276,8 @@ class Increment:
             and not any((self.deleted, self.replacements, self.changelog))
             and not self.index_entries
             and not self.replaced_index_files
+            and not self.rewrites_manifests
+            and self.statistics is None
         )
 
 

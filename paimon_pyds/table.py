@@ -46,11 +46,14 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.verify import VerifyReport
     from paimon_pyds.layout.data import Layout
     from paimon_pyds.layout.partitions import PartitionAdvice
+    from paimon_pyds.maintenance.clone import CloneSummary
+    from paimon_pyds.maintenance.compact_manifests import ManifestSummary
     from paimon_pyds.maintenance.diff import StateName, TableDiff
     from paimon_pyds.maintenance.findings import RepairPlan, Verification
     from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
     from paimon_pyds.maintenance.repair import Repair, UnexistingFiles
+    from paimon_pyds.metadata.statistics import Statistics
     from paimon_pyds.predicate.tree import Predicate
     from paimon_pyds.query.aggregates import Answers
     from paimon_pyds.rowlevel.changes import RowSummary
@@ -816,6 +819,107 @@ class Table:
         self._maintain(self._last_store.latest_snapshot_id() if summary.partitions and not dry_run else None, options)
         return summary
 
+    def truncate(self, *, options: OptionValues | None = None, dry_run: bool = False) -> RemovalSummary:
+        """Delete all rows, as one snapshot; older snapshots still have them.
+
+        Args:
+            options: table options for this run.
+            dry_run: only tell what would go.
+        """
+        from paimon_pyds.maintenance.drop_partitions import truncate
+
+        summary, snapshot = truncate(self._store, option_texts(options), dry_run=dry_run)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return summary
+
+    def drop_partitions(
+        self,
+        which: Filter | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        options: OptionValues | None = None,
+        dry_run: bool = False,
+    ) -> RemovalSummary:
+        """Delete the rows of some partitions, as one snapshot; older snapshots still have them.
+
+        Args:
+            which: a condition on partition columns, such as ``"day < '2026-01-01'"``, or values of some or all of
+                these, such as ``[{"day": "2026-01-31"}]``, where None is NULL.
+            options: table options for this run.
+            dry_run: only tell what would go.
+        """
+        from paimon_pyds.maintenance.drop_partitions import drop_partitions
+
+        summary, snapshot = drop_partitions(self._store, which, option_texts(options), dry_run=dry_run)
+        self._maintain(None if snapshot is None else snapshot.id, options)
+        return summary
+
+    def mark_partitions_done(
+        self, partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, dry_run: bool = False
+    ) -> tuple[str, ...]:
+        """Tell jobs that wait for partitions that these are complete, by a file ``_SUCCESS`` in their directories.
+
+        Args:
+            partitions: a value for each partition column, such as ``[{"day": "2026-01-31"}]``.
+            dry_run: only give the directories.
+
+        Returns:
+            The directories, such as ``day=2026-01-31``.
+        """
+        from paimon_pyds.maintenance.drop_partitions import mark_partitions_done
+
+        return mark_partitions_done(self._store, partitions, dry_run=dry_run)
+
+    def compact_manifests(self, *, options: OptionValues | None = None, dry_run: bool = False) -> ManifestSummary:
+        """Write the manifests anew, without deleted entries, as one COMPACT snapshot, so that plans read less.
+
+        Commits merge manifests now and then by themselves. Nothing is done where there would be no fewer of them.
+
+        Args:
+            options: table options for this run, such as ``{"manifest.target-file-size": "16 mb"}``.
+            dry_run: only tell how many would be written anew.
+        """
+        from paimon_pyds.maintenance.compact_manifests import compact_manifests
+
+        summary = compact_manifests(self._store, option_texts(options), dry_run=dry_run)
+        self._maintain(summary.snapshot_id, options)
+        return summary
+
+    def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        options: OptionValues | None = None,
+        progress: Progress | None = None,
+    ) -> Statistics | None:
+        """Make statistics, as ``ANALYZE TABLE … COMPUTE STATISTICS FOR COLUMNS`` does: one ANALYZE snapshot.
+
+        They serve Java's optimizers, such as Spark's join orders. Plans and answers here go by manifests instead, which
+        are exact and never old.
+
+        Args:
+            columns: what to read; all columns but nested ones when None, with ``[]`` the rows are only counted.
+            options: table options for this run.
+            progress: as for `append`.
+
+        Returns:
+            What was found; None for a table without a snapshot.
+        """
+        from paimon_pyds.maintenance.analyze import analyze
+
+        with shown("analyze", progress):
+            scan = self.scan(options={"scan.mode": "latest-full"})
+            names = None if columns is None else texts("columns", columns)
+            found, snapshot = analyze(self._store, scan, names, option_texts(options))
+            self._maintain(None if snapshot is None else snapshot.id, options)
+        return found
+
+    def statistics(self) -> Statistics | None:
+        """The statistics of the newest snapshot; None where `analyze`, or Java, has made none since the last change of
+        the schema."""
+        from paimon_pyds.metadata.statistics import read_statistics
+
+        return read_statistics(self._store, self.snapshot())
+
     def create_branch(self, name: str, tag: str | None = None) -> None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
 
@@ -865,6 +969,35 @@ class Table:
         from paimon_pyds.maintenance.rollback import rollback
 
         return rollback(self._store, snapshot, tag, timestamp, dry_run=dry_run)
+
+    def clone(  # noqa: PLR0913 - named arguments that users type
+        self,
+        target: str | os.PathLike[str],
+        snapshot: int | str | None = None,
+        tag: str | None = None,
+        timestamp: datetime | str | int | None = None,
+        *,
+        dry_run: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> CloneSummary:
+        """Copy one state of the table, with all its files, to an empty place: a table of its own, with one snapshot.
+
+        Args:
+            target: where the copy will be.
+            snapshot: the number of the state; the newest by default. Text is taken for the name of a tag.
+            tag: its name.
+            timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            dry_run: only tell how much would be copied.
+            storage_options: of that place.
+            progress: as for `append`.
+        """
+        from paimon_pyds.maintenance.clone import CloneOptions, clone
+        from paimon_pyds.storage import open_file_io
+
+        copy = TableStore(*open_file_io(path_like("target", target), storage_options))
+        with shown("clone", progress):
+            return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run))
 
     def remove_orphan_files(
         self,

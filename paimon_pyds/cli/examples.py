@@ -90,6 +90,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "expire-partitions": [
         "paimon-pyds expire-partitions /wh/shop.db/orders --option 'partition.expiration-time=365 d' --dry-run"
     ],
+    "compact-manifests": ["paimon-pyds compact-manifests /wh/shop.db/orders --dry-run"],
+    "analyze": ["paimon-pyds analyze /wh/shop.db/orders --columns id,color"],
+    "clone": ["paimon-pyds clone /wh/shop.db/orders /wh/shop.db/orders_2026 --dry-run"],
+    "mark-done": ["paimon-pyds mark-done /wh/shop.db/orders day=2026-11-22"],
+    "drop-partitions": ["paimon-pyds drop-partitions /wh/shop.db/orders \"day < '2020-01-01'\" --dry-run"],
+    "truncate": ["paimon-pyds truncate /wh/shop.db/orders --dry-run"],
     "tables": ["paimon-pyds tables /wh", "paimon-pyds tables /wh --database shop --output json"],
     "rename": ["paimon-pyds rename /wh/shop.db/items articles"],
     "drop": ["paimon-pyds drop /wh/shop.db/articles --yes"],

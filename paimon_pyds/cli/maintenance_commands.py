@@ -1,5 +1,5 @@
-"""The commands that keep a table healthy: ``verify``, ``repair``, ``remove-unexisting-files``, ``diff``,
-``orphans``, ``expire``, ``expire-partitions``, ``tag``, ``branch`` and ``rollback``."""
+"""The commands that keep a table healthy: ``verify``, ``repair``, ``diff``, ``orphans``, ``expire``, ``tag``, ``branch``,
+``rollback``, and those of partitions, manifests, statistics and copies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from paimon_pyds.cli import show
-from paimon_pyds.cli.arguments import Commands, add_table_command, open_table, table_options
+from paimon_pyds.cli.arguments import Commands, add_table_command, key_values, names_in, open_table, table_options
 from paimon_pyds.cli.output import show_rows
 from paimon_pyds.one_line import utc_text
 from paimon_pyds.redaction import visible
@@ -67,6 +67,40 @@ def add_maintenance_commands(commands: Commands) -> None:
 
     help_ = "Delete the partitions that are older than the option partition.expiration-time says."
     _removes(add_table_command(commands, "expire-partitions", help_), _expire_partitions)
+
+    help_ = "Write the manifests anew, fewer and without deleted entries."
+    parser = add_table_command(commands, "compact-manifests", help_)
+    parser.add_argument("--dry-run", action="store_true", help="only show how many")
+    parser.set_defaults(run=_compact_manifests)
+
+    help_ = "Make statistics of the table and its columns, which Java's optimizers use."
+    parser = add_table_command(commands, "analyze", help_)
+    parser.add_argument("--columns", type=names_in, help="separated by commas; all by default")
+    parser.set_defaults(run=_analyze)
+
+    help_ = "Copy one state of the table, with all its files, to an empty place."
+    parser = add_table_command(commands, "clone", help_)
+    parser.add_argument("target", metavar="TARGET_PATH", help="where the copy will be")
+    state = parser.add_mutually_exclusive_group()
+    state.add_argument("--snapshot", type=int, help="the number of a snapshot; the newest by default")
+    state.add_argument("--tag", help="the name of a tag")
+    state.add_argument("--timestamp", help=f"the state of: {_TIME}")
+    parser.add_argument("--dry-run", action="store_true", help="only show how much would be copied")
+    parser.set_defaults(run=_clone)
+
+    help_ = "Delete all rows; older snapshots still have them."
+    _removes(add_table_command(commands, "truncate", help_), _truncate)
+
+    help_ = "Delete the rows of the partitions that a condition on partition columns keeps."
+    parser = add_table_command(commands, "drop-partitions", help_)
+    parser.add_argument("where", metavar="CONDITION", help="such as \"day < '2026-01-01'\"")
+    _removes(parser, _drop_partitions)
+
+    help_ = "Mark partitions as complete, by a file _SUCCESS in their directories."
+    parser = add_table_command(commands, "mark-done", help_)
+    parser.add_argument("partitions", metavar="KEY=VALUE", nargs="+", help="a partition, such as day=2026-01-31,hour=7")
+    parser.add_argument("--dry-run", action="store_true", help="only show the directories")
+    parser.set_defaults(run=_mark_done)
 
     help_ = "Make an older snapshot, or a tag, the newest state: what came after goes."
     parser = add_table_command(commands, "rollback", help_)
@@ -219,6 +253,45 @@ def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
 
 def _expire_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     return table.expire_partitions(options=table_options(arguments), dry_run=arguments.dry_run)
+
+
+def _compact_manifests(arguments: argparse.Namespace) -> None:
+    table = open_table(arguments)
+    summary = table.compact_manifests(options=table_options(arguments), dry_run=arguments.dry_run)
+    _show(arguments, asdict(summary), str(summary))
+
+
+def _analyze(arguments: argparse.Namespace) -> None:
+    found = open_table(arguments).analyze(arguments.columns, options=table_options(arguments))
+    if found is None:
+        _show(arguments, None, "the table has no snapshot")
+        return
+    _show(arguments, asdict(found), f"{found.merged_record_count:,} rows")
+    for name, column in found.columns.items() if arguments.output == "text" else ():
+        ends = "" if column.min is None else f", {column.min} to {column.max}"
+        show.line(f"  {name}: {column.distinct_count:,} distinct, {column.null_count:,} NULL{ends}")
+
+
+def _clone(arguments: argparse.Namespace) -> None:
+    state = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
+    storage = key_values(arguments.storage_option, "--storage-option")
+    table, target = open_table(arguments), arguments.target
+    summary = table.clone(target, *state, dry_run=arguments.dry_run, storage_options=storage)
+    _show(arguments, asdict(summary), str(summary))
+
+
+def _truncate(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.truncate(options=table_options(arguments), dry_run=arguments.dry_run)
+
+
+def _drop_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.drop_partitions(arguments.where, options=table_options(arguments), dry_run=arguments.dry_run)
+
+
+def _mark_done(arguments: argparse.Namespace) -> None:
+    partitions = [key_values(text.split(","), "a partition") for text in arguments.partitions]
+    directories = open_table(arguments).mark_partitions_done(partitions, dry_run=arguments.dry_run)
+    _show(arguments, directories, *map(visible, directories))
 
 
 def _rollback(table: Table, arguments: argparse.Namespace) -> RemovalSummary:

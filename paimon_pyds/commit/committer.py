@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests
+from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests, rewrite_manifests
 from paimon_pyds.commit.publisher import Retries, has_all, publisher_of, remember, removing_unpublished, replaced_since
 from paimon_pyds.commit_message import BucketFiles, Changes, Increment
 from paimon_pyds.errors import CommitConflictError, CommitError
@@ -194,7 +194,14 @@ class _Commit:
             return None
         writer = ManifestWriter(self.store, self.options, schema, self.written)
         delta = writer.write(_concat([removed, added]))
-        lists = [merge_manifests(base, writer, full=self.comes_back(base, schema, added)), delta]
+        if increment.rewrites_manifests:
+            merged = rewrite_manifests(base, writer)
+        else:
+            merged = merge_manifests(base, writer, full=self.comes_back(base, schema, added))
+        if merged is None:
+            self.clean()
+            return None
+        lists = [merged, delta]
         if increment.changelog:
             lists.append(writer.write(increment.changelog))
         base_list, delta_list, *others = self.write_lists(lists)
@@ -221,7 +228,7 @@ class _Commit:
             delta_record_count=rows,
             changelog_record_count=_rows(increment.changelog) if increment.changelog else None,
             watermark=max((w for w in watermarks if w is not None), default=None),
-            statistics=latest.statistics if latest is not None and latest.schema_id == schema.id else None,
+            statistics=increment.statistics or _inherited_statistics(latest, schema),
             properties=changes.properties or None,
             next_row_id=next_row_id,
             operation=None if increment.operation is None else increment.operation.value,
@@ -360,6 +367,11 @@ def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if not full:
         return _nothing()
     return full[0] if len(full) == 1 else one_batch(pa.Table.from_batches(full))
+
+
+def _inherited_statistics(latest: Snapshot | None, schema: TableSchema) -> str | None:
+    """The statistics file of the snapshot before; as in Java none of another schema."""
+    return latest.statistics if latest is not None and latest.schema_id == schema.id else None
 
 
 def _rows(entries: pa.RecordBatch) -> int:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import one_batch, to_numpy
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, SimpleStats, file_identities
 from paimon_pyds.metadata.manifest_codec import encode_manifest
-from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
@@ -150,6 +150,45 @@ def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter, *, fu
             result += _joined(run, writer, 2)
             run, size = [], 0
     return result + _joined(run, writer, least)
+
+
+def manifests_to_rewrite(
+    store: TableStore, schema: TableSchema, manifests: Sequence[ManifestFile], target: int
+) -> list[ManifestFile]:
+    """The manifests that hold deletions or are small, and those that may hold what the deletions take away, in order.
+
+    None where no deletion is among them, and together they would be as many as they are.
+
+    Args:
+        store: the table.
+        schema: its schema.
+        manifests: of a snapshot, in order.
+        target: what size manifests should have, in bytes.
+    """
+    deleting = [m for m in manifests if m.num_deleted_files]
+    changing = {m.file_name for m in manifests if m.num_deleted_files or m.file_size < target}
+    size = sum(m.file_size for m in manifests if m.file_name in changing)
+    if not deleting and len(changing) <= max(1, -(-size // target)):
+        return []
+    entries = ManifestReader(store).entries(deleting, ("kind", "partition"))
+    deleted = entries.filter(pc.equal(entries["kind"], FileKind.DELETE))["partition"]
+    wanted = EntryFilter(schema, partitions=frozenset(deleted.unique().to_pylist()))
+    changing.update(m.file_name for m in wanted.may_hold(manifests))
+    return [m for m in manifests if m.file_name in changing]
+
+
+def rewrite_manifests(manifests: Sequence[ManifestFile], writer: ManifestWriter) -> list[ManifestFile] | None:
+    """The manifests of the next base list, without deleted entries, of ``manifest.target-file-size`` each; None where
+    they would be no fewer than they are, and hold no deletions."""
+    target = int(writer.options.get("manifest.target-file-size"))
+    before = manifests_to_rewrite(writer.store, writer.schema, manifests, target)
+    if not before:
+        return None
+    after = writer.write(ManifestReader(writer.store).live(before))
+    if len(after) >= len(before) and not any(m.num_deleted_files for m in before):
+        return None
+    names = {m.file_name for m in before}
+    return [*(m for m in manifests if m.file_name not in names), *after]
 
 
 def _joined(run: list[ManifestFile], writer: ManifestWriter, least: int) -> list[ManifestFile]:

@@ -28,7 +28,7 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
 )
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, SnapshotPublisher
+from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.redaction import redact
@@ -148,7 +148,7 @@ def remember(store: TableStore, snapshot: Snapshot, changes: Changes) -> None:
 
     A compaction that is lost has taken no row along; once it is there, so are the rows that it was made from.
     """
-    if all(i.kind is CommitKind.COMPACT for i in changes.increments):
+    if all(i.kind.keeps_rows for i in changes.increments):
         store.notes.pop(_NOTE, None)
         return
     plain = all(i.only_adds and i.overwrite is None and i.guard is None for i in changes.increments)

@@ -69,11 +69,12 @@ def live_in(
         PredicateError: the condition does not parse, or names no column.
         OptionError: it asks for another column than those of partitions.
     """
-    wanted = EntryFilter(schema, _on_partitions(schema, where, action))
+    wanted = EntryFilter(schema, partition_condition(schema, where, action))
     return ManifestReader(store, wanted).live_files(snapshot, columns)
 
 
-def _on_partitions(schema: TableSchema, where: str | Predicate | None, action: str) -> Predicate:
+def partition_condition(schema: TableSchema, where: str | Predicate | None, action: str) -> Predicate:
+    """A condition on partition columns, bound; true for none. Arguments and errors as those of `live_in`."""
     if where is None or (isinstance(condition("where", where), str) and not str(where).strip()):
         return Const.TRUE
     predicate = bind(parse_filter(where) if isinstance(where, str) else where, schema.fields)

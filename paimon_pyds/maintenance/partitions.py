@@ -39,7 +39,7 @@ _STRATEGIES = ("values-time", "update-time")
 
 
 @dataclass(frozen=True, slots=True)
-class _Partition:
+class Partition:
     """One that is there.
 
     Attributes:
@@ -85,7 +85,7 @@ def expire_partitions(
     limit = time.time() * 1000 - age
     snapshot = store.latest_snapshot()
     is_expired = _strategy(typed, schema, limit)
-    found = [partition for partition in _partitions(store, schema, snapshot) if is_expired(partition)]
+    found = [partition for partition in partitions_of(store, schema, snapshot) if is_expired(partition)]
     found.sort(key=lambda partition: [text or "" for text in partition.texts])
     found = found[: typed.get("partition.expiration-max-num")]
     batch = typed.get("partition.expiration-batch-size") or len(found) or 1
@@ -101,8 +101,13 @@ def expire_partitions(
     )
 
 
-def _partitions(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> list[_Partition]:
-    live = live_of(store, snapshot, ("partition", "file_size", "creation_time"))
+def partitions_of(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> list[Partition]:
+    """The partitions that have data files; of a table without partitions, one where there are files."""
+    return partitions_in(schema, live_of(store, snapshot, ("partition", "file_size", "creation_time")))
+
+
+def partitions_in(schema: TableSchema, live: pa.RecordBatch) -> list[Partition]:
+    """The partitions of some manifest entries, with ``partition``, ``file_size`` and ``creation_time``."""
     grouped = (
         pa.Table.from_batches([live])
         .group_by("partition")
@@ -118,7 +123,7 @@ def _partitions(store: TableStore, schema: TableSchema, snapshot: Snapshot | Non
             None if value is None else partition_text(value, field.type, legacy=True)  # as Java reads times of it
             for field, value in zip(fields, values, strict=True)
         )
-        found.append(_Partition(row, texts, partition_directory(schema, row), files, size, _instant(changed)))
+        found.append(Partition(row, texts, partition_directory(schema, row), files, size, _instant(changed)))
     return found
 
 
@@ -132,13 +137,13 @@ def _instant(clock_ms: int | None) -> float:
 
 
 def _drop(
-    store: TableStore, partitions: Sequence[_Partition], options: TableOptions, is_expired: Callable[[_Partition], bool]
+    store: TableStore, partitions: Sequence[Partition], options: TableOptions, is_expired: Callable[[Partition], bool]
 ) -> None:
     rows = {partition.row for partition in partitions}
 
     def check(latest: Snapshot | None, schema: TableSchema) -> None:
         """Raise CommitConflictError where a partition has changed, and has not expired any more."""
-        now = {p.row: p for p in _partitions(store, schema, latest)}
+        now = {p.row: p for p in partitions_of(store, schema, latest)}
         if any(row in now and not is_expired(now[row]) for row in rows):
             raise CommitConflictError("a partition that was to expire has new rows", path=store.root, hint="try again")
 
@@ -147,7 +152,7 @@ def _drop(
     commit(store, Changes((increment,)), options)
 
 
-def _strategy(options: TableOptions, schema: TableSchema, limit_ms: float) -> Callable[[_Partition], bool]:
+def _strategy(options: TableOptions, schema: TableSchema, limit_ms: float) -> Callable[[Partition], bool]:
     match options.get("partition.expiration-strategy"):
         case "update-time":
             return lambda partition: partition.changed_ms < limit_ms
@@ -156,7 +161,7 @@ def _strategy(options: TableOptions, schema: TableSchema, limit_ms: float) -> Ca
             read = _reader(options.get("partition.timestamp-formatter"))
             pattern, names = options.get("partition.timestamp-pattern"), schema.partition_keys
 
-            def is_expired(partition: _Partition) -> bool:
+            def is_expired(partition: Partition) -> bool:
                 text = _filled(pattern, names, partition.texts)
                 moment = None if text is None else read(text)
                 return moment is not None and moment < limit

@@ -45,7 +45,7 @@ def rollback(
     started = time.monotonic()
     options = maintenance_options(store, None)
     check_changelogs(store, options)
-    target, path = _target(store, snapshot, tag, timestamp)
+    target, path = named_state(store, snapshot, tag, timestamp)
     snapshots = [s for s in store.snapshots() if s.id > target.id]
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
     count = len(snapshots)
@@ -56,10 +56,21 @@ def rollback(
     return RemovalSummary(snapshots=count, tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
-def _target(store: TableStore, snapshot: int | str | None, tag: str | None, timestamp: Any) -> tuple[Snapshot, str]:
-    """The state, and the file that has it."""
+def named_state(store: TableStore, snapshot: int | str | None, tag: str | None, timestamp: Any) -> tuple[Snapshot, str]:
+    """The state that is named, and the file that has it.
+
+    Args:
+        store: the table.
+        snapshot: its number, or the name of a tag.
+        tag: its name.
+        timestamp: a time, in milliseconds since the epoch or as text in UTC.
+
+    Raises:
+        SnapshotNotFoundError, TagNotFoundError: there is no such state.
+        OptionError: none, or several.
+    """
     if sum(given is not None for given in (snapshot, tag, timestamp)) != 1:
-        raise OptionError("a rollback is to a snapshot, a tag, or a time: give one of them")
+        raise OptionError("a state is named by a snapshot, a tag, or a time: give one of them")
     if timestamp is not None:
         found = store.snapshot_at(timestamp_ms("timestamp", timestamp))
     elif tag is not None or isinstance(snapshot, str):

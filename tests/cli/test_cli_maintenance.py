@@ -41,8 +41,14 @@ def test_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "nothing removed" in run("tag", "expire", path)
     age = ("--option", "partition.expiration-time=1 d")
     assert "  p=2020-01-01\n" in run("expire-partitions", path, *age, "--dry-run")
+    assert run("mark-done", path, "p=2020-01-01", "--dry-run") == "p=2020-01-01\n"
+    assert json.loads(run("mark-done", path, "p=2020-01-01", "--output", "json")) == ["p=2020-01-01"]
+    assert "  p=2020-01-01\n" in run("drop-partitions", path, "p = '2020-01-01'", "--dry-run")
+    assert run("drop-partitions", path, "p = 'other'").startswith("nothing removed in")
+    assert run("truncate", path, "--dry-run").startswith("1 partition, 4 data files")
     run("expire-partitions", path, *age)
     assert table.count() == 0
+    assert run("truncate", path).startswith("nothing removed in")
     assert run("rollback", path, "--snapshot", "4").startswith("1 snapshot")
     assert table.count() == 4
     run("rollback", path, "--tag", "x")

@@ -58,6 +58,9 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], 
     "delete branch": (_expired_tag, lambda t: t.delete_branch("b")),
     "fast forward": (lambda t: None, lambda t: t.fast_forward("b")),
     "rollback": (lambda t: None, lambda t: t.rollback(4)),
+    "compact manifests": (lambda t: None, lambda t: t.compact_manifests()),
+    "analyze": (lambda t: None, lambda t: t.statistics() or t.analyze()),
+    "truncate": (lambda t: None, lambda t: t.truncate()),
     "rollback to a tag": (_expired_tag, lambda t: t.rollback("old")),
 }  # fmt: skip
 _FINISHED = (AlreadyExistsError, NotFoundError)

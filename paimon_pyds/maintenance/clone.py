@@ -1,0 +1,270 @@
+"""A copy of one state of a table, as a table of its own: all files that the state needs, and new manifests of them.
+
+Nothing is a table until its directory ``schema`` is there, and that comes last, in one step, by its name.
+(Source: Paimon documentation, concepts/spec/overview: which file names which.)
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.commit.manifests import ManifestWriter
+from paimon_pyds.commit.publisher import removing_unfinished
+from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
+from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.maintenance.expire import maintenance_options
+from paimon_pyds.maintenance.removal import in_threads, threads_of
+from paimon_pyds.maintenance.rollback import named_state
+from paimon_pyds.metadata.manifest import IndexEntry
+from paimon_pyds.metadata.paths import lies_below
+from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
+from paimon_pyds.metadata.schema import TableSchema, schema_to_json, utf8_bytes
+from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import Summary, summary_text
+from paimon_pyds.options import TableOptions
+from paimon_pyds.progress import phase
+from paimon_pyds.redaction import counted, human_bytes
+from paimon_pyds.scan.planned_files import file_locations, index_file_paths
+from paimon_pyds.storage import FileIO, discard
+
+_CHUNK = 8 << 20
+_DROPPED = "data-file.external-paths"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CloneSummary(Summary):
+    """What was, or would be, copied.
+
+    Attributes:
+        snapshot_id: the state, whose number the only snapshot of the copy has; None for a table without a snapshot.
+        files: data files, with indexes, deletion vectors and statistics.
+        bytes: of the data files and of the index files of the table.
+        seconds: time taken.
+        dry_run: nothing was copied.
+    """
+
+    snapshot_id: int | None
+    files: int
+    bytes: int
+    seconds: float
+    dry_run: bool
+
+    def __str__(self) -> str:
+        verb = "would be copied" if self.dry_run else "copied"
+        what = f"{counted(self.files, 'file')} ({human_bytes(self.bytes)}) {verb}"
+        return summary_text(self.snapshot_id, [what], self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class CloneOptions:
+    """The arguments of `paimon_pyds.Table.clone`, which explains them."""
+
+    snapshot: int | str | None = None
+    tag: str | None = None
+    timestamp: Any = None
+    dry_run: bool = False
+
+
+def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSummary:
+    """Copy a state of a table to an empty place.
+
+    Args:
+        store: the table.
+        target: where the copy will be.
+        how: which state.
+
+    Raises:
+        AlreadyExistsError: something is in that place.
+        OptionError: the place is in the table, or contradicting arguments.
+        SnapshotNotFoundError: there is no such state, or it expired while it was copied; nothing is left of the copy.
+        StorageError: a file could not be copied; nothing is left of the copy.
+    """
+    started = time.monotonic()
+    options = maintenance_options(store, None)
+    snapshot, newest = _state(store, how)
+    if lies_below(f"{target.root}/", [store.root]):
+        raise OptionError("the copy would lie in the table", path=target.root, hint="name another directory")
+    if target.io.list(target.root):
+        raise AlreadyExistsError("the place of the copy is not empty", path=target.root, hint="remove what is there")
+    copy = _Copy(store, target, options)
+    if snapshot is not None:
+        copy.gather(snapshot)
+    if not how.dry_run:
+        with removing_unfinished(copy.remove):
+            copy.write(snapshot, newest)
+    id_ = None if snapshot is None else snapshot.id
+    return CloneSummary(id_, len(copy.files), copy.bytes, time.monotonic() - started, how.dry_run)
+
+
+def _state(store: TableStore, how: CloneOptions) -> tuple[Snapshot | None, int]:
+    """The state, and the number of the newest schema that goes with it."""
+    if how.snapshot is None and how.tag is None and how.timestamp is None:
+        return store.latest_snapshot(), store.latest_schema().id
+    snapshot, _ = named_state(store, how.snapshot, how.tag, how.timestamp)
+    return snapshot, snapshot.schema_id
+
+
+class _Copy:
+    """Copies of files: ``files`` are the paths here and there."""
+
+    def __init__(self, store: TableStore, target: TableStore, options: TableOptions) -> None:
+        self._store, self._target, self._options = store, target, options
+        self._made: list[str] = []
+        self._entries: pa.RecordBatch | None = None
+        self._indexes: Sequence[IndexEntry] = ()
+        self.files: dict[str, str] = {}
+        self.bytes = 0
+
+    def gather(self, snapshot: Snapshot) -> None:
+        """Find the files of a state. Those outside of the table come into the copy."""
+        store = self._store
+        schema = store.schema(snapshot.schema_id)
+        entries = live_of(store, snapshot)
+        at = entries.schema.get_field_index("external_path")
+        inside = entries.set_column(at, entries.schema.field(at), pa.nulls(entries.num_rows, pa.string()))
+        places = zip(
+            file_locations(store, schema, entries).paths, file_locations(store, schema, inside).paths, strict=True
+        )
+        for (path, place), beside in zip(places, entries["extra_files"].to_pylist(), strict=True):
+            self._add(path, place)
+            for name in beside:
+                self._add(store.paths.extra_file(path, name), store.paths.extra_file(place, name))
+        self._entries = inside
+        if snapshot.index_manifest is not None:
+            indexes = store.read_index_manifest(snapshot.index_manifest)
+            self._indexes = [replace(entry, external_path=None) for entry in indexes]
+            for path, place in zip(
+                index_file_paths(store, schema, indexes), index_file_paths(store, schema, self._indexes), strict=True
+            ):
+                self._add(path, place)
+        if snapshot.statistics is not None:
+            path = store.paths.statistics(snapshot.statistics)
+            self._add(path, path)
+        self.bytes = (pc.sum(entries["file_size"]).as_py() or 0) + sum(entry.file_size for entry in self._indexes)
+
+    def _add(self, path: str, place: str) -> None:
+        self.files[path] = f"{self._target.root}{place[len(self._store.root) :]}"
+
+    def write(self, snapshot: Snapshot | None, newest: int) -> None:
+        """Write all of it: files, manifests, the snapshot, the schemas."""
+        with phase("copying", bytes=self.bytes, files=len(self.files)) as step:
+
+            def one(pair: tuple[str, str]) -> None:
+                size = self._copy(*pair)
+                step.advance(files=1, bytes=size)
+
+            in_threads(one, list(self.files.items()), threads_of(self._options))
+        if snapshot is not None:
+            data = self._snapshot(snapshot)
+            if not self._target.try_create_snapshot(data):
+                del self._made[-2:]  # they are of somebody else
+                raise AlreadyExistsError("another table is made in the place of the copy", path=self._target.root)
+        self._write_schemas(newest)
+
+    def _copy(self, path: str, place: str) -> int:
+        try:
+            source = self._store.io.open_input(path)
+        except FileNotFoundError as error:
+            raise self._store.missing(path) from error
+        with source:
+            output = self._target.io.open_output(place)
+            self._made.append(place)
+            try:
+                while chunk := source.read(_CHUNK):
+                    output.sink.write(chunk)
+            except BaseException:
+                output.abort()
+                raise
+            return output.close()
+
+    def _snapshot(self, snapshot: Snapshot) -> Snapshot:
+        """The only snapshot of the copy: it adds all files."""
+        target, codec = self._target, str(self._options.get("manifest.compression"))
+        writer = ManifestWriter(target, self._options, self._store.schema(snapshot.schema_id))
+        names = writer.written
+        try:
+            lists = []
+            for number, manifests in enumerate(([], writer.write(self._entries))):
+                data = encode_manifest_list(manifests, codec)
+                lists.append(target.write_manifest_list(data, str(uuid.uuid4()), number))
+                names.append(lists[-1][0])
+            index_manifest = None
+            if self._indexes:
+                index_manifest, _ = target.write_index_manifest(encode_index_manifest(self._indexes, codec))
+                names.append(index_manifest)
+        finally:
+            self._made += [target.paths.manifest(name) for name in names]
+        paths = target.paths
+        self._made += [paths.snapshot(snapshot.id), paths.latest_hint]
+        return replace(
+            snapshot,
+            base_manifest_list=lists[0][0],
+            base_manifest_list_size=lists[0][1],
+            delta_manifest_list=lists[1][0],
+            delta_manifest_list_size=lists[1][1],
+            changelog_manifest_list=None,
+            changelog_manifest_list_size=None,
+            changelog_record_count=None,
+            index_manifest=index_manifest,
+            commit_user=str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            commit_kind=CommitKind.OVERWRITE,
+            operation=Operation.OVERWRITE.value,
+            time_millis=max(int(time.time() * 1000), snapshot.time_millis),
+            delta_record_count=snapshot.total_record_count,
+        )
+
+    def _write_schemas(self, newest: int) -> None:
+        io, paths = self._target.io, self._target.paths
+        temporary = f"{self._target.root}/.schema.{uuid.uuid4()}.tmp"
+        try:
+            for id_ in self._store.schema_ids():
+                if id_ <= newest:
+                    text = schema_to_json(_without_external_paths(self._store.schema(id_)))
+                    io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
+            io.rename(temporary, paths.schema_dir)
+        except BaseException:
+            if not _is_renamed(io, temporary, paths.schema(newest)):
+                _ignoring(io.delete_tree, temporary)
+                raise
+
+    def remove(self) -> None:
+        """Remove what was written, and the directories that are empty then; best effort."""
+        io, root = self._target.io, self._target.root
+        discard(io, self._made)
+        directories = {path.rpartition("/")[0] for path in self._made}
+        while directories:
+            above = set()
+            for directory in sorted(directories, key=len, reverse=True):
+                _ignoring(io.remove_empty_dir, directory)
+                if len(directory) > len(root):
+                    above.add(directory.rpartition("/")[0])
+            directories = above
+
+
+def _is_renamed(io: FileIO, temporary: str, schema: str) -> bool:
+    """Whether a rename that failed was done."""
+    try:
+        return io.exists(schema) and not io.exists(temporary)
+    except PaimonError:
+        return False
+
+
+def _ignoring(call: Any, path: str) -> None:
+    try:
+        call(path)
+    except (PaimonError, OSError):
+        pass
+
+
+def _without_external_paths(schema: TableSchema) -> TableSchema:
+    options: Mapping[str, str] = schema.options
+    return replace(schema, options={key: value for key, value in options.items() if not key.startswith(_DROPPED)})

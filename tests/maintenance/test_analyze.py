@@ -1,0 +1,165 @@
+"""Statistics by `analyze`: what they say, that Java reads them, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.cli.main import main
+from paimon_pyds.errors import CommitConflictError, CorruptFileError, SchemaError, UnsupportedError
+from paimon_pyds.maintenance import analyze as module
+from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.metadata.statistics import parse_statistics, statistics_to_json
+from support.maintenance import is_exact
+from support.oracle import Oracle, requires_java_oracle
+
+_COLUMNS: dict[str, tuple[Any, list[Any], tuple[Any, ...]]] = {
+    # name: type, values, (distinct, min, max, NULLs, average length, greatest length)
+    "bool": (pa.bool_(), [True, False, None, True], (2, "false", "true", 1, 1, 1)),
+    "tiny": (pa.int8(), [1, -1, -1, None], (2, "-1", "1", 1, 1, 1)),
+    "small": (pa.int16(), [5, 5, 5, 5], (1, "5", "5", 0, 2, 2)),
+    "int": (pa.int32(), [None] * 4, (0, None, None, 4, 4, 4)),
+    "big": (pa.int64(), [2**62, -(2**62), 0, 1], (4, str(-(2**62)), str(2**62), 0, 8, 8)),
+    "float": (pa.float32(), [0.0, -0.0, float("nan"), -1.5], (3, "-1.5", "NaN", 0, 4, 4)),
+    "double": (pa.float64(), [1e10, 0.1, None, 0.1], (2, "0.1", "1.0E10", 1, 8, 8)),
+    "decimal": (pa.decimal128(10, 2), [Decimal("1.50"), Decimal("-2.00"), None, None],
+                (2, "-2.00", "1.50", 2, 8, 8)),
+    "wide": (pa.decimal128(30, 3), [Decimal("1e20"), Decimal("1"), Decimal("1"), None],
+             (2, "1.000", "100000000000000000000.000", 1, 16, 16)),
+    "date": (pa.date32(), [dt.date(2026, 1, 1), dt.date(1969, 1, 1), None, None], (2, "-365", "20454", 2, 4, 4)),
+    "time": (pa.timestamp("us"), [dt.datetime(2026, 1, 1, 12, 30, 5, 120000), None, None, None],
+             (1, "2026-01-01 12:30:05.120000", "2026-01-01 12:30:05.120000", 3, 8, 8)),
+    "text": (pa.string(), ["", "日本", "abcd", "abcd"], (3, None, None, 0, 3, 4)),
+    "none": (pa.string(), [None] * 4, (0, None, None, 4, 20, 20)),
+    "bytes": (pa.binary(), [b"123", None, b"1", b""], (3, None, None, 1, 2, 3)),
+    "list": (pa.list_(pa.int32()), [[1], [], None, [2]], ()),
+}  # fmt: skip
+
+
+def _table(path: Path) -> pp.Table:
+    table = pp.Table.create(path, pa.schema([(name, type_) for name, (type_, _, _) in _COLUMNS.items()]))
+    for rows in (slice(0, 3), slice(3, 4)):
+        table.append(pa.table({n: pa.array(values[rows], t) for n, (t, values, _) in _COLUMNS.items()}))
+    return table
+
+
+def test_every_type(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    assert table.statistics() is None
+    found = table.analyze()
+    assert found is not None
+    assert found == table.statistics()
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    assert (snapshot.commit_kind, snapshot.delta_record_count) == (CommitKind.ANALYZE, 0)
+    assert (found.snapshot_id, found.schema_id, found.merged_record_count) == (2, 0, 4)
+    sizes = table.system("files")["file_size_in_bytes"].to_pylist()
+    assert found.merged_record_size == sum(sizes)
+    for name, (_, _, wanted) in _COLUMNS.items():
+        if wanted:
+            c = found.columns[name]
+            assert (c.distinct_count, c.min, c.max, c.null_count, c.avg_length, c.max_length) == wanted, name
+    assert "list" not in found.columns
+    is_exact(table)
+    assert not table.verify().findings
+    table.append(table.head(1))
+    assert table.statistics() == found, "they stay until the schema changes"
+    table.alter(add_columns={"more": "INT"})
+    table.append(table.head(1))
+    assert table.statistics() is None
+
+
+def test_columns_that_are_named_and_merged_rows(tmp_path: Path) -> None:
+    assert pp.Table.create(tmp_path / "empty", pa.schema([("id", pa.int64())])).analyze() is None
+    schema = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())])
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options={"bucket": "1"})
+    for number in range(2):
+        table.append(pa.table({"k": [1, 2], "v": [number, number]}, schema))
+    found = table.analyze(["v"])
+    assert found is not None
+    assert (found.merged_record_count, list(found.columns)) == (2, ["v"])
+    assert (found.columns["v"].min, found.columns["v"].column_id) == ("1", 1)
+    counted = table.analyze([])
+    assert counted is not None
+    assert (counted.merged_record_count, counted.columns) == (2, {})
+    with pytest.raises(SchemaError, match="no column 'w'"):
+        table.analyze(["w"])
+    nested = pp.Table.create(tmp_path / "n", {"l": [[1]]})
+    with pytest.raises(UnsupportedError, match="'l' of type ARRAY"):
+        nested.analyze(["l"])
+
+
+def test_very_many_values(tmp_path: Path) -> None:
+    numbers = np.arange(300_000)
+    table = pp.Table.create(tmp_path / "t", {"id": numbers, "text": pa.array(numbers).cast(pa.string())})
+    found = table.analyze()
+    assert found is not None
+    for column in found.columns.values():
+        assert column.distinct_count == pytest.approx(300_000, rel=0.03)
+
+
+def test_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, commit = _table(tmp_path / "t"), module.commit
+
+    def meanwhile(change: Any) -> None:
+        def late(*arguments: Any) -> Any:
+            change()
+            return commit(*arguments)
+
+        monkeypatch.setattr(module, "commit", late)
+
+    meanwhile(lambda: table.append(table.head(1)))
+    found = table.analyze()
+    assert found is not None
+    assert (found.snapshot_id, table.count()) == (2, 5)
+    meanwhile(lambda: table.alter(add_columns={"more": "INT"}))
+    with pytest.raises(CommitConflictError, match="altered or rolled back while it was analyzed"):
+        table.analyze()
+    is_exact(table)
+
+
+def test_damaged_files() -> None:
+    text = '{"snapshotId": 1, "schemaId": 0, "mergedRecordCount": 3, "colStats": {"a": {"colId": 1, "avgLen": 2}}}'
+    found = parse_statistics(text.encode(), "x")
+    assert parse_statistics(statistics_to_json(found).encode(), "x") == found
+    for wrong in ("", "[]", text.replace("1,", '"1",'), text.replace('{"colId"', '[{"colId"').replace("2}", "2}]")):
+        with pytest.raises(CorruptFileError):
+            parse_statistics(wrong.encode(), "x")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = _table(tmp_path / "t")
+    assert main(["analyze", table.path, "--columns", "big,text"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "4 rows", f"  big: 4 distinct, 0 NULL, {-(2**62)} to {2**62}", "  text: 3 distinct, 0 NULL",
+    ]  # fmt: skip
+    assert main(["analyze", table.path, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"]["small"]["distinct_count"] == 1
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_java_reads_them(oracle: Oracle, tmp_path: Path) -> None:
+    """Java gives them back from its own classes, and its next commit keeps them."""
+    table = _table(tmp_path / "db.db/t")
+    found = table.analyze()
+    with oracle.batch() as batch:
+        read = batch.read(tmp_path, "db.t$statistics")
+        batch.write(tmp_path, "db.t", table.head(1))
+    (row,) = read.values
+    assert row["mergedRecordCount"] == 4
+    java = json.dumps({**dict.fromkeys(("snapshotId", "schemaId"), 0), "colStats": json.loads(row["colstat"])})
+    assert found is not None
+    assert parse_statistics(java.encode(), "x").columns == found.columns
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    assert snapshot.commit_kind is CommitKind.APPEND
+    assert table.statistics() == found

@@ -1,0 +1,153 @@
+"""Copies of a state of a table: the same rows, files of its own, nothing left after a failure; Java goes on there."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.cli.main import main
+from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SnapshotNotFoundError
+from paimon_pyds.maintenance.clone import CloneOptions, clone
+from paimon_pyds.metadata.store import TableStore
+from support.maintenance import files_there, is_exact, rows_of
+from support.oracle import Oracle, requires_java_oracle
+from support.values import lines
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+from faults_io import AFTER, BEFORE, HALF, FaultyIO
+
+_SCHEMA = pa.schema(
+    [pa.field("p", pa.int32(), nullable=False), pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())]
+)
+_KINDS = {
+    "append": ([], {"deletion-vectors.enabled": "true", "file-index.bitmap.columns": "v",
+                    "file-index.in-manifest-threshold": "1b"}),
+    "row ids": ([], {"row-tracking.enabled": "true"}),
+    "key": (["p", "k"], {"bucket": "2", "changelog-producer": "input"}),
+    "dynamic": (["p", "k"], {"bucket": "-1", "deletion-vectors.enabled": "true"}),
+}  # fmt: skip
+
+
+def _rows(*keys: int) -> pa.Table:
+    return pa.table({"p": [k % 2 for k in keys], "k": list(keys), "v": [10 * k for k in keys]}, _SCHEMA)
+
+
+def _table(path: Path, kind: str = "append") -> pp.Table:
+    key, options = _KINDS[kind]
+    table = pp.Table.create(path, _SCHEMA, primary_key=key, partition_by=["p"], options=options)
+    for number in range(4):
+        table.append(_rows(number, number + 10))
+    table.create_tag("x")
+    if "changelog-producer" not in options:
+        table.delete("k = 2")
+    return table
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_copies(tmp_path: Path, kind: str) -> None:
+    table = _table(tmp_path / "t", kind)
+    table.analyze()
+    rows, tagged, before = rows_of(table), rows_of(table, tag="x"), files_there(tmp_path / "t")
+    planned = table.clone(tmp_path / "copy", dry_run=True)
+    assert not (tmp_path / "copy").exists()
+    summary = table.clone(tmp_path / "copy")
+    assert (planned.files, planned.bytes) == (summary.files, summary.bytes)
+    table.clone(tmp_path / "old", tag="x")
+    assert files_there(tmp_path / "t") == before
+    shutil.rmtree(tmp_path / "t")
+    for name, wanted in (("copy", rows), ("old", tagged)):
+        copy = pp.Table.open(tmp_path / name)
+        assert rows_of(copy) == wanted
+        is_exact(copy)
+        assert not copy.verify(deep=True).findings
+        assert len(copy.snapshots()) == 1
+        copy.append(_rows(50))
+        assert len(rows_of(copy)) == len(wanted) + 1
+        copy.expire_snapshots(retain_max=1)
+        is_exact(copy)
+    assert pp.Table.open(tmp_path / "copy").statistics() is not None
+
+
+def test_schemas_and_branches(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.create_branch("b", "x")
+    branch = pp.Table.open(table.path, branch="b")
+    branch.append(_rows(70))
+    table.alter(add_columns={"more": "INT"})
+    branch.clone(tmp_path / "branch")
+    copy = pp.Table.open(tmp_path / "branch")
+    assert (rows_of(copy), copy.branches()) == (rows_of(branch), [])
+    table.clone(tmp_path / "new")
+    assert pp.Table.open(tmp_path / "new").arrow_schema.names == ["p", "k", "v", "more"]
+    table.clone(tmp_path / "then", "x")
+    assert pp.Table.open(tmp_path / "then").arrow_schema.names == ["p", "k", "v"]
+    pp.Table.create(tmp_path / "empty", _SCHEMA).clone(tmp_path / "still")
+    assert pp.Table.open(tmp_path / "still").count() == 0
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    for target in (table.path, tmp_path):
+        with pytest.raises(AlreadyExistsError if target is tmp_path else PaimonError):
+            table.clone(target)
+    with pytest.raises(OptionError, match="lie in the table"):
+        table.clone(f"{table.path}/inside")
+    with pytest.raises(OptionError, match="give one of them"):
+        table.clone(tmp_path / "c", 1, timestamp=5)
+    with pytest.raises(SnapshotNotFoundError):
+        table.clone(tmp_path / "c", 99)
+    next((tmp_path / "t").rglob("data-*")).unlink()
+    with pytest.raises(SnapshotNotFoundError, match="is gone"):
+        table.clone(tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_one_fault(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.alter({"file-operation.thread-num": "1"})
+    store = table.store
+    rows, io = rows_of(pp.Table(store)), FaultyIO()
+    clone(store, TableStore(io, str(tmp_path / "all")), CloneOptions())
+    for at, done in enumerate(io.done):
+        mode, path = (BEFORE, AFTER, HALF)[at % 3], tmp_path / str(at)
+        try:
+            clone(store, TableStore(FaultyIO(at, mode), str(path)), CloneOptions())
+        except PaimonError:
+            left = [str(f) for f in path.rglob("*") if f.is_file()]
+            assert len(left) == (done == "create" and mode == AFTER), (done, at, left)  # nobody knows whose that is
+        else:
+            assert rows_of(pp.Table.open(path)) == rows, (done, at)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = _table(tmp_path / "t")
+    assert main(["clone", table.path, str(tmp_path / "c"), "--dry-run"]) == 0
+    assert "would be copied" in capsys.readouterr().out
+    assert main(["clone", table.path, str(tmp_path / "c"), "--tag", "x"]) == 0
+    assert pp.Table.open(tmp_path / "c").count() == 8
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_java_reads_and_writes_copies(oracle: Oracle, tmp_path: Path) -> None:
+    tables = {kind: _table(tmp_path / kind / "db.db/t", kind) for kind in ("append", "key", "dynamic")}
+    for kind, table in tables.items():
+        table.clone(tmp_path / f"{kind}-copy" / "db.db/t")
+    with oracle.batch() as batch:
+        reads = {kind: batch.read(tmp_path / f"{kind}-copy", "db.t") for kind in tables}
+        originals = {kind: batch.read(tmp_path / kind, "db.t") for kind in tables}
+        for kind in tables:
+            if kind != "dynamic":
+                batch.write(tmp_path / f"{kind}-copy", "db.t", _rows(60))
+    for kind in tables:
+        copy = pp.Table.open(tmp_path / f"{kind}-copy" / "db.db/t")
+        assert sorted(reads[kind].lines) == sorted(originals[kind].lines)
+        if kind != "dynamic":
+            assert 60 in copy.scan().to_arrow()["k"].to_pylist()
+        else:
+            assert sorted(reads[kind].lines) == sorted(lines(copy.scan().to_arrow()))
