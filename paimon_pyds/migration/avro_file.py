@@ -95,7 +95,7 @@ class _Types:
         self._named[own if "." in own or not space else f"{space}.{own}"] = schema
         within = f"{name}." if name else ""
         fields = tuple(
-            DataField(int(f.get("field-id", -1)), f["name"], self.read(f["type"], within + f["name"], depth + 1, space))
+            DataField(-1, f["name"], self.read(f["type"], within + f["name"], depth + 1, space))
             for f in schema["fields"]
         )
         if not fields:

@@ -7,7 +7,7 @@ concepts/spec/schema): a file that lacks columns, or has a narrower type, gets a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -44,7 +44,7 @@ class FileFacts:
     Attributes:
         format: parquet, orc or avro.
         rows: how many it has.
-        fields: its columns, under its names; ids are those that its writer gave them, -1 for none.
+        fields: its columns, without ids.
         untyped: columns that hold nothing but NULL, of no type.
         statistics: by the names of columns.
     """
@@ -56,60 +56,72 @@ class FileFacts:
     statistics: Mapping[str, Bounds] = field(default_factory=dict)
 
 
-def by_name(column: DataField) -> object:
-    """What columns of several files are matched by."""
-    return column.name
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A data file: its path, its bytes, and the texts of its partition's values (None for NULL) by column."""
+
+    path: str
+    size: int
+    partition: tuple[tuple[str, str | None], ...] = ()
 
 
-def by_id(column: DataField) -> object:
-    """Likewise, where writers number columns (Iceberg); one without a number is matched by nothing."""
-    return column.id if column.id >= 0 else None
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is migrated.
 
+    Attributes:
+        kind: ``directory`` or ``delta``.
+        files: its live data files.
+        partition_by: the columns whose values partitions have.
+        fields: its columns, where it declares them.
+        instants: timestamps of 96 bits are instants.
+    """
 
-Key: TypeAlias = Callable[[DataField], object]
+    kind: str
+    files: tuple[SourceFile, ...]
+    partition_by: tuple[str, ...] = ()
+    fields: tuple[DataField, ...] | None = None
+    instants: bool = False
 
 
 def widest_fields(
-    left: Sequence[DataField], right: Sequence[DataField], key: Key, *, closed: bool = False, within: str = ""
+    left: Sequence[DataField], right: Sequence[DataField], *, closed: bool = False, within: str = ""
 ) -> tuple[DataField, ...]:
     """The columns of both, each of the widest of its types; those of one side alone may be NULL.
 
     Args:
         left: columns.
         right: columns.
-        key: what they are matched by.
         closed: columns that are on the right side alone are left out.
         within: the column that they are fields of, for messages.
 
     Raises:
         SchemaError: types of a column that contradict each other.
     """
-    others = {key(f): f for f in right}
+    others = {f.name: f for f in right}
     merged = []
     for ours in left:
-        theirs = others.pop(key(ours), None)
+        theirs = others.pop(ours.name, None)
         if theirs is None:
             merged.append(replace(ours, type=ours.type.with_nullable(True)))
         else:
-            merged.append(replace(ours, type=_widest(ours.type, theirs.type, key, closed, f"{within}{ours.name}")))
+            merged.append(replace(ours, type=_widest(ours.type, theirs.type, closed, f"{within}{ours.name}")))
     added = () if closed else (replace(f, type=f.type.with_nullable(True)) for f in others.values())
     return (*merged, *added)
 
 
-def _widest(left: DataType, right: DataType, key: Key, closed: bool, name: str) -> DataType:
+def _widest(left: DataType, right: DataType, closed: bool, name: str) -> DataType:
     nullable = left.nullable or right.nullable
     match left, right:
         case RowType(), RowType():
-            fields = widest_fields(left.fields, right.fields, key, closed=closed, within=f"{name}.")
+            fields = widest_fields(left.fields, right.fields, closed=closed, within=f"{name}.")
             return RowType(fields=fields, nullable=nullable)
         case ArrayType(), ArrayType():
-            element = _widest(left.element, right.element, key, closed, f"{name}.element")
+            element = _widest(left.element, right.element, closed, f"{name}.element")
             return ArrayType(element=element, nullable=nullable)
         case MapType(), MapType():
-            keys = _widest(left.key, right.key, key, closed, f"{name}.key").with_nullable(False)
-            return MapType(
-                key=keys, value=_widest(left.value, right.value, key, closed, f"{name}.value"), nullable=nullable
-            )
+            keys = _widest(left.key, right.key, closed, f"{name}.key").with_nullable(False)
+            return MapType(key=keys, value=_widest(left.value, right.value, closed, f"{name}.value"), nullable=nullable)
         case AtomicType(), AtomicType():
             found = _widest_atom(left, right)
             if found is not None:
@@ -139,25 +151,25 @@ def _widest_atom(left: AtomicType, right: AtomicType) -> AtomicType | None:
     return left if replace(left, nullable=True) == replace(right, nullable=True) else None
 
 
-def in_file(fields: Sequence[DataField], table: Sequence[DataField], key: Key) -> tuple[DataField, ...]:
-    """The columns of the table that a file has, in the file's order: with the table's ids, the file's names, types."""
-    ours = {key(f): f for f in table}
+def in_file(fields: Sequence[DataField], table: Sequence[DataField]) -> tuple[DataField, ...]:
+    """The columns of the table that a file has, in the file's order: with the table's ids, the file's types."""
+    ours = {f.name: f for f in table}
     return tuple(
-        DataField(found.id, theirs.name, _type_in_file(theirs.type, found.type, key))
+        DataField(found.id, theirs.name, _type_in_file(theirs.type, found.type))
         for theirs in fields
-        if (found := ours.get(key(theirs))) is not None
+        if (found := ours.get(theirs.name)) is not None
     )
 
 
-def _type_in_file(theirs: DataType, ours: DataType, key: Key) -> DataType:
+def _type_in_file(theirs: DataType, ours: DataType) -> DataType:
     match theirs, ours:
         case RowType(), RowType():
-            return RowType(fields=in_file(theirs.fields, ours.fields, key), nullable=ours.nullable)
+            return RowType(fields=in_file(theirs.fields, ours.fields), nullable=ours.nullable)
         case ArrayType(), ArrayType():
-            return ArrayType(element=_type_in_file(theirs.element, ours.element, key), nullable=ours.nullable)
+            return ArrayType(element=_type_in_file(theirs.element, ours.element), nullable=ours.nullable)
         case MapType(), MapType():
-            value = _type_in_file(theirs.value, ours.value, key)
-            return MapType(key=_type_in_file(theirs.key, ours.key, key), value=value, nullable=ours.nullable)
+            value = _type_in_file(theirs.value, ours.value)
+            return MapType(key=_type_in_file(theirs.key, ours.key), value=value, nullable=ours.nullable)
     return theirs.with_nullable(ours.nullable)
 
 

@@ -37,16 +37,15 @@ from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.migration.columns import (
     FileFacts,
-    Key,
-    by_id,
-    by_name,
+    Source,
+    SourceFile,
     check_names,
     in_file,
     inferred_type,
     partition_value,
     widest_fields,
 )
-from paimon_pyds.migration.sources import Source, SourceFile, read_source
+from paimon_pyds.migration.sources import read_source
 from paimon_pyds.one_line import Summary, files_text, names_text, summary_text
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import option_texts, path_like, texts
@@ -59,7 +58,7 @@ from paimon_pyds.types import DataField, DataType, Kind, field_to_json, parse_ty
 
 _log = logging.getLogger("paimon_pyds.migration")
 _MODES = ("copy", "move", "link")
-_FORMATS = ("parquet", "orc", "avro")
+_FORMATS = ("parquet", "orc", "avro", "delta")
 _MOST_SCHEMAS = 200
 _FILE_SOURCE_APPEND = 0
 
@@ -70,7 +69,7 @@ class MigrationSummary(Summary):
 
     Attributes:
         snapshot_id: the table's first snapshot; None for a dry run, and where no file has a row.
-        kind: of the source: ``directory``, ``delta`` or ``iceberg``.
+        kind: of the source: ``directory`` or ``delta``.
         format: of its files.
         schema: of the table.
         files: with the columns ``path`` (in the source), ``partition``, ``rows``, ``bytes`` and ``schema_id``.
@@ -178,15 +177,15 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
     executor: Executor | None = None,
     progress: Any = None,
 ) -> MigrationSummary:
-    """Make an append table of the Parquet, ORC or Avro files of a directory, without writing them anew.
+    """Make an append table of a directory's Parquet, ORC or Avro files, or a Delta table's, as they are.
 
     All footers are looked at: columns that some files lack are NULL there, and numbers get the widest type. What Java
     Paimon would read otherwise than its writer meant it is refused by name. See `paimon_pyds.migration.migrate`.
 
     Args:
-        source: the directory, with ``k=v`` directories or flat. A Delta or Iceberg table is refused.
+        source: the directory, with ``k=v`` directories or flat; or a Delta table, of which the live files are taken.
         target: where the new table goes; nothing may be there.
-        format: parquet, orc or avro: refuse files of another one.
+        format: parquet, orc, avro or delta: refuse another source than this.
         mode: ``copy`` files; ``link`` to them (hard links: one local disk, and nobody changes the source's files in
             place); ``move``: remove the source's files once the table is there.
         partition_by: the columns of the ``k=v`` directories, in the order that the table is to have; or their types by
@@ -257,7 +256,7 @@ def _check_free(io: FileIO, root: str) -> None:
 
 
 def _check_kind(source: Source, format_: str | None, mode: str, root: str) -> None:
-    wanted = format_ if format_ in ("delta", "iceberg") else source.kind
+    wanted = "delta" if format_ == "delta" else source.kind
     if source.kind != wanted:
         raise UnsupportedError(f"this is a {source.kind}, no {wanted} table", path=root)
     if mode == "move" and source.kind != "directory":
@@ -313,8 +312,7 @@ def _planned(
 ) -> _Plan:
     name = _one_format(source, facts)
     keys, types = _partition_types(source, partition_by)
-    matched = by_id if source.kind == "iceberg" else by_name
-    fields = _merged(source, facts, matched)
+    fields = _merged(source, facts)
     given = {f.name: f for f in fields}
     partitioned = [replace(given.get(k, DataField(-1, k, types[k])), type=types[k]) for k in keys]
     ours = [f for f in fields if f.name not in types]
@@ -325,7 +323,7 @@ def _planned(
         ours = [by_key.get(f.name, f) for f in fields]
     check_names(ours)
     table = new_schema(_definition(ours, keys, name, options, comment))
-    schemas, ids = _schemas(table, facts, matched)
+    schemas, ids = _schemas(table, facts)
     buckets = _buckets(source, facts, schemas, ids)
     left_out = {name for fact in facts for name in fact.untyped} - {f.name for f in table.fields}
     empty = sum(not fact.rows for fact in facts)
@@ -365,7 +363,7 @@ def _partition_types(
     return keys, types
 
 
-def _merged(source: Source, facts: Sequence[FileFacts], key: Key) -> tuple[DataField, ...]:
+def _merged(source: Source, facts: Sequence[FileFacts]) -> tuple[DataField, ...]:
     """The columns of all files, or those that the source declares, with the widest type of each."""
     merged = source.fields
     for file, fact in zip(source.files, facts, strict=True):
@@ -378,7 +376,7 @@ def _merged(source: Source, facts: Sequence[FileFacts], key: Key) -> tuple[DataF
             else:
                 stored = [f for f in fields if f.name not in hive]
                 kept = [f for f in merged if f.name not in hive]
-                wide = {f.name: f for f in widest_fields(kept, stored, key, closed=source.fields is not None)}
+                wide = {f.name: f for f in widest_fields(kept, stored, closed=source.fields is not None)}
                 merged = (*(wide.pop(f.name, f) for f in merged), *wide.values())
         except SchemaError as error:
             raise SchemaError(error.message, path=file.path, hint=error.hint) from None
@@ -398,13 +396,13 @@ def _definition(
     return TableDefinition(fields, partition_by=keys, options=given, comment=comment)
 
 
-def _schemas(table: TableSchema, facts: Sequence[FileFacts], key: Key) -> tuple[tuple[TableSchema, ...], list[int]]:
+def _schemas(table: TableSchema, facts: Sequence[FileFacts]) -> tuple[tuple[TableSchema, ...], list[int]]:
     """The schemas that files were written under, the table's last; and which one each file has."""
     keys = set(table.partition_keys)
     held: dict[tuple[DataField, ...], int] = {}
     numbers = []
     for fact in facts:
-        own = {f.id: f for f in in_file([f for f in fact.fields if f.name not in keys], table.fields, key)}
+        own = {f.id: f for f in in_file([f for f in fact.fields if f.name not in keys], table.fields)}
         fields = tuple(
             replace(f, default=None) if f.name in keys else replace(own[f.id], description=f.description)
             for f in table.fields

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_pyds.buffers import unzigzag
@@ -22,16 +21,7 @@ _STAMPS = {OrcKind.TIMESTAMP: Kind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT: Kind.TI
 _WHOLE = frozenset({OrcKind.BYTE, OrcKind.SHORT, OrcKind.INT, OrcKind.LONG})
 _GREGORIAN = -141_427
 """The first day of the Gregorian calendar, 1582-10-15: bounds of days before it depend on the writer."""
-_ICEBERG_ID = b"iceberg.id"
 _REFUSED_CODECS = frozenset({"lzo", "brotli"})
-
-
-@dataclass(slots=True)
-class _Details:
-    """What a type says beside its kind: the most characters, digits, and its attributes."""
-
-    numbers: dict[int, int] = field(default_factory=dict)
-    attributes: dict[bytes, bytes] = field(default_factory=dict)
 
 
 def describe(io: FileIO, path: str, size: int) -> FileFacts:
@@ -56,37 +46,28 @@ def describe(io: FileIO, path: str, size: int) -> FileFacts:
             path=path,
             hint="append its rows instead, with their names",
         )
-    details = _details(tail, path)
+    details = _numbers(tail, path)
     fields = tuple(_field(t, n, n, details, path) for t, n in zip(tail.root.children, names, strict=True))
     known = {f.name: _statistics(tail, t, path) for f, t in zip(fields, tail.root.children, strict=True)}
     return FileFacts("orc", tail.row_count, fields, (), known)
 
 
-def _details(tail: OrcTail, path: str) -> list[_Details]:
-    """By the numbers of types."""
+def _numbers(tail: OrcTail, path: str) -> list[dict[int, int]]:
+    """What types say beside their kinds, by their numbers: 4 the most characters, 5 the digits, 6 those of a scale."""
     found = []
     for number, _, value in read_message(tail.messages[0], path):
-        if number != 4:
-            continue
-        details = _Details()
-        for part, _, inner in read_message(as_bytes(value, path, "types"), path):
-            if part in (4, 5, 6):
-                details.numbers[part] = as_number(inner, path, "types")
-            elif part == 7:
-                pair = {n: v for n, _, v in read_message(as_bytes(inner, path, "attributes"), path)}
-                key, text = (as_bytes(pair.get(n, b""), path, "attributes") for n in (1, 2))
-                details.attributes[key] = text
-        found.append(details)
+        if number == 4:
+            parts = read_message(as_bytes(value, path, "types"), path)
+            found.append({n: as_number(v, path, "types") for n, _, v in parts if n in (4, 5, 6)})
     return found
 
 
-def _field(orc: OrcType, name: str, where: str, details: list[_Details], path: str) -> DataField:
-    number = details[orc.id].attributes.get(_ICEBERG_ID, b"")
-    return DataField(int(number) if number.isdigit() else -1, name, _type(orc, where, details, path))
+def _field(orc: OrcType, name: str, where: str, details: list[dict[int, int]], path: str) -> DataField:
+    return DataField(-1, name, _type(orc, where, details, path))
 
 
-def _type(orc: OrcType, where: str, details: list[_Details], path: str) -> DataType:
-    numbers = details[orc.id].numbers
+def _type(orc: OrcType, where: str, details: list[dict[int, int]], path: str) -> DataType:
+    numbers = details[orc.id]
     match orc.kind:
         case OrcKind.STRUCT if orc.children:
             parts = zip(orc.children, orc.names, strict=True)

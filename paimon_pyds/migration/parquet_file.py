@@ -155,8 +155,7 @@ class _Columns:
         if _repetition(element) == _REPEATED:
             raise _refused(f"{within}{name}", "values that repeat without being a list", self._path)
         type_ = self._type(element, f"{within}{name}")
-        number = get(element, 9, I32, "field_id")
-        return None if type_ is None else DataField(-1 if number is None else number, name, type_)
+        return None if type_ is None else DataField(-1, name, type_)
 
     def _type(self, element: Struct, name: str) -> DataType | None:
         nullable = _repetition(element) != _REQUIRED

@@ -4,48 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from paimon_pyds.errors import NotFoundError, SchemaError, UnsupportedError
+from paimon_pyds.migration.columns import Source, SourceFile
 from paimon_pyds.storage import FileIO
-from paimon_pyds.types import DataField
 
 _HIVE_NULL = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
 _LEVELS = 32
 _STEP = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """A data file: its path, its bytes, and the texts of its partition's values (None for NULL) by column."""
-
-    path: str
-    size: int
-    partition: tuple[tuple[str, str | None], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What is migrated.
-
-    Attributes:
-        kind: ``directory``.
-        files: its live data files.
-        partition_by: the columns whose values partitions have.
-        fields: its columns, where it declares them; ids are the source's own.
-        instants: timestamps of 96 bits are instants.
-    """
-
-    kind: str
-    files: tuple[SourceFile, ...]
-    partition_by: tuple[str, ...] = ()
-    fields: tuple[DataField, ...] | None = None
-    instants: bool = False
-
-
 def read_source(io: FileIO, root: str) -> Source:
-    """The data files of a directory.
+    """The data files of a directory, or the live ones of a Delta table.
 
     Raises:
         NotFoundError: there is nothing.
@@ -53,7 +24,11 @@ def read_source(io: FileIO, root: str) -> Source:
         SchemaError: partitions of unlike columns.
     """
     names = {entry.name for entry in io.list(root)}
-    of_table = {"_delta_log": "Delta", "metadata": "Iceberg", ".hoodie": "Hudi"}
+    if "_delta_log" in names:
+        from paimon_pyds.migration.delta import read_delta
+
+        return read_delta(io, root)
+    of_table = {"metadata": "Iceberg", ".hoodie": "Hudi"}
     for name in sorted(of_table.keys() & names):
         if name != "metadata" or any(e.name.endswith(".metadata.json") for e in io.list(f"{root}/metadata")):
             raise UnsupportedError(

@@ -116,6 +116,11 @@ def _text(name: str, data: bytes) -> Callable[[Path], object]:
     return lambda path: (path / name).write_bytes(data)
 
 
+def _text_in(place: Path, name: str, text: str) -> None:
+    place.mkdir(exist_ok=True)
+    (place / name).write_text(text)
+
+
 _LONG = pa.array([1])
 _REFUSED: dict[str, tuple[list[Callable[[Path], object]], str]] = {
     "nothing": ([], "no data files"),
@@ -134,7 +139,9 @@ _REFUSED: dict[str, tuple[list[Callable[[Path], object]], str]] = {
         "BYTE_STREAM_SPLIT",
     ),
     "unnamed": ([lambda p: orc.write_table(pa.table({"_col0": [1], "_col1": [2]}), p / "a")], "no names but"),
-    "delta": ([lambda p: (p / "_delta_log").mkdir()], "Delta tables"),
+    "delta": ([lambda p: (p / "_delta_log").mkdir()], "versions are missing"),
+    "hudi": ([lambda p: (p / ".hoodie").mkdir()], "Hudi tables"),
+    "iceberg": ([lambda p: _text_in(p / "metadata", "v1.metadata.json", "{}")], "Iceberg tables"),
     "paimon": ([lambda p: pp.Table.create(p, pa.schema({"a": pa.int32()})).append({"a": [1]})], "Paimon table already"),
     "uneven": (
         [_write("a", a=_LONG), lambda p: (p / "k=1").mkdir(), lambda p: _write("k=1/a", a=_LONG)(p)],
