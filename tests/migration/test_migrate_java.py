@@ -57,6 +57,8 @@ def _parquet(path: Path) -> None:
         wide = wide.append_column(name, column)
     pq.write_table(wide, path / "wide.parquet", store_decimal_as_integer=True)
     pq.write_table(wide, path / "pages.parquet", data_page_version="2.0", compression="gzip", use_dictionary=False)
+    for codec in ("none", "zstd", "lz4"):
+        pq.write_table(wide, path / codec, compression=codec, use_compliant_nested_type=False, row_group_size=1)
 
 
 def _int96(path: Path) -> None:
@@ -136,6 +138,18 @@ def test_java_reads_what_was_migrated(oracle: Oracle, tmp_path: Path) -> None:
         pp.migrate(str(source), str(tmp_path / name / "db.db/t"))
         tables[name] = pp.Table.open(tmp_path / name / "db.db/t")
         assert tables[name].verify(deep=True).ok, str(tables[name].verify(deep=True))
+    written = pq.read_table(tmp_path / "source/parquet/wide.parquet").drop_columns("nothing")
+    assert tables["parquet"].scan(limit=2).to_arrow().equals(written.cast(tables["parquet"].arrow_schema))
+    assert tables["parquet"].scan().count() == 10
+    columns = orc.read_table(tmp_path / "source/orc/000000_0")
+    assert tables["orc"].scan().to_arrow().equals(columns.cast(tables["orc"].arrow_schema))
+    (avro, _) = tables["avro"].scan().to_arrow().to_pylist()
+    assert avro["instant"] == _ZONED
+    assert avro["local"] == _TIME.replace(microsecond=123000)
+    assert (avro["day"], avro["clock"], avro["amount"]) == (_DAY, dt.time(1, 2, 3), decimal.Decimal("12.34"))
+    stamps = [table.scan().to_arrow()["t"] for table in (tables["int96"], tables["spark_int96"])]
+    assert [str(stamp[0].as_py())[:26] for stamp in stamps] == [str(_TIME), str(_TIME)]
+    assert [stamp.type.tz for stamp in stamps] == [None, "UTC"]
     with oracle.batch() as batch:
         reads = {name: batch.read(tmp_path / name, "db.t", allow_fail=True) for name in tables}
         narrow = batch.read(tmp_path / "partitioned", "db.t", filter={"op": "eq", "field": "h", "literals": [20]})
