@@ -19,7 +19,9 @@ from faults.faults_io import AFTER, BEFORE, FaultyIO
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PaimonError, StorageError
+from paimon_pyds.formats.parquet.thrift import BINARY, I32
 from paimon_pyds.migration import migrate as module
+from paimon_pyds.migration.parquet_file import _Columns
 
 _ROWS = pa.table({"k": pa.array(range(6), pa.int32()), "s": ["a", None, "c", "d", "e", "f" * 40]})
 
@@ -265,3 +267,26 @@ def test_files_that_can_not_be_removed(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(done.kept) == 2
     assert "2 files of the source could not be removed" in str(done)
     assert pp.Table.open(tmp_path / "t").scan().count() == 6
+
+
+def _element(name: str, repetition: int, children: int | None = None, converted: int | None = None) -> dict[int, Any]:
+    """An element of a Parquet schema: a group, or an INT32."""
+    found: dict[int, Any] = {3: (I32, repetition), 4: (BINARY, name.encode())}
+    found[5 if children else 1] = (I32, children or 1)
+    return found if converted is None else {**found, 6: (I32, converted)}
+
+
+@pytest.mark.parametrize(
+    ("elements", "message"),
+    [
+        ([_element("l", 1, 1, 3), _element("array", 2)], "lists of two levels"),
+        ([_element("l", 1, 1, 3), _element("l_tuple", 2, 1), _element("x", 1)], "lists of two levels"),
+        ([_element("r", 2)], "repeat without being a list"),
+        ([_element("m", 1, 1, 1), _element("map", 2, 2), _element("k", 0), _element("v", 1)], "named k and v"),
+        ([_element("m", 1, 1, 1), _element("map", 2, 1), _element("key", 0)], "without keys and values"),
+        ([_element("i", 1, None, 21)], "converted type 21"),
+    ],
+)
+def test_parquet_types_that_java_misreads(elements: list[Any], message: str) -> None:
+    with pytest.raises(PaimonError, match=message):
+        _Columns([_element("root", 0, 1), *elements], "a.parquet", instants=False).read()

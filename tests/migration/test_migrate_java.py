@@ -159,3 +159,22 @@ def test_java_reads_what_was_migrated(oracle: Oracle, tmp_path: Path) -> None:
         assert reads[name].lines == lines(table.scan().to_arrow()), name
     assert narrow.lines == lines(tables["partitioned"].scan("h = 20").to_arrow())
     assert few.lines == lines(tables["evolved"].scan("i > 100").to_arrow())
+
+
+def test_java_goes_on(oracle: Oracle, tmp_path: Path) -> None:
+    """Java appends to a migrated table and compacts the files of other writers."""
+    for name in ("evolved", "partitioned"):
+        source = tmp_path / "source" / name
+        source.mkdir(parents=True)
+        _SOURCES[name](source)
+        pp.migrate(str(source), str(tmp_path / name / "db.db/t"))
+    evolved, partitioned = (pp.Table.open(tmp_path / name / "db.db/t") for name in ("evolved", "partitioned"))
+    before = {table.path: lines(table.scan().to_arrow()) for table in (evolved, partitioned)}
+    with oracle.batch() as batch:
+        for name in ("evolved", "partitioned"):
+            batch.compact(tmp_path / name, "db.t")
+        reads = [batch.read(tmp_path / name, "db.t") for name in ("evolved", "partitioned")]
+    assert [read.lines for read in reads] == list(before.values())
+    assert evolved.snapshot().id == 2
+    for table in (evolved, partitioned):
+        assert lines(table.scan().to_arrow()) == before[table.path]
