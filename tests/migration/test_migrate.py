@@ -101,6 +101,15 @@ def test_types_of_partitions(tmp_path: Path) -> None:
     assert table.options["file.format"] == "orc"
 
 
+def test_orc_instants_are_no_clock_times(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    orc.write_table(pa.table({"t": pa.array([0], pa.timestamp("ns", "UTC"))}), tmp_path / "s/a.orc")
+    with pytest.raises(PaimonError, match="must be false"):
+        pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"), options={"orc.timestamp-ltz.legacy.type": "true"})
+    pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
+    assert pp.Table.open(tmp_path / "t").options["orc.timestamp-ltz.legacy.type"] == "false"
+
+
 def test_empty_files_and_columns_without_values(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     pq.write_table(pa.table({"a": [1], "n": pa.nulls(1)}), tmp_path / "s/a.parquet")
@@ -175,6 +184,8 @@ def test_refused(tmp_path: Path, name: str) -> None:
         ({"options": {"bucket": "4"}}, "bucket must be -1"),
         ({"options": {"row-tracking.enabled": "true"}}, "no row ids"),
         ({"options": {"file.format": "csv"}}, "csv"),
+        ({"options": {"primary-key": "k"}}, "can't be given"),
+        ({"options": {"partition": "k"}}, "given twice"),
     ],
 )
 def test_refused_arguments(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
