@@ -24,6 +24,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Increment, commit
+from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
@@ -321,11 +322,8 @@ def _built(io: FileIO, root: str) -> Iterator[tuple[str, list[str]]]:
     """Where to build the table, and a list for the files that are made; on an error these are removed."""
     made: list[str] = []
     if scheme_of(root) != "file":  # there are no directories to rename
-        try:
+        with removing_unpublished(lambda: discard(io, reversed(made))):
             yield root, made
-        except BaseException:
-            discard(io, reversed(made))
-            raise
         return
     parent, _, name = root.rpartition("/")
     place = f"{parent}/.{name}.migrating-{uuid.uuid4()}"
