@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paimon_pyds import spark as spark
     from paimon_pyds import types as types
     from paimon_pyds.catalog import Catalog as Catalog
+    from paimon_pyds.migration.migrate import migrate as migrate
     from paimon_pyds.progress import ProgressEvent as ProgressEvent
     from paimon_pyds.progress import show_progress as show_progress
     from paimon_pyds.rowlevel.clauses import Delete as Delete
@@ -35,6 +36,7 @@ __all__ = [
     "Update",
     "__version__",
     "errors",
+    "migrate",
     "register",
     "show_progress",
 ]
@@ -46,6 +48,7 @@ _WHERE = {
     "ProgressEvent": "paimon_pyds.progress",
     "Table": "paimon_pyds.table",
     "Update": "paimon_pyds.rowlevel.clauses",
+    "migrate": "paimon_pyds.migration.migrate",
     "register": "paimon_pyds.spark.source",
     "show_progress": "paimon_pyds.progress",
 }

@@ -11,6 +11,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         " --partition-by day --option file-index.bitmap.columns=color",
         "paimon-pyds create /wh/shop.db/customers 'id BIGINT, name STRING' --primary-key id --option bucket=4",
     ],
+    "migrate": [
+        "paimon-pyds migrate events /wh/shop.db/events --dry-run",
+        "paimon-pyds migrate events /wh/shop.db/linked --mode link --partition-by day=STRING",
+    ],
     "write": [
         "paimon-pyds write /wh/shop.db/orders orders.csv",
         "paimon-pyds write /wh/shop.db/items items.parquet --create --partition-by day",

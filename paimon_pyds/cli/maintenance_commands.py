@@ -1,5 +1,5 @@
-"""The commands that keep a table healthy: ``verify``, ``repair``, ``diff``, ``orphans``, ``expire``, ``tag``, ``branch``,
-``rollback``, and those of partitions, manifests, statistics and copies."""
+"""The commands that keep a table healthy: ``verify``, ``repair``, ``diff``, ``orphans``, ``expire``, ``tag``,
+``branch``, ``rollback``, and those of partitions, manifests, statistics and copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The commands on tables as a whole: ``tables``, ``create``, ``alter``, ``rename`` and ``drop``; and databases."""
+"""The commands on tables as a whole: ``tables``, ``create``, ``migrate``, ``alter``, ``rename`` and ``drop``; and
+databases."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from paimon_pyds.cli.arguments import (
 )
 from paimon_pyds.cli.output import show_rows
 from paimon_pyds.errors import OptionError
-from paimon_pyds.redaction import counted, redact
+from paimon_pyds.redaction import counted, redact, visible
 
 if TYPE_CHECKING:
     from paimon_pyds.catalog import Catalog
@@ -36,6 +37,21 @@ def add_table_commands(commands: Commands) -> None:
     parser.add_argument("--comment", help="about the table")
     parser.add_argument("--if-missing", action="store_true", help="leave a table alone that is there already")
     parser.set_defaults(run=_create)
+
+    help_ = "Make a table of a directory's Parquet, ORC or Avro files, or a Delta table's, as they are."
+    parser = commands.add_parser("migrate", help=help_, description=help_)
+    parser.add_argument("source", metavar="SOURCE", help="the directory that has the files, flat or in k=v directories")
+    parser.add_argument("table", metavar="TARGET", help="the new table's directory or URL")
+    parser.add_argument("--format", help="parquet, orc, avro or delta: refuse another source")
+    parser.add_argument(
+        "--mode", default="copy", help="copy (the default), link (hard links), or move: remove the files from SOURCE"
+    )
+    types = "partition columns, as the k=v directories have them, in order; or with types: 'day=STRING,hour=INT'"
+    parser.add_argument("--partition-by", type=names_in, help=types)
+    parser.add_argument("--comment", help="about the table")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be made")
+    add_common_arguments(parser)
+    parser.set_defaults(run=_migrate)
 
     _add_alter(commands)
 
@@ -86,6 +102,32 @@ def _add_warehouse_commands(commands: Commands) -> None:
 def _repeated(parser: argparse.ArgumentParser, name: str, metavar: str, help_: str) -> None:
     text = f"{help_}; can be repeated" if help_ else "can be repeated"
     parser.add_argument(name, action="append", default=[], metavar=metavar, help=text)
+
+
+def _migrate(arguments: argparse.Namespace) -> None:
+    from paimon_pyds.migration.migrate import migrate
+
+    parts = arguments.partition_by
+    if parts is not None and any("=" in part for part in parts):
+        parts = key_values(parts, "--partition-by")
+    done = migrate(
+        arguments.source,
+        arguments.table,
+        format=arguments.format,
+        mode=arguments.mode,
+        partition_by=parts,
+        options=table_options(arguments),
+        comment=arguments.comment,
+        storage_options=key_values(arguments.storage_option, "--storage-option"),
+        dry_run=arguments.dry_run,
+    )
+    if arguments.output == "json":
+        show.json_value(done.to_dict())
+        return
+    print(done)
+    for column in done.schema.fields:
+        partition = "  (partition)" if column.name in done.schema.partition_keys else ""
+        show.line(f"  {visible(column.name)} {column.type}{partition}")
 
 
 def _add_alter(commands: Commands) -> None:

@@ -193,10 +193,24 @@ class _Column:
                 high = float("nan")
                 low = high if low is None else low
             low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
-        if self.length and isinstance(low, str) and isinstance(high, str):
-            high = truncate_max(high, self.length)
-            low = None if high is None else truncate_min(low, self.length)
-        return ColumnStats(self.field, low, high, self.nulls)
+        return ColumnStats(self.field, *_shortened(low, high, self.length), self.nulls)
+
+
+def _shortened(low: Any, high: Any, length: int) -> tuple[Any, Any]:
+    """Bounds as a mode stores them: texts of so many characters at most, unless that is 0."""
+    if not length or not isinstance(low, str) or not isinstance(high, str):
+        return low, high
+    high = truncate_max(high, length)
+    return None if high is None else truncate_min(low, length), high
+
+
+def measured(stats: ColumnStats, mode: str) -> ColumnStats:
+    """What a mode keeps of statistics that are exact. Raises OptionError: no mode."""
+    name, length = _parse_mode(mode)
+    if name == "none":
+        return ColumnStats(stats.field, None, None, None)
+    low, high = (None, None) if name == "counts" else _shortened(stats.minimum, stats.maximum, length)
+    return ColumnStats(stats.field, low, high, stats.null_count)
 
 
 def _has_bounds(type_: DataType, traits: FormatTraits) -> bool:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_pyds.bucket.functions import bucket_of
 from paimon_pyds.bucket.hash_index import Hashes
 from paimon_pyds.buffers import is_true, one_batch
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.execution.live_files import data_batches
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index_tools.verify import VerifyTask, verify_one
@@ -64,6 +64,7 @@ def verify_rows(read: ReadSpec, file: PlannedFile, entry: pa.RecordBatch, keys: 
         CorruptFileError, StorageError: the file can't be read.
     """
     fields = [field for field in read.fields_of(file) if _is_read(field)]
+    fields = _held(read, file, fields, keys.schema.partition_keys)
     ids = {field.id: field for field in fields}
     checks: list[_Check] = [_Statistics(read, file, entry, fields), _Places(file, keys.schema, ids)]
     if keys.schema.primary_keys and keys.sorted and file.bucket >= 0:
@@ -77,6 +78,23 @@ def verify_rows(read: ReadSpec, file: PlannedFile, entry: pa.RecordBatch, keys: 
         if fault.is_fault:
             place = f"{fault.index_type} index of {fault.column}: " if fault.column else ""
             findings.add("file-index", file.index_path or file.path, f"{place}{fault.detail}")
+
+
+def _held(
+    read: ReadSpec, file: PlannedFile, fields: Sequence[DataField], partition_keys: Sequence[str]
+) -> list[DataField]:
+    """The columns without those of the partition that the file lacks, as files lack them that were migrated."""
+    held = []
+    for field in fields:
+        if field.name in partition_keys:
+            try:
+                next(data_batches(read, file, [field]), None)
+            except CorruptFileError as error:
+                if error.message.startswith("the file has no column"):
+                    continue
+                raise
+        held.append(field)
+    return held
 
 
 def _is_read(field: DataField) -> bool:

@@ -49,6 +49,8 @@ def _inputs(folder: Path) -> None:
     (folder / "changes.csv").write_text("id,color,price,day\n7,green,3.10,2026-11-22\n8,red,,2026-11-22\n")
     (folder / "filters.txt").write_text("color = 'red'\nid = 7\n")
     pq.write_table(pa.table({"id": [1], "day": ["2026-11-22"]}), folder / "items.parquet")
+    (folder / "events/day=2026-11-22").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), folder / "events/day=2026-11-22/part-0.parquet")
 
 
 @pytest.mark.parametrize("in_process", [True, pytest.param(False, marks=pytest.mark.long)])

@@ -252,6 +252,7 @@ def _atom_fits(type_: AtomicType, kind: Any, schema: Mapping[str, Any]) -> bool:
         wanted = _atom(type_)
     except UnsupportedError:
         return False
-    if kind != wanted["type"] or logical != wanted["logicalType"]:
+    spelled = str(logical).removeprefix("local-") if type_.kind in _STAMPS else logical  # Java reads both alike
+    if kind != wanted["type"] or spelled != wanted["logicalType"].removeprefix("local-"):
         return False
     return type_.kind is not Kind.DECIMAL or schema.get("scale", 0) == (type_.scale or 0)

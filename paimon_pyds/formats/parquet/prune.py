@@ -30,8 +30,8 @@ from paimon_pyds.predicate.prune import ColumnStats, StatisticsEvaluation, may_m
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Op, Or, Predicate, leaves, make_and
 from paimon_pyds.predicate.tree import Leaf as Test
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, timestamp_unit
-from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, scalar_to_internal, timestamp_unit
+from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 _FEW_ROWS = 64
 """Where fewer rows than this are at stake in a row group, reading their pages costs less than the page index."""
@@ -196,6 +196,26 @@ def integer_bounds(source: ParquetSource, field: DataField) -> tuple[int, int] |
     bounds = _chunk_bounds(leaf, [footer.chunk(group, leaf.index) for group in filled])
     (low, has_low), (high, has_high) = (_numbers(ends, leaf.physical) for ends in (bounds.low, bounds.high))
     return (int(low.min()), int(high.max())) if has_low.all() and has_high.all() else None
+
+
+def file_statistics(source: ParquetSource, field: DataField) -> tuple[Any, Any, int | None]:
+    """The least and the greatest value of a column in the file and its number of NULLs: internal values, None where
+    not known. Bounds that their writer shortened are not known, nor are those of floats, which leave NaN out."""
+    footer, own = source.footer, source.footer.columns.get(field.name, ())
+    filled = [group for group, (start, stop) in enumerate(footer.groups) if start < stop]
+    if len(own) != 1 or not footer.leaves[own[0]].flat:
+        return None, None, None
+    leaf = footer.leaves[own[0]]
+    chunks = [footer.chunk(group, leaf.index) for group in filled]
+    stats = column_stats(leaf, field.type, _chunk_bounds(leaf, chunks))
+    nulls = None if stats.null_count.null_count else pc.sum(stats.null_count, min_count=0).as_py()
+    shortened = any((chunk.statistics or {}).get(i, (0, True))[1] is False for chunk in chunks for i in (7, 8))
+    valued = pc.less(stats.null_count, stats.row_count).fill_null(True)
+    unknown = pa.array(stats.unknown if stats.unknown is not None else np.ones(len(chunks), np.bool_))
+    if shortened or field.type.kind in FLOAT_KINDS or pc.any(pc.and_(valued, unknown)).as_py():
+        return None, None, nulls
+    low, high = pc.min_max(stats.min.filter(valued))["min"], pc.min_max(stats.max.filter(valued))["max"]
+    return scalar_to_internal(low), scalar_to_internal(high), nulls
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,161 @@
+"""The live data files of a Delta table, from its log.
+
+Source: Delta Transaction Log Protocol (Actions, Checkpoints, Schema Serialization Format, Partition Value
+Serialization). Only what files alone tell is taken: deletion vectors, renamed columns and features that are not known
+here are refused. CHECK constraints and the expressions of generated columns are not taken over; their values are there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
+from paimon_pyds.migration.columns import Source, SourceFile
+from paimon_pyds.storage import FileIO, normalise_location
+from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
+
+_COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet", re.ASCII)
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]+:")
+_FEATURES = frozenset({"deletionVectors", "columnMapping", "timestampNtz", "vacuumProtocolCheck"})
+"""Features of readers under which files give the rows, where no file has a deletion vector and no column a mapping."""
+_TYPES = {
+    "string": AtomicType(Kind.VARCHAR, length=MAX_LENGTH), "binary": AtomicType(Kind.VARBINARY, length=MAX_LENGTH),
+    "long": AtomicType(Kind.BIGINT), "integer": AtomicType(Kind.INT), "short": AtomicType(Kind.SMALLINT),
+    "byte": AtomicType(Kind.TINYINT), "float": AtomicType(Kind.FLOAT), "double": AtomicType(Kind.DOUBLE),
+    "boolean": AtomicType(Kind.BOOLEAN), "date": AtomicType(Kind.DATE),
+    "timestamp": AtomicType(Kind.TIMESTAMP_LTZ, precision=6), "timestamp_ntz": AtomicType(Kind.TIMESTAMP, precision=6),
+}  # fmt: skip
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)", re.ASCII)
+
+
+def read_delta(io: FileIO, root: str) -> Source:
+    """The live files and the columns of the table's latest version.
+
+    Raises:
+        CorruptFileError: a log that is not whole.
+        UnsupportedError: a feature under which files alone don't give the rows.
+    """
+    protocol: Mapping[str, Any] = {}
+    metadata: Mapping[str, Any] | None = None
+    files: dict[str, SourceFile] = {}
+    try:
+        for action in _actions(io, f"{root}/_delta_log"):
+            if found := action.get("add"):
+                if found.get("deletionVector"):
+                    raise UnsupportedError(
+                        "the Delta table has deletion vectors",
+                        path=root,
+                        hint="REORG TABLE … APPLY (PURGE) takes the deleted rows out of its files",
+                    )
+                files[found["path"]] = _file(root, found)
+            elif found := action.get("remove"):
+                files.pop(found["path"], None)
+            protocol, metadata = action.get("protocol") or protocol, action.get("metaData") or metadata
+        if metadata is None:
+            raise CorruptFileError("the log has no metadata", path=f"{root}/_delta_log")
+        _check_protocol(protocol, metadata, root)
+        fields = _fields(json.loads(metadata["schemaString"])["fields"])
+        keys = tuple(metadata["partitionColumns"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, CorruptFileError | SchemaError | UnsupportedError):
+            raise
+        raise CorruptFileError(f"the log is damaged: {error!r:.200}", path=f"{root}/_delta_log") from error
+    return Source("delta", tuple(files.values()), keys, fields, instants=True)
+
+
+def _file(root: str, add: Mapping[str, Any]) -> SourceFile:
+    path = unquote(add["path"])
+    values = add["partitionValues"] or {}
+    pairs = values.items() if isinstance(values, Mapping) else values
+    partition = tuple((name, text or None) for name, text in pairs)
+    return SourceFile(normalise_location(path) if _ABSOLUTE.match(path) else f"{root}/{path}", add["size"], partition)
+
+
+def _actions(io: FileIO, log: str) -> Iterator[Mapping[str, Any]]:
+    """All actions of the latest version: those of the newest whole checkpoint, then those of the commits after it."""
+    names = [entry.name for entry in io.list(log)]
+    commits = sorted(int(match[1]) for name in names if (match := _COMMIT.fullmatch(name)))
+    version, parts = _checkpoint(names)
+    after = [number for number in commits if number > version]
+    if after != list(range(version + 1, version + 1 + len(after))) or not (parts or after):
+        raise CorruptFileError("versions are missing", path=log, field="version")
+    for name in parts:
+        yield from _of_checkpoint(io, f"{log}/{name}")
+    for number in after:
+        for line in io.read_bytes(f"{log}/{number:020}.json").splitlines():
+            if line.strip():
+                yield json.loads(line)
+
+
+def _checkpoint(names: Iterable[str]) -> tuple[int, list[str]]:
+    """The version of the newest checkpoint all of whose parts are there, and their names; -1 for none."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for name in sorted(names):
+        if match := _CHECKPOINT.fullmatch(name):
+            found.setdefault((int(match[1]), int(match[3] or 1)), []).append(name)
+    whole = [(version, parts) for (version, count), parts in found.items() if len(parts) == count]
+    return max(whole, default=(-1, []))
+
+
+def _of_checkpoint(io: FileIO, path: str) -> Iterator[Mapping[str, Any]]:
+    import pyarrow.parquet as pq
+
+    wanted = ("add", "metaData", "protocol")
+    try:
+        with io.open_input(path) as source:
+            file = pq.ParquetFile(source)
+            columns = [name for name in wanted if name in file.schema_arrow.names]
+            for batch in file.iter_batches(columns=columns):
+                yield from batch.to_pylist()
+    except pa.ArrowException as error:
+        raise CorruptFileError(f"the checkpoint can't be read: {error}", path=path) from error
+
+
+def _check_protocol(protocol: Mapping[str, Any], metadata: Mapping[str, Any], root: str) -> None:
+    configuration = dict(metadata.get("configuration") or {})
+    if configuration.get("delta.columnMapping.mode", "none") != "none":
+        raise UnsupportedError(
+            "the Delta table has column mapping: its files have other names", path=root, hint="append its rows instead"
+        )
+    unknown = set(protocol.get("readerFeatures") or ()) - _FEATURES
+    if protocol.get("minReaderVersion", 1) > 3 or unknown:
+        what = ", ".join(sorted(unknown)) or f"reader version {protocol['minReaderVersion']}"
+        raise UnsupportedError(
+            f"the Delta table has features that are not supported: {what}", path=root, hint="append its rows instead"
+        )
+
+
+def _fields(fields: Iterable[Mapping[str, Any]]) -> tuple[DataField, ...]:
+    found = []
+    for column in fields:
+        comment = (column.get("metadata") or {}).get("comment")
+        type_ = _type(column["type"], column["name"]).with_nullable(bool(column.get("nullable", True)))
+        found.append(DataField(-1, column["name"], type_, comment))
+    return tuple(found)
+
+
+def _type(type_: Any, name: str) -> DataType:
+    if isinstance(type_, str):
+        if type_ in _TYPES:
+            return _TYPES[type_]
+        match = _DECIMAL.fullmatch(type_)
+        if match is None:
+            raise UnsupportedError(f"column {name} has a type that is not supported: {type_!r:.60}")
+        return AtomicType(Kind.DECIMAL, precision=int(match[1]), scale=int(match[2]))
+    match type_["type"]:
+        case "struct":
+            return RowType(fields=_fields(type_["fields"]))
+        case "array":
+            return ArrayType(element=_type(type_["elementType"], name).with_nullable(type_["containsNull"]))
+        case "map":
+            key = _type(type_["keyType"], name).with_nullable(False)
+            value = _type(type_["valueType"], name).with_nullable(type_["valueContainsNull"])
+            return MapType(key=key, value=value)
+    raise UnsupportedError(f"column {name} has a type that is not supported: {type_['type']!r:.60}")

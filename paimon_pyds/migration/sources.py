@@ -1,0 +1,73 @@
+"""Which files a directory or a table of another kind consists of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from paimon_pyds.errors import NotFoundError, SchemaError, UnsupportedError
+from paimon_pyds.migration.columns import Source, SourceFile
+from paimon_pyds.storage import FileIO
+
+_HIVE_NULL = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
+_LEVELS = 32
+_STEP = re.compile(r"([^=]+)=(.*)", re.DOTALL)
+
+
+def read_source(io: FileIO, root: str) -> Source:
+    """The data files of a directory, or the live ones of a Delta table.
+
+    Raises:
+        NotFoundError: there is nothing.
+        UnsupportedError: a table of a kind, or with a feature, of which files alone don't give the rows.
+        SchemaError: partitions of unlike columns.
+    """
+    names = {entry.name for entry in io.list(root)}
+    if "_delta_log" in names:
+        from paimon_pyds.migration.delta import read_delta
+
+        return read_delta(io, root)
+    of_table = {"metadata": "Iceberg", ".hoodie": "Hudi"}
+    for name in sorted(of_table.keys() & names):
+        if name != "metadata" or any(e.name.endswith(".metadata.json") for e in io.list(f"{root}/metadata")):
+            raise UnsupportedError(
+                f"{of_table[name]} tables can't be migrated: only some of their files are live",
+                path=root,
+                hint="read it by its own library, and append the rows",
+            )
+    if {"schema", "snapshot"} <= names:
+        raise UnsupportedError("this is a Paimon table already", path=root, hint="clone it")
+    files = tuple(_files(io, root))
+    if not files:
+        raise NotFoundError("no data files here", path=root, hint="give the directory that they are in")
+    keys = [tuple(name for name, _ in file.partition) for file in files]
+    for file, found in zip(files, keys, strict=True):
+        if found != keys[0] or len(set(found)) != len(found):
+            raise SchemaError(
+                f"partitions by {', '.join(found) or 'nothing'} here, by {', '.join(keys[0]) or 'nothing'} before",
+                path=file.path,
+                hint="migrate one of these directories alone",
+            )
+    return Source("directory", files, keys[0])
+
+
+def _files(
+    io: FileIO, directory: str, partition: tuple[tuple[str, str | None], ...] = (), level: int = 0
+) -> Iterator[SourceFile]:
+    """Data files, at any depth. As in Spark and Hive names that begin with ``_`` or ``.`` are none, unless they have
+    the value of a partition."""
+    if level > _LEVELS:
+        raise UnsupportedError(f"directories in directories, {level} levels: a link that leads back?", path=directory)
+    for entry in io.list(directory):
+        step = _STEP.fullmatch(entry.name) if entry.is_dir else None
+        if entry.name.startswith(("_", ".")) and (step is None or entry.name.startswith(".")):
+            continue
+        if not entry.is_dir:
+            yield SourceFile(entry.path, entry.size, partition)
+        elif step is None:
+            yield from _files(io, entry.path, partition, level + 1)
+        else:
+            name, text = unquote(step[1]), unquote(step[2])
+            value = None if text in _HIVE_NULL else text
+            yield from _files(io, entry.path, (*partition, (name, value)), level + 1)

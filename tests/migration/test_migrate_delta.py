@@ -1,0 +1,108 @@
+"""Delta tables: their live files, and what is refused.
+
+``delta.zip`` is a table of delta-rs 1.6: 8 rows in partitions of a day and a text, of which rows 1 and 4 were deleted,
+a checkpoint, and the column ``late`` that the last two rows brought.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import PaimonError
+from support.oracle import Oracle, requires_java_oracle
+from support.values import lines
+
+
+def _unpacked(path: Path) -> Path:
+    with zipfile.ZipFile(Path(__file__).with_name("delta.zip")) as packed:
+        packed.extractall(path)
+    return path
+
+
+def test_live_files(tmp_path: Path) -> None:
+    done = pp.migrate(str(_unpacked(tmp_path / "s")), str(tmp_path / "t"), format="delta")
+    assert (done.kind, done.rows, done.files.num_rows) == ("delta", 6, 6)
+    table = pp.Table.open(tmp_path / "t")
+    assert [f"{f.name} {f.type}" for f in table.schema.fields] == [
+        "k INT", "at TIMESTAMP(6) WITH LOCAL TIME ZONE", "price DECIMAL(9, 2)", "tags ARRAY<ROW<t BIGINT>>", "day DATE",
+        "name STRING", "late DOUBLE",
+    ]  # fmt: skip
+    rows = table.scan().to_arrow().sort_by("k").to_pylist()
+    assert [row["k"] for row in rows] == [0, 2, 3, 5, 6, 7]
+    for row in rows:
+        k = row["k"]
+        assert row["at"] == dt.datetime(2024, 2, 29, 12, 0, k, tzinfo=dt.timezone.utc)
+        assert (row["day"], row["name"]) == (dt.date(2024, 1, 1 + k % 2), None if k == 3 else f"a/b:{k}")
+        assert (float(row["price"]), row["tags"], row["late"]) == (k / 4, [{"t": k}], {6: 0.5, 7: 1.5}.get(k))
+    assert table.scan("name = 'a/b:7'").count() == 1
+    assert table.verify(deep=True).ok
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_java_reads_it(oracle: Oracle, tmp_path: Path) -> None:
+    pp.migrate(str(_unpacked(tmp_path / "s")), str(tmp_path / "db.db/t"))
+    with oracle.batch() as batch:
+        rows = batch.read(tmp_path, "db.t")
+        some = batch.read(tmp_path, "db.t", filter={"op": "eq", "field": "k", "literals": [6]})
+    table = pp.Table.open(tmp_path / "db.db/t")
+    assert rows.lines == lines(table.scan().to_arrow())
+    assert some.lines == lines(table.scan("k = 6").to_arrow())
+
+
+_COLUMN = {"name": "a", "type": "long", "nullable": True, "metadata": {}}
+
+
+def _table(path: Path, *, add: dict[str, Any], configuration: dict[str, str], protocol: dict[str, Any]) -> str:
+    """A table of one file, with more said of it."""
+    (path / "_delta_log").mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), path / "a.parquet")
+    size = (path / "a.parquet").stat().st_size
+    schema = json.dumps({"type": "struct", "fields": [{**_COLUMN, **add.pop("column", {})}]})
+    actions = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2, **protocol}},
+        {"metaData": {"schemaString": schema, "partitionColumns": [], "configuration": configuration}},
+        {"add": {"path": "a.parquet", "size": size, "partitionValues": {}, **add}},
+    ]
+    text = "\n".join(map(json.dumps, actions))
+    (path / "_delta_log" / f"{add.pop('version', 0):020}.json").write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"add": {"deletionVector": {"storageType": "u"}}}, "deletion vectors"),
+        ({"configuration": {"delta.columnMapping.mode": "name"}}, "column mapping"),
+        ({"protocol": {"minReaderVersion": 3, "readerFeatures": ["variantType"]}}, "variantType"),
+        ({"protocol": {"minReaderVersion": 4}}, "reader version 4"),
+        ({"add": {"path": "gone.parquet"}}, "missing"),
+        ({"add": {"path": None}}, "damaged"),
+        ({"add": {"size": 7}}, "a.parquet"),
+        ({"add": {"version": 3}}, "versions are missing"),
+        ({"add": {"column": {"type": "variant"}}}, "'variant'"),
+        ({"add": {"column": {"type": "string"}}}, "BIGINT in this file, and STRING"),
+    ],
+)
+def test_refused(tmp_path: Path, said: dict[str, Any], message: str) -> None:
+    given = {"add": {}, "configuration": {}, "protocol": {}, **{k: dict(v) for k, v in said.items()}}
+    source = _table(tmp_path / "s", **given)
+    with pytest.raises(PaimonError, match=message):
+        pp.migrate(source, str(tmp_path / "t"))
+    assert not (tmp_path / "t").exists()
+
+
+def test_files_are_not_moved_away(tmp_path: Path) -> None:
+    source = _table(tmp_path / "s", add={}, configuration={}, protocol={})
+    with pytest.raises(PaimonError, match="without its files"):
+        pp.migrate(source, str(tmp_path / "t"), mode="move")
+    assert pp.migrate(source, str(tmp_path / "t"), mode="link").rows == 1
