@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from paimon_pyds.compact.compact import CompactSummary
     from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.ddl.alter import SchemaChanges
+    from paimon_pyds.ddl.create import TableDefinition
     from paimon_pyds.execution.executor import Executor
     from paimon_pyds.explain.explain import Explanation
     from paimon_pyds.expression.bound import Operand
@@ -138,16 +139,12 @@ class Table:
             AlreadyExistsError: the table already exists.
             SchemaError, OptionError, UnsupportedError: columns or options that Paimon, or this package, refuses.
         """
-        from paimon_pyds.ddl.create import TableDefinition, create_table
+        from paimon_pyds.ddl.create import create_table
         from paimon_pyds.storage import open_file_io
 
-        fields, rows = _columns_and_rows(schema)
-        key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
+        definition, rows = table_definition(schema, primary_key, partition_by, options, comment)
         io, root = open_file_io(path_like("path", path), storage_options)
-        given = option_texts(options)
-        allowed = ExternalPaths.of(storage_options)
-        definition = TableDefinition(fields, tuple(key), tuple(parts), given, comment)
-        made = cls(create_table(io, root, definition, external=allowed))
+        made = cls(create_table(io, root, definition, external=ExternalPaths.of(storage_options)))
         if rows is not None:
             made.append(rows)
         return made
@@ -982,6 +979,17 @@ class Table:
         from paimon_pyds.explain.notebook import table_html
 
         return table_html(self._store)
+
+
+def table_definition(
+    schema: Any, primary_key: Any, partition_by: Any, options: OptionValues | None, comment: str | None
+) -> tuple[TableDefinition, Iterator[pa.RecordBatch] | None]:
+    """A new table as the arguments of `Table.create` say, and its rows where ``schema`` was data."""
+    from paimon_pyds.ddl.create import TableDefinition
+
+    fields, rows = _columns_and_rows(schema)
+    key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
+    return TableDefinition(fields, tuple(key), tuple(parts), option_texts(options), comment), rows
 
 
 def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], Iterator[pa.RecordBatch] | None]:

@@ -1,7 +1,8 @@
-"""Where tables are found: a warehouse directory of databases and tables."""
+"""Where tables are found: catalogs of databases and tables."""
 
 from __future__ import annotations
 
-from paimon_pyds.catalog.filesystem import Catalog, Identifier, parse_identifier
+from paimon_pyds.catalog.catalog import Catalog
+from paimon_pyds.catalog.identifier import Identifier, parse_identifier
 
 __all__ = ["Catalog", "Identifier", "parse_identifier"]

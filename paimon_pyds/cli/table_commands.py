@@ -199,7 +199,7 @@ def _texts(pairs: list[str], what: str) -> dict[str, str | None]:
 
 
 def _rename(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.catalog.filesystem import checked_object_name
+    from paimon_pyds.catalog.identifier import checked_object_name
     from paimon_pyds.errors import AlreadyExistsError
 
     store = open_table(arguments).store

@@ -289,7 +289,7 @@ def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
             hint="give .load(path) or .save(path), or the options warehouse and table ('db.t'). In SQL use a view: "
             "CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '…'); Spark forgets the options of CREATE TABLE",
         )
-    from paimon_pyds.catalog.filesystem import parse_identifier
+    from paimon_pyds.catalog.identifier import parse_identifier
 
     text, database = given["table"], given.get("database")
     if "." not in text and database is None:

@@ -1,0 +1,263 @@
+"""Catalog: what users hold of a warehouse, whichever kind of catalog names its tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from paimon_pyds.catalog.filesystem import FileSystemBackend
+from paimon_pyds.catalog.identifier import (
+    DEFAULT_DATABASE,
+    SYSTEM_DATABASE,
+    Identifier,
+    checked_object_name,
+    parse_identifier,
+)
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    DatabaseNotFoundError,
+    NotFoundError,
+    OptionError,
+    TableNotFoundError,
+    UnsupportedError,
+    suggest,
+)
+from paimon_pyds.options.option import mapping
+from paimon_pyds.redaction import redact
+from paimon_pyds.table import Table, table_definition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Unpack
+
+    from paimon_pyds.catalog.backend import CatalogBackend
+    from paimon_pyds.ddl.alter import SchemaChanges
+    from paimon_pyds.metadata.schema import TableSchema
+    from paimon_pyds.types import DataField
+    from paimon_pyds.typing import OptionValues, Rows
+
+_HIVE_HINT = "open the table by its path, or the warehouse directory as a catalog; Hive is left out of commits then"
+
+
+class Catalog:
+    """Databases and their tables, in a warehouse directory; `open` opens other kinds of catalogs.
+
+    Tables are named ``db.t`` (or ``t``, in ``default``); a branch is ``db.t$branch_b``.
+
+    Args:
+        warehouse: the directory, or its address in an object store.
+        storage_options: credentials and endpoints of the storage; they are not shown anywhere.
+    """
+
+    def __init__(self, warehouse: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> None:
+        self._backend: CatalogBackend = FileSystemBackend(warehouse, dict(storage_options or {}))
+
+    @classmethod
+    def open(cls, options: str | os.PathLike[str] | Mapping[str, str]) -> Catalog:
+        """Open a catalog of any kind.
+
+        Args:
+            options: a warehouse directory, or the options of a catalog by the names that Java Paimon gives them:
+                ``metastore`` (``filesystem``, which is the default, or ``rest``), ``warehouse``, ``uri`` and ``token``,
+                ``token.provider`` and ``dlf.…``, ``header.…``; others are options of the storage.
+
+        Raises:
+            OptionError: an option that is missing or that nothing knows.
+            UnsupportedError: a kind of catalog that is not supported.
+            PaimonError: the catalog refuses or can't be reached.
+        """
+        if not isinstance(options, Mapping):
+            return cls(options)
+        given = dict(mapping("options", options))
+        kind = given.pop("metastore", "filesystem").strip().lower()
+        if kind == "filesystem":
+            if "warehouse" not in given:
+                raise OptionError("a filesystem catalog needs the option warehouse")
+            return cls(given.pop("warehouse"), given)
+        if kind == "rest":
+            from paimon_pyds.catalog.rest import RestBackend
+
+            catalog = cls.__new__(cls)
+            catalog._backend = RestBackend(given)
+            return catalog
+        if kind == "hive":
+            raise UnsupportedError("Hive metastores are not supported", hint=_HIVE_HINT)
+        raise UnsupportedError(f"catalogs of the kind {kind!r:.40} are not supported", hint="filesystem and rest are")
+
+    @property
+    def warehouse(self) -> str:
+        """Where the warehouse is, or what it is called."""
+        return self._backend.warehouse
+
+    def __repr__(self) -> str:
+        return f"Catalog({redact(self.warehouse)!r})"
+
+    # ---------------------------------------------------------------------------------------- databases
+
+    def databases(self) -> list[str]:
+        """The names of all databases, by name."""
+        return self._backend.databases()
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """Make a database.
+
+        Raises:
+            AlreadyExistsError: it is there.
+            OptionError: a name that can't be one.
+        """
+        if checked_object_name(name, "database") == SYSTEM_DATABASE:
+            raise OptionError(f"the name {name} is reserved by Paimon: choose another")
+        try:
+            self._backend.create_database(name)
+        except AlreadyExistsError:
+            if not ignore_if_exists:
+                raise
+
+    def drop_database(self, name: str, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
+        """Remove a database; with ``cascade`` its tables too.
+
+        Raises:
+            DatabaseNotFoundError: it does not exist.
+            OptionError: it has tables and ``cascade`` is not given, or it is ``default`` of a warehouse directory.
+        """
+        if not self._backend.has_database(checked_object_name(name, "database")):
+            if ignore_if_not_exists:
+                return
+            raise self._no_database(name)
+        tables = [] if cascade else self._backend.tables(name)
+        if tables:
+            raise OptionError(
+                f"database {name} is not empty: it has {len(tables)} tables", hint="cascade=True drops them too"
+            )
+        self._backend.drop_database(name)
+
+    def tables(self, database: str = DEFAULT_DATABASE) -> list[str]:
+        """The names of the tables of a database, by name. Raises DatabaseNotFoundError."""
+        if not self._backend.has_database(checked_object_name(database, "database")):
+            raise self._no_database(database)
+        return self._backend.tables(database)
+
+    # ------------------------------------------------------------------------------------------- tables
+
+    def table(self, name: str) -> Table:
+        """The table of that name.
+
+        Raises:
+            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
+            UnsupportedError: a system table (``db.t$files``).
+        """
+        identifier = parse_identifier(name)
+        if identifier.system is not None:
+            raise UnsupportedError(
+                f"{identifier} is a system table",
+                hint=f'open {identifier.table} and ask for .system("{identifier.system}")',
+            )
+        try:
+            return Table(self._backend.store(identifier))
+        except TableNotFoundError as error:
+            raise self._not_found(identifier, error) from error
+
+    def path(self, name: str) -> str:
+        """Where the table of that name is, or would be."""
+        return self._backend.path(parse_identifier(name))
+
+    def create_table(  # noqa: PLR0913 (the arguments of Table.create)
+        self,
+        name: str,
+        schema: pa.Schema | Sequence[DataField] | Rows,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: OptionValues | None = None,
+        comment: str | None = None,
+        ignore_if_exists: bool = False,
+    ) -> Table:
+        """Make a table.
+
+        Args:
+            name: such as ``"shop.orders"``.
+            schema: this and what follows as for `Table.create`.
+            primary_key: names of columns.
+            partition_by: names of columns.
+            options: table options.
+            comment: about the table.
+            ignore_if_exists: return the table that already exists, whatever its schema is.
+
+        Raises:
+            DatabaseNotFoundError: its database does not exist.
+            AlreadyExistsError: the table already exists.
+        """
+        identifier = self._plain(name)
+        if not self._backend.has_database(identifier.database):
+            raise self._no_database(identifier.database)
+        definition, rows = table_definition(schema, primary_key, partition_by, options, comment)
+        try:
+            made = Table(self._backend.create_table(identifier, definition))
+        except AlreadyExistsError:
+            if not ignore_if_exists:
+                raise
+            return self.table(name)
+        if rows is not None:
+            made.append(rows)
+        return made
+
+    def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
+        """Remove a table and everything in its directory; data files at external paths stay.
+
+        Raises:
+            TableNotFoundError, DatabaseNotFoundError: it does not exist.
+        """
+        identifier = self._plain(name)
+        try:
+            self._backend.drop_table(identifier)
+        except (TableNotFoundError, DatabaseNotFoundError) as error:
+            if not ignore_if_not_exists:
+                raise self._not_found(identifier, error) from error
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Give a table another name; ``new_name`` without a database stays in the same one.
+
+        Raises:
+            TableNotFoundError, DatabaseNotFoundError: the table, or the database it goes to, does not exist.
+            AlreadyExistsError: there is something of the new name.
+        """
+        old = self._plain(name)
+        new = self._plain(new_name, old.database)
+        if not self._backend.has_database(new.database):
+            raise self._no_database(new.database)
+        try:
+            self._backend.rename_table(old, new)
+        except TableNotFoundError as error:
+            raise self._not_found(old, error) from error
+
+    def alter_table(
+        self,
+        name: str,
+        set_options: OptionValues | None = None,
+        unset_options: Sequence[str] = (),
+        **changes: Unpack[SchemaChanges],
+    ) -> TableSchema:
+        """Change a table's options or columns; the arguments are those of `Table.alter`."""
+        return self.table(name).alter(set_options, unset_options, **changes)
+
+    # ------------------------------------------------------------------------------------------ helpers
+
+    def _plain(self, name: str, default_database: str = DEFAULT_DATABASE) -> Identifier:
+        identifier = parse_identifier(name, default_database)
+        if identifier.branch is not None or identifier.system is not None:
+            raise OptionError(f"{identifier} names a part of a table", hint=f"name the table, {identifier.table}")
+        return identifier
+
+    def _not_found(self, identifier: Identifier, error: NotFoundError) -> NotFoundError:
+        """The error for a table that is not there, with the names that are."""
+        if not self._backend.has_database(identifier.database):
+            return self._no_database(identifier.database)
+        return TableNotFoundError(
+            f"database {identifier.database} has no table {identifier.table}",
+            path=error.path,
+            hint=suggest(identifier.table, self._backend.tables(identifier.database), "its tables"),
+        )
+
+    def _no_database(self, name: str) -> DatabaseNotFoundError:
+        hint = self._backend.missing_hint() or suggest(name, self.databases(), "databases")
+        return DatabaseNotFoundError(f"the warehouse has no database {name!r:.100}", path=self.warehouse, hint=hint)

@@ -1,0 +1,86 @@
+"""Names of tables: ``db.t``, ``t$branch_b``, ``t$files``, with `back quotes` around parts that hold a dot."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from paimon_pyds.errors import OptionError
+
+DEFAULT_DATABASE = "default"
+_BRANCH = "branch_"
+_QUOTED = re.compile(r"(?:(?P<database>`(?:[^`]|``)+`|[^`.$]+)\.)?(?P<table>`(?:[^`]|``)+`|[^`$]+)(?P<suffix>\$[^`]*)?")
+SYSTEM_DATABASE = "sys"
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """A table's name, taken apart.
+
+    ``branch`` comes from ``t$branch_b``; ``system`` from ``t$files``, a system table of ``t``.
+    """
+
+    database: str
+    table: str
+    branch: str | None = None
+    system: str | None = None
+
+    @property
+    def object_name(self) -> str:
+        """The name within the database: the table, its branch and its system table."""
+        suffix = f"${_BRANCH}{self.branch}" if self.branch else ""
+        return f"{self.table}{suffix}" + (f"${self.system}" if self.system else "")
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.object_name}"
+
+
+def parse_identifier(name: str, default_database: str = DEFAULT_DATABASE) -> Identifier:
+    """Take a name apart: ``t``, ``db.t``, ```db`.`t.x```, each with ``$branch_b`` and ``$system`` after the table.
+
+    A name without quotes is cut at its first dot, as in Java Paimon.
+
+    Raises:
+        OptionError: not a name of that form.
+    """
+    parts = _split(name)
+    if len(parts) == 1:
+        parts = [default_database, parts[0]]
+    database, table, *rest = (checked_object_name(parts[0], "database"), *parts[1].split("$"))
+    checked_object_name(table, "table")
+    branch = system = None
+    if rest and rest[0].startswith(_BRANCH):
+        branch = rest.pop(0).removeprefix(_BRANCH)
+    if rest:
+        system = rest.pop(0)
+    if rest or branch == "" or system == "":
+        raise _bad(name)
+    return Identifier(database, table, None if branch == "main" else branch, system)
+
+
+def _split(name: str) -> list[str]:
+    text = name.strip()
+    match = _QUOTED.fullmatch(text) if "`" in text else None
+    if not text or (match is None and "`" in text):
+        raise _bad(name)
+    if match is None:
+        return text.split(".", 1)
+    table = _unquoted(match["table"]) + (match["suffix"] or "")
+    return [table] if match["database"] is None else [_unquoted(match["database"]), table]
+
+
+def _unquoted(part: str) -> str:
+    return part[1:-1].replace("``", "`") if part.startswith("`") else part
+
+
+def checked_object_name(name: str, what: str) -> str:
+    """A name that can be a directory of the warehouse. Raises OptionError."""
+    if not name.strip() or name in (".", "..") or "/" in name or "\0" in name or "$" in name:
+        raise OptionError(f"{name!r:.100} is not a name of a {what}")
+    return name
+
+
+def _bad(name: str) -> OptionError:
+    return OptionError(
+        f"{name!r:.200} is not a name of a table", hint="write db.table, or `db`.`table` when a name has a dot"
+    )
