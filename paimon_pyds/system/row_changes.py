@@ -30,7 +30,7 @@ from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, arrow_sche
 
 ROW_CHANGES = ("audit_log", "binlog")
 _KINDS = ("+I", "-U", "+U", "-D")
-_ROWKIND = DataField(2147483642, "rowkind", AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False))
+_ROWKIND = DataField(2147483642, "rowkind", AtomicType(Kind.VARCHAR, length=2_147_483_647))
 _NUMBER, _KIND = KEY_VALUE_FIELDS
 _NUMBERED = "table-read.sequence-number.enabled"
 
@@ -43,7 +43,7 @@ def row_tracking_columns(scan: Scan) -> list[str]:
 
 
 def row_changes(store: TableStore, name: str, options: Mapping[str, str]) -> SystemScan:
-    """A query on ``audit_log`` or ``binlog``; what a filter asks ``audit_log`` of the table's columns acts as in scans."""
+    """A query on ``audit_log`` or ``binlog``; a filter of ``audit_log`` on the table's columns acts as in scans."""
     scan = Scan(store, options=options)
     make = AuditLog if name == "audit_log" else Binlog
 

@@ -11,10 +11,11 @@ import pyarrow as pa
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, suggest
-from paimon_pyds.expression.condition import bind_rows_condition
+from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.frames import RowStream
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import condition, integer, texts
+from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate, conjuncts, make_and, root_columns
 from paimon_pyds.scan.travel import TableState, stored_state
@@ -96,7 +97,8 @@ class SystemScan(RowStream):
                     raise SchemaError(f"the system table has no column {name!r:.100}", hint=hint)
             self._fields = tuple(by_name[name] for name in columns)
         if filter_ is not None and str(condition("filter", filter_)).strip():
-            self._predicate = bind_rows_condition(filter_, self.table_fields)
+            fields = self.table_fields
+            self._predicate = bind_filter(filter_, fields) if isinstance(filter_, str) else bind(filter_, fields)
         if limit is not None and integer("limit", limit) < 0:
             raise OptionError(f"limit must not be negative, it is {limit}")
         self._limit = limit

@@ -7,13 +7,13 @@ As in Java, what only a catalog with a server knows of a table (its owner, its s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from paimon_pyds.errors import NotFoundError, OptionError, suggest
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
-from paimon_pyds.options.option import text
 from paimon_pyds.redaction import redact, shown
 from paimon_pyds.system.scan import Request, SystemScan, batches_of
 from paimon_pyds.system.tables import summed_files
@@ -30,6 +30,7 @@ _TABLES = parse_columns("""
     database_name STRING, table_name STRING, table_type STRING, partitioned BOOLEAN, primary_key BOOLEAN, owner STRING,
     created_at BIGINT, created_by STRING, updated_at BIGINT, updated_by STRING, record_count BIGINT,
     file_size_in_bytes BIGINT, file_count BIGINT, last_file_creation_time BIGINT""")
+_AUDITED = ("owner", "createdAt", "createdBy", "updatedAt", "updatedBy")
 _PARTITIONS = parse_columns("""
     database_name STRING, table_name STRING, partition_name STRING, record_count BIGINT, file_size_in_bytes BIGINT,
     file_count BIGINT, last_file_creation_time BIGINT, done BOOLEAN""")
@@ -37,44 +38,46 @@ _TABLE_OPTIONS = parse_columns("database_name STRING, table_name STRING, key STR
 _CATALOG_OPTIONS = parse_columns("key STRING NOT NULL, value STRING NOT NULL")
 
 
-class Stores(Protocol):
-    """A warehouse, as these tables see it."""
+@dataclass(frozen=True)
+class Warehouse:
+    """A catalog, as these tables see it.
 
-    def databases(self) -> list[str]:
-        """Names of databases."""
+    Attributes:
+        databases: gives the names of databases.
+        tables: of a database the names of its tables.
+        store: of a database and a table its metadata.
+        options: what the catalog was opened with.
+    """
 
-    def tables(self, database: str) -> list[str]:
-        """Names of the tables of a database."""
-
-    def open_store(self, database: str, table: str) -> TableStore:
-        """The metadata of a table."""
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """What the warehouse was opened with."""
+    databases: Callable[[], list[str]]
+    tables: Callable[[str], list[str]]
+    store: Callable[[str, str], TableStore]
+    options: Mapping[str, str]
 
 
-def warehouse_scan(warehouse: Stores, name: str) -> SystemScan:
+def warehouse_scan(warehouse: Warehouse, name: str) -> SystemScan:
     """A query on a system table of a warehouse: ``tables``, ``partitions``, ``all_table_options``, ``catalog_options``.
 
     Raises:
         OptionError: another name, with similar ones.
     """
-    wanted = text("name", name).removeprefix("sys.").lower()
+    wanted = name.lower()
     if wanted not in WAREHOUSE_TABLES:
         hint = suggest(wanted, WAREHOUSE_TABLES, "those of a warehouse")
-        raise OptionError(f"no system table of a warehouse is named {name!r:.60}", hint=f"{hint}; db.t$files is of a table")
+        raise OptionError(
+            f"no system table of a warehouse is named {name!r:.60}", hint=f"{hint}; db.t$files is of a table"
+        )
     fields, rows = WAREHOUSE_TABLES[wanted]
     return SystemScan(fields, partial(_read, warehouse, fields, rows))
 
 
 def _read(
-    warehouse: Stores, fields: Sequence[DataField], rows: Callable[[Stores, Request], _Rows], request: Request
+    warehouse: Warehouse, fields: Sequence[DataField], rows: Callable[[Warehouse, Request], _Rows], request: Request
 ) -> Iterator[pa.RecordBatch]:
     return batches_of(fields, request, rows(warehouse, request))
 
 
-def _stores(warehouse: Stores, request: Request) -> Iterator[tuple[str, str, TableStore]]:
+def _stores(warehouse: Warehouse, request: Request) -> Iterator[tuple[str, str, TableStore]]:
     """The tables that the filter may keep; one that is dropped meanwhile is passed over."""
     for database in request.kept(_TABLES[0], warehouse.databases()):
         try:
@@ -83,24 +86,23 @@ def _stores(warehouse: Stores, request: Request) -> Iterator[tuple[str, str, Tab
             continue
         for table in request.kept(_TABLES[1], tables):
             try:
-                store = warehouse.open_store(database, table)
+                store = warehouse.store(database, table)
                 store.latest_schema()
             except NotFoundError:
                 continue
             yield database, table, store
 
 
-def _tables(warehouse: Stores, request: Request) -> _Rows:
+def _tables(warehouse: Warehouse, request: Request) -> _Rows:
     for database, table, store in _stores(warehouse, request):
         schema = store.latest_schema()
-        told = [schema.options.get(key) for key in ("owner", "createdAt", "createdBy", "updatedAt", "updatedBy")]
-        owner, created, creator, updated, updater = told
+        owner, created, creator, updated, updater = map(schema.options.get, _AUDITED)
         times = [None if t is None or not t.isdigit() else int(t) for t in (created, updated)]
-        yield (database, table, schema.options.get("type", "table"), bool(schema.partition_keys),
-               bool(schema.primary_keys), owner, times[0], creator, times[1], updater, None, None, None, None)  # fmt: skip
+        kind, flags = schema.options.get("type", "table"), (bool(schema.partition_keys), bool(schema.primary_keys))
+        yield database, table, kind, *flags, owner, times[0], creator, times[1], updater, *[None] * 4
 
 
-def _partitions(warehouse: Stores, request: Request) -> _Rows:
+def _partitions(warehouse: Warehouse, request: Request) -> _Rows:
     for database, table, store in _stores(warehouse, request):
         schema = store.latest_schema()
         if schema.partition_keys:
@@ -112,17 +114,17 @@ def _partitions(warehouse: Stores, request: Request) -> _Rows:
                 yield database, table, name, *sums, False
 
 
-def _all_table_options(warehouse: Stores, request: Request) -> _Rows:
+def _all_table_options(warehouse: Warehouse, request: Request) -> _Rows:
     for database, table, store in _stores(warehouse, request):
         options = {**store.latest_schema().options, "path": redact(store.root)}
         yield from ((database, table, key, shown(key, value)) for key, value in options.items())
 
 
-def _catalog_options(warehouse: Stores, request: Request) -> _Rows:
+def _catalog_options(warehouse: Warehouse, request: Request) -> _Rows:
     return ((key, redact(shown(key, value))) for key, value in warehouse.options.items())
 
 
-WAREHOUSE_TABLES: Final[Mapping[str, tuple[tuple[DataField, ...], Callable[[Stores, Request], _Rows]]]] = {
+WAREHOUSE_TABLES: Final[Mapping[str, tuple[tuple[DataField, ...], Callable[[Warehouse, Request], _Rows]]]] = {
     "tables": (_TABLES, _tables),
     "partitions": (_PARTITIONS, _partitions),
     "all_table_options": (_TABLE_OPTIONS, _all_table_options),
