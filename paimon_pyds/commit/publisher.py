@@ -58,6 +58,13 @@ class FileSystemPublisher:
                 raise
             return created
 
+    def latest_snapshot(self, store: TableStore) -> Snapshot | None:
+        """See `SnapshotPublisher`."""
+        return store.latest_stored_snapshot()
+
+    def check_allowed(self, store: TableStore, operation: str) -> None:
+        """See `SnapshotPublisher`. Files are all there is."""
+
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
         """See `SnapshotPublisher`. False when the storage tells nothing of another one."""
         try:

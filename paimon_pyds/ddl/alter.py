@@ -84,6 +84,7 @@ def alter_table(
         UnsupportedError: a type or option value that is refused by name.
         CommitError: others changed the schema concurrently, too many times.
     """
+    store.check_allowed("change their schema")
     for key, value in (set_options or {}).items():
         if value is None:
             raise OptionError(

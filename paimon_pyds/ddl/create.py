@@ -64,6 +64,17 @@ def create_table(
         SchemaError, OptionError, UnsupportedError: see `validate_schema`.
         StorageError: the storage refuses.
     """
+    schema = table_schema(definition)
+    store = TableStore(io, path, external=external)
+    if store.schema_ids() or not store.try_create_schema(schema):
+        if ignore_if_exists:
+            return store
+        raise AlreadyExistsError("a table already exists", path=path, hint="open it, or choose another path")
+    return store
+
+
+def table_schema(definition: TableDefinition) -> TableSchema:
+    """The first schema of a table. Raises SchemaError, OptionError, UnsupportedError: see `validate_schema`."""
     given = option_texts(definition.options)
     check_no_secrets(given)
     primary_key = _from_option(given, "primary-key", definition.primary_key)
@@ -89,12 +100,7 @@ def create_table(
         time_millis=time.time_ns() // 1_000_000,
     )
     validate_schema(schema)
-    store = TableStore(io, path, external=external)
-    if store.schema_ids() or not store.try_create_schema(schema):
-        if ignore_if_exists:
-            return store
-        raise AlreadyExistsError("a table already exists", path=path, hint="open it, or choose another path")
-    return store
+    return schema
 
 
 def _from_option(options: dict[str, str], key: str, given: Sequence[str]) -> tuple[str, ...]:

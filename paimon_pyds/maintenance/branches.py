@@ -49,6 +49,7 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
         TagNotFoundError: there is no such tag.
         OptionError: no name for a branch.
     """
+    store.check_allowed("get branches")
     _check_free(store, name)
     snapshot = None if tag is None else store.tag(text("tag", tag))
     newest = store.latest_schema().id if snapshot is None else snapshot.schema_id
@@ -102,6 +103,7 @@ def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> Rem
         BranchNotFoundError: there is no such branch, or it is the main one.
         OptionError: the table's options name it, or it is the one at hand.
     """
+    store.check_allowed("lose branches")
     started = time.monotonic()
     branch, options = _check_there(store, name), maintenance_options(store, None)
     for key in ("scan.fallback-branch", "scan.primary-branch"):
@@ -144,6 +146,7 @@ def removal_of(
 
 def rename_branch(store: TableStore, name: str, new_name: str) -> None:
     """Give a branch another name. Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name."""
+    store.check_allowed("rename branches")
     _check_there(store, name)
     _check_free(store, new_name)
     store.io.rename(store.paths.branch_dir(name), store.paths.branch_dir(new_name))
@@ -160,6 +163,7 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
         SnapshotNotFoundError: nothing was committed to the branch.
         OptionError: it is the branch at hand.
     """
+    store.check_allowed("be fast-forwarded")
     started = time.monotonic()
     branch = _check_there(store, name)
     if store.branch == name:

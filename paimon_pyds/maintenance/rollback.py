@@ -41,6 +41,7 @@ def rollback(
         CommitError: snapshots up to the target expire just now; nothing was removed.
         UnsupportedError: changelogs of this table live longer than its snapshots.
     """
+    store.check_allowed("be rolled back")
     started = time.monotonic()
     options = maintenance_options(store, None)
     check_changelogs(store, options)

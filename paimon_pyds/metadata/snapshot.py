@@ -52,6 +52,7 @@ class Snapshot:
     """One state of the table. Times are milliseconds since the epoch; absent members are None.
 
     ``operation`` tells apart what ``commit_kind`` does not, such as ``WRITE`` and ``MERGE``: Java Paimon 2 writes it.
+    ``uuid`` is what REST catalogs know the latest snapshot by.
     """
 
     id: int
@@ -77,6 +78,7 @@ class Snapshot:
     next_row_id: int | None = None
     writer_version: str | None = None
     operation: str | None = None
+    uuid: str | None = None
     version: int = 3
 
     def __repr__(self) -> str:
@@ -116,7 +118,7 @@ def _object_of(kind: type[Any], json: JsonObject, member: str) -> dict[str, Any]
 
 _integer, _count, _text = JsonObject.integer_or_none, JsonObject.count_or_none, JsonObject.text_or_none
 _READERS: Mapping[str, Callable[[JsonObject, str], Any]] = {
-    "version": lambda json, _: json.version("snapshot", _CURRENT_VERSION), "id": JsonObject.count,
+    "version": lambda json, _: json.version("snapshot", _CURRENT_VERSION), "uuid": _text, "id": JsonObject.count,
     "schema_id": JsonObject.count, "base_manifest_list": JsonObject.text, "base_manifest_list_size": _count,
     "delta_manifest_list": JsonObject.text, "delta_manifest_list_size": _count, "changelog_manifest_list": _text,
     "changelog_manifest_list_size": _count, "index_manifest": _text, "commit_user": JsonObject.text,
@@ -171,6 +173,12 @@ class SnapshotPublisher(Protocol):
             CommitOutcomeUnknownError: it may have been published.
             PaimonError: it was not published.
         """
+
+    def latest_snapshot(self, store: TableStore) -> Snapshot | None:
+        """The latest snapshot of the store's branch; None when nothing was ever committed."""
+
+    def check_allowed(self, store: TableStore, operation: str) -> None:
+        """Raises UnsupportedError for a change of schema, branches or states that it would not learn of."""
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
         """Whether there is another snapshot in the place of one that `publish` has published."""

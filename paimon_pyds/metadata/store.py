@@ -101,6 +101,11 @@ class TableStore(SchemaStore):
         store.latest_schema()
         return store
 
+    def check_allowed(self, operation: str) -> None:
+        """Raises UnsupportedError where a catalog decides about this operation, and can't be asked."""
+        if self.publisher is not None:
+            self.publisher.check_allowed(self, operation)
+
     # ------------------------------------------------------------------------------------ snapshots
 
     def snapshot_ids(self) -> list[int]:
@@ -108,11 +113,17 @@ class TableStore(SchemaStore):
         return self.file_numbers(self.paths.snapshot_dir, "snapshot-")
 
     def latest_snapshot_id(self, refresh: bool = False) -> int | None:
-        """The highest number of a snapshot; None when nothing was ever committed.
+        """The number of the latest snapshot; None when nothing was ever committed.
 
         The hint is believed when its snapshot is there and the next is not; a hint that lags is followed up. With
         ``refresh`` it is not looked at, and the directory listed.
         """
+        if self.publisher is not None:
+            latest = self.publisher.latest_snapshot(self)
+            return None if latest is None else latest.id
+        return self._latest_stored_id(refresh)
+
+    def _latest_stored_id(self, refresh: bool = False) -> int | None:
         hint = None if refresh else read_hint(self.io, self.paths.latest_hint)
         if hint is not None and self.snapshot_exists(hint):
             for id_ in range(hint, hint + _HINT_STEPS):
@@ -135,7 +146,11 @@ class TableStore(SchemaStore):
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot; None when nothing was ever committed."""
-        while (id_ := self.latest_snapshot_id()) is not None:
+        return self.latest_stored_snapshot() if self.publisher is None else self.publisher.latest_snapshot(self)
+
+    def latest_stored_snapshot(self) -> Snapshot | None:
+        """The snapshot file of the highest number; None when there is none."""
+        while (id_ := self._latest_stored_id()) is not None:
             try:
                 return self.snapshot(id_)
             except SnapshotNotFoundError:

@@ -244,6 +244,9 @@ class _Catalog:
         self.asked.append((store.branch, snapshot.id, latest.id if latest else None))
         return len(self.asked) > 1 and store.try_create_snapshot(snapshot)
 
+    def latest_snapshot(self, store: TableStore) -> Snapshot | None:
+        return store.latest_stored_snapshot()
+
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
         return False
 

@@ -20,6 +20,7 @@ from support.fixtures import DEV, requires_shared
 
 SAMPLE: dict[str, Any] = {
     "version": 3,
+    "uuid": "c1f0a1d8",
     "id": 2,
     "schemaId": 0,
     "baseManifestList": "manifest-list-u-0",
@@ -47,7 +48,7 @@ SAMPLE: dict[str, Any] = {
 OPTIONAL = [
     "baseManifestListSize", "deltaManifestListSize", "changelogManifestList", "changelogManifestListSize",
     "indexManifest", "logOffsets", "totalRecordCount", "deltaRecordCount", "changelogRecordCount", "watermark",
-    "statistics", "properties", "nextRowId", "writerVersion", "operation",
+    "statistics", "properties", "nextRowId", "writerVersion", "operation", "uuid",
 ]  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def test_absent_members_are_none_and_stay_absent(member: str) -> None:
 
 
 def test_members_of_newer_versions_pass() -> None:
-    data = _data(uuid="x", tagCreateTime=[2024, 1, 1])
+    data = _data(newMember="x", tagCreateTime=[2024, 1, 1])
     assert parse_snapshot(data, "s") == parse_snapshot(_data(), "s")
 
 

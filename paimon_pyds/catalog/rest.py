@@ -1,0 +1,200 @@
+"""Paimon's REST catalog: databases and tables of a server, which also decides which snapshot is a table's latest.
+
+The server gives a table's path and, where ``data-token.enabled`` is set, credentials that expire; files are read and
+written there as anywhere else. External tables commit by their file system, as in Java Paimon.
+(Source: Paimon documentation, concepts/rest, its OpenAPI description; Java Paimon 1.4, class RESTCatalog.)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from paimon_pyds.catalog.identifier import Identifier
+from paimon_pyds.catalog.rest_auth import REFRESH_BEFORE_MS, authorization_of
+from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, segment
+from paimon_pyds.catalog.rest_publisher import RestPublisher
+from paimon_pyds.ddl.create import TableDefinition, table_schema
+from paimon_pyds.errors import AlreadyExistsError, DatabaseNotFoundError, OptionError, StorageError, TableNotFoundError
+from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.storage import FileIO, open_file_io, options_of_store
+from paimon_pyds.types import field_to_json
+
+_OWN = ("uri", "warehouse", "token", "token.provider", "prefix", "data-token.enabled")
+_PREFIXES = ("dlf.", "header.")
+
+
+class RestBackend:
+    """The `CatalogBackend` of a server.
+
+    Args:
+        options: ``uri``, ``warehouse``, how requests are authorised, and options of the storage.
+
+    Raises:
+        OptionError: an option is missing.
+        PaimonError: the server refuses, or can't be reached.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        if not options.get("uri"):
+            raise OptionError("a REST catalog needs the option uri, the server's address")
+        self.warehouse = options.get("warehouse", "")
+        self._storage = {k: v for k, v in options.items() if k not in _OWN and not k.startswith(_PREFIXES)}
+        self._client = RestClient(options["uri"], authorization_of(options), _headers(options))
+        config = self._client.get("/v1/config", {"warehouse": self.warehouse} if self.warehouse else None)
+        self._options = {**_texts(config, "defaults"), **options, **_texts(config, "overrides")}
+        self._client.headers.update(_headers(self._options))
+        prefix = self._options.get("prefix")
+        self._root = f"/v1/{segment(prefix)}" if prefix else "/v1"
+
+    def databases(self) -> list[str]:
+        return sorted(self._client.pages(f"{self._root}/databases", "databases"))
+
+    def has_database(self, name: str) -> bool:
+        try:
+            self._client.get(self._database(name))
+        except MissingResourceError:
+            return False
+        return True
+
+    def create_database(self, name: str) -> None:
+        self._client.post(f"{self._root}/databases", {"name": name, "options": {}})
+
+    def drop_database(self, name: str) -> None:
+        try:
+            self._client.delete(self._database(name))
+        except MissingResourceError as error:
+            raise DatabaseNotFoundError(error.message, path=error.path) from error
+
+    def missing_hint(self) -> str | None:
+        return None
+
+    def tables(self, database: str) -> list[str]:
+        return sorted(self._client.pages(f"{self._database(database)}/tables", "tables"))
+
+    def path(self, identifier: Identifier) -> str:
+        return str(self._described(identifier)["path"])
+
+    def store(self, identifier: Identifier) -> TableStore:
+        described = self._described(identifier)
+        path, table = str(described["path"]), self._table(identifier)
+        main = self._table(replace(identifier, branch=None))
+        external, publisher = bool(described.get("isExternal")), None
+        if not external:
+            publisher = RestPublisher(self._client, main, identifier.branch or MAIN_BRANCH, str(described.get("id")))
+        if not external and self._options.get("data-token.enabled", "").lower() == "true":
+            io = cast("FileIO", VendedFileIO(self._client, table, path, self._options))
+            _, path = open_file_io(path)
+        else:
+            io, path = open_file_io(path, self._of_storage(path))
+        store = TableStore(io, path, external=ExternalPaths.of(self._storage), publisher=publisher)
+        return store.for_branch(identifier.branch or MAIN_BRANCH)
+
+    def create_table(self, identifier: Identifier, definition: TableDefinition) -> TableStore:
+        schema = table_schema(definition)
+        self._client.post(
+            f"{self._database(identifier.database)}/tables",
+            {
+                "identifier": {"database": identifier.database, "object": identifier.object_name},
+                "schema": {
+                    "fields": [field_to_json(field) for field in schema.fields],
+                    "partitionKeys": list(schema.partition_keys),
+                    "primaryKeys": list(schema.primary_keys),
+                    "options": dict(schema.options),
+                    "comment": schema.comment,
+                },
+            },
+        )
+        return self.store(identifier)
+
+    def drop_table(self, identifier: Identifier) -> None:
+        try:
+            self._client.delete(self._table(identifier))
+        except MissingResourceError as error:
+            raise TableNotFoundError(error.message, path=error.path) from error
+
+    def rename_table(self, identifier: Identifier, new: Identifier) -> None:
+        names = {
+            what: {"database": name.database, "object": name.object_name}
+            for what, name in (("source", identifier), ("destination", new))
+        }
+        try:
+            self._client.post(f"{self._root}/tables/rename", names)
+        except MissingResourceError as error:
+            raise TableNotFoundError(error.message, path=error.path) from error
+        except AlreadyExistsError as error:
+            raise AlreadyExistsError(f"table {new} already exists", path=error.path) from error
+
+    def _described(self, identifier: Identifier) -> dict[str, Any]:
+        """What the server says of a table. Raises TableNotFoundError."""
+        try:
+            answer = self._client.get(self._table(identifier))
+        except MissingResourceError as error:
+            raise TableNotFoundError(error.message, path=error.path) from error
+        if not isinstance(answer.get("path"), str):
+            raise StorageError(f"the catalog does not say where table {identifier} is", path=self._client.uri)
+        return answer
+
+    def _of_storage(self, path: str) -> dict[str, str]:
+        return {**options_of_store(path, self._options), **self._storage}
+
+    def _database(self, name: str) -> str:
+        return f"{self._root}/databases/{segment(name)}"
+
+    def _table(self, identifier: Identifier) -> str:
+        return f"{self._database(identifier.database)}/tables/{segment(identifier.object_name)}"
+
+
+class VendedFileIO:
+    """The `FileIO` of a table by credentials that the catalog gives out, and gives anew an hour before they expire.
+
+    Pickled, it is the storage by the credentials of now: tasks get neither the catalog's token nor its address.
+    """
+
+    def __init__(self, client: RestClient, table: str, path: str, options: Mapping[str, str]) -> None:
+        self._client, self._table, self._path, self._options = client, table, path, options
+        self._lock = threading.Lock()
+        self._io: FileIO | None = None
+        self._expires_ms = 0.0
+
+    def __repr__(self) -> str:
+        return f"VendedFileIO({self._table!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VendedFileIO) and (self._client, self._table) == (other._client, other._table)
+
+    def __hash__(self) -> int:
+        return hash((self._client, self._table))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_same, (self._current(),))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._current(), name)
+
+    def _current(self) -> FileIO:
+        with self._lock:
+            if self._io is None or self._expires_ms - time.time() * 1000 < REFRESH_BEFORE_MS:
+                answer = self._client.get(f"{self._table}/token")
+                given = {**self._options, **_texts(answer, "token")}
+                self._io, _ = open_file_io(self._path, options_of_store(self._path, given))
+                self._expires_ms = float(answer.get("expiresAtMillis") or answer.get("expiresAt") or 0)
+            return self._io
+
+
+def _same(io: FileIO) -> FileIO:
+    return io
+
+
+def _texts(answer: Mapping[str, Any], member: str) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (answer.get(member) or {}).items() if value is not None}
+
+
+def _headers(options: Mapping[str, str]) -> dict[str, str]:
+    return {key.removeprefix("header."): value for key, value in options.items() if key.startswith("header.")}

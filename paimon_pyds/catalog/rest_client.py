@@ -1,0 +1,197 @@
+"""Requests to a REST catalog: JSON over HTTP, with timeouts, retries, pages, and its errors as ours.
+
+(Source: Paimon documentation, concepts/rest/rest-api, and its OpenAPI description.)
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+from paimon_pyds.catalog.rest_auth import Authorization, Request
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    OptionError,
+    PaimonError,
+    SecurityError,
+    StorageError,
+    UnsupportedError,
+)
+from paimon_pyds.redaction import redact
+
+_TIMEOUT_SECONDS = 60
+_TRIES = 6
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 30.0
+_MAX_BYTES = 256 << 20
+_BUSY = (429, 503)
+_KINDS: Mapping[int, tuple[type[PaimonError], str]] = {
+    400: (OptionError, "refused the request"),
+    401: (SecurityError, "does not accept the token or signature"),
+    403: (SecurityError, "forbids this"),
+    404: (NotFoundError, "has no such thing"),
+    409: (AlreadyExistsError, "has such a thing already"),
+    501: (UnsupportedError, "does not support this"),
+}
+_HINTS = {401: "check the token and its expiry", 403: "ask for the permission"}
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the token to another host."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
+
+
+class UnansweredError(StorageError):
+    """The server may have done what it was asked, or not."""
+
+
+class MissingResourceError(NotFoundError):
+    """Something is not there; ``resource`` says of what type, such as ``SNAPSHOT``, or is empty."""
+
+    resource = ""
+
+
+class RestClient:
+    """Sends requests to one server.
+
+    Args:
+        uri: its address; ``http://`` where no scheme is given.
+        authorization: of all requests.
+        headers: more headers of all requests.
+    """
+
+    def __init__(self, uri: str, authorization: Authorization, headers: Mapping[str, str]) -> None:
+        uri = uri.strip().rstrip("/")
+        self.uri = uri if uri.lower().startswith(("http://", "https://")) else f"http://{uri}"
+        self.headers = dict(headers)
+        self._authorization = authorization
+
+    def __repr__(self) -> str:
+        return f"RestClient({redact(self.uri)!r})"
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The answer to a GET, which is sent again where the server is busy or the connection fails.
+
+        Raises:
+            MissingResourceError, SecurityError, UnsupportedError, StorageError: by the status.
+        """
+        return self._send(Request("GET", path, query or {}), again=True)
+
+    def post(self, path: str, body: Mapping[str, Any], tries: int = _TRIES) -> dict[str, Any]:
+        """The answer to a POST, which is sent again only where the server says that it is busy.
+
+        Args:
+            path: of the resource.
+            body: the JSON object that is sent.
+            tries: how often it is sent at most.
+
+        Raises:
+            OptionError, AlreadyExistsError: the server refuses it.
+            UnansweredError: the server may have done it.
+        """
+        return self._send(Request("POST", path, {}, json.dumps(body).encode()), again=False, tries=tries)
+
+    def delete(self, path: str) -> None:
+        """DELETE, which is sent again as a GET is; what is gone by then was deleted by an earlier try."""
+        self._send(Request("DELETE", path, {}), again=True)
+
+    def pages(self, path: str, member: str) -> Iterator[Any]:
+        """The elements of a list that comes in pages."""
+        token, seen = None, set()
+        while True:
+            answer = self.get(path, {"pageToken": token} if token else None)
+            found = answer.get(member) or []
+            yield from found
+            token = answer.get("nextPageToken")
+            if not token or not found:
+                return
+            if token in seen:
+                raise StorageError(f"the catalog gives the same page of {member} again and again", path=self.uri)
+            seen.add(token)
+
+    def _send(self, request: Request, *, again: bool, tries: int = _TRIES) -> dict[str, Any]:
+        unanswered = False
+        for number in range(1, tries + 1):
+            try:
+                return self._once(request)
+            except urllib.error.HTTPError as error:
+                with error:
+                    if unanswered and request.method == "DELETE" and error.code == 404:
+                        return {}
+                    if error.code not in _BUSY or number == tries:
+                        raise self._error(error) from None
+                    unanswered, pause = True, _seconds(error.headers.get("Retry-After"))
+            except (OSError, HTTPException) as error:
+                if not again or number == tries:
+                    raise UnansweredError(
+                        f"the catalog did not answer a {request.method} ({self._clean(error)})",
+                        path=self.uri,
+                        hint="check the address and the network",
+                    ) from None
+                unanswered, pause = True, None
+            backoff = min(_FIRST_PAUSE_SECONDS * 2 ** (number - 1), _LONGEST_PAUSE_SECONDS)
+            time.sleep(backoff * random.uniform(0.5, 1) if pause is None else pause)
+        raise AssertionError
+
+    def _once(self, request: Request) -> dict[str, Any]:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        headers = {**self.headers, "Accept": "application/json", **self._authorization.headers(request)}
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+        sent = urllib.request.Request(
+            self.uri + request.path + query, request.body, headers=headers, method=request.method
+        )
+        with _OPENER.open(sent, timeout=_TIMEOUT_SECONDS) as response:
+            data = response.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise OSError(f"the answer is longer than {_MAX_BYTES} bytes")
+        if not data.strip():
+            return {}
+        try:
+            answer = json.loads(data)
+        except ValueError:
+            raise HTTPException("the answer is no JSON") from None
+        return answer if isinstance(answer, dict) else {}
+
+    def _error(self, error: urllib.error.HTTPError) -> PaimonError:
+        """Our error for an answer that is one; of the server's text nothing is shown that may be a secret."""
+        try:
+            body = json.loads(error.read(1 << 16))
+            text, resource = str(body.get("message") or ""), str(body.get("resourceType") or "")
+        except (OSError, HTTPException, ValueError, AttributeError):
+            text = resource = ""
+        kind, what = _KINDS.get(error.code, (UnansweredError, f"failed with status {error.code}"))
+        said = f": {self._clean(text)[:500]}" if text else ""
+        hint = _HINTS.get(error.code)
+        if 300 <= error.code < 400:
+            kind, what, hint = StorageError, "sends requests to another address", "give that address as the uri"
+        if kind is NotFoundError:
+            missing = MissingResourceError(f"the catalog {what}{said}", path=self.uri)
+            missing.resource = resource
+            return missing
+        return kind(f"the catalog {what}{said}", path=self.uri, hint=hint)
+
+    def _clean(self, text: object) -> str:
+        return redact(str(text), self._authorization.secrets())
+
+
+def segment(name: str) -> str:
+    """A part of a path, as Java's URLEncoder writes it."""
+    return quote_plus(name, safe="*-._").replace("~", "%7E")
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    return min(float(retry_after), _LONGEST_PAUSE_SECONDS) if retry_after and retry_after.isdigit() else None

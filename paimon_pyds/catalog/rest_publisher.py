@@ -1,0 +1,138 @@
+"""Commits of tables whose snapshots a REST catalog publishes.
+
+The request holds the snapshot; the server makes it the latest when nobody was faster. Sent twice it is published once,
+as its number and its manifest list tell it from all others: an answer that got lost is found out by looking.
+(Source: Paimon documentation, concepts/rest/rest-api; Java Paimon, classes CatalogSnapshotCommit and RESTApi.)
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, UnansweredError, segment
+from paimon_pyds.errors import (
+    CommitOutcomeUnknownError,
+    PaimonError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
+from paimon_pyds.metadata.store import TableStore
+
+_PAUSES_SECONDS = (0.2, 1.0, 3.0)
+
+
+class RestPublisher:
+    """The `SnapshotPublisher` of one table.
+
+    Args:
+        client: of the server; None in tasks, which do not commit and get no token.
+        table: the path of the main branch's requests.
+        branch: the one that was opened.
+        table_id: what tells that from another table of the same name.
+    """
+
+    def __init__(self, client: RestClient | None, table: str, branch: str, table_id: str) -> None:
+        self._client, self._table, self._branch, self._table_id = client, table, branch, table_id
+
+    def __repr__(self) -> str:
+        return f"RestPublisher({self._table!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (RestPublisher, (None, self._table, self._branch, self._table_id))
+
+    def check_allowed(self, store: TableStore, operation: str) -> None:
+        """Raises UnsupportedError: the server has to be told, and there is no request for it here."""
+        raise UnsupportedError(
+            f"tables of a REST catalog can't {operation} here yet",
+            path=store.root,
+            hint="do it with a client of the catalog that can, such as Java Paimon",
+        )
+
+    def latest_snapshot(self, store: TableStore) -> Snapshot | None:
+        """See `SnapshotPublisher`."""
+        try:
+            answer = self._connected(store).get(f"{self._path(store)}/snapshot")
+        except UnsupportedError:
+            return store.latest_stored_snapshot()
+        except MissingResourceError as error:
+            if error.resource == "SNAPSHOT":
+                return None
+            raise TableNotFoundError(error.message, path=store.root) from error
+        found = answer.get("snapshot") or {}
+        found = found.get("snapshot") or found
+        return parse_snapshot(json.dumps(found).encode(), f"{self._table}/snapshot") if found else None
+
+    def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+        """See `SnapshotPublisher`."""
+        client, path, table_id = self._connected(store), self._path(store), self._table_id
+        if store.branch != self._branch:
+            table_id = str(client.get(path).get("id"))
+        body: dict[str, Any] = {
+            "tableId": table_id,
+            "snapshot": json.loads(snapshot_to_json(replace(snapshot, uuid=str(uuid.uuid4())))),
+            "statistics": [],
+        }
+        if latest is not None and latest.uuid is not None:
+            body["baseSnapshotUuid"] = latest.uuid
+        reason: PaimonError | None = None
+        for pause in (*_PAUSES_SECONDS, None):
+            try:
+                if client.post(f"{path}/commit", body, tries=1).get("success") is True:
+                    return True
+            except UnansweredError as error:
+                reason = error
+            except PaimonError as error:
+                if reason is None:  # else an earlier try may have done it
+                    raise _refused(store, error) from None
+            there = self._published(store, snapshot)
+            if there is not None:
+                return there
+            if reason is None:
+                return False
+            if pause is None:
+                break
+            time.sleep(pause)
+        raise CommitOutcomeUnknownError(
+            f"the catalog did not say whether snapshot {snapshot.id} was published ({reason})",
+            path=store.root,
+            hint="look at the table's snapshots before writing again; the files were kept",
+        ) from reason
+
+    def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
+        """See `SnapshotPublisher`. The server publishes one at a time."""
+        return False
+
+    def _published(self, store: TableStore, snapshot: Snapshot) -> bool | None:
+        """Whether this snapshot has its number; None when none has, or nobody can say."""
+        try:
+            latest = self.latest_snapshot(store)
+            if latest is None or latest.id < snapshot.id:
+                return None
+            there = latest if latest.id == snapshot.id else store.snapshot(snapshot.id)
+        except (PaimonError, OSError):
+            return None
+        return there.delta_manifest_list == snapshot.delta_manifest_list
+
+    def _path(self, store: TableStore) -> str:
+        return self._table if store.branch == MAIN_BRANCH else self._table + segment(f"$branch_{store.branch}")
+
+    def _connected(self, store: TableStore) -> RestClient:
+        if self._client is None:
+            raise UnsupportedError(
+                "this copy of the table was sent to another process, without the catalog's token: it can't ask it",
+                path=store.root,
+                hint="commit in the process that opened the table",
+            )
+        return self._client
+
+
+def _refused(store: TableStore, error: PaimonError) -> PaimonError:
+    if isinstance(error, MissingResourceError):
+        return TableNotFoundError(error.message, path=store.root, hint="it was dropped, or created anew")
+    return error
