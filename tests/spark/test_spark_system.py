@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+pytest.importorskip("pyspark", reason="needs pyspark")
+
 import paimon_pyds as pp
 from paimon_pyds.system.tables import NAMES
 from paimon_pyds.system.warehouse import WAREHOUSE_TABLES
 from support.values import lines
+
+pytestmark = pytest.mark.spark
 
 
 def _stored(frame: Any) -> list[str]:
@@ -68,3 +75,23 @@ def test_row_tracking(frames: Any, path: str) -> None:
     assert _stored(frames.load(f"{path}$row_tracking")) == lines(tracked.system("row_tracking"))
     tracked.append(pa.table({"a": [3]}))
     assert [row.a for row in frames.load(f"{path}$audit_log", incremental_between="1,2").collect()] == [3]
+
+
+def test_orphans_on_spark(spark: Any, table: pp.Table) -> None:
+    from paimon_pyds.spark import remove_orphan_files
+
+    bucket = Path(table.path) / "p=1" / "bucket-0"
+    old = time.time() - 3 * 86_400
+    for name in ("data-x-0.parquet", "data-y-0.parquet"):
+        (bucket / name).write_bytes(b"1234")
+    for file in Path(table.path).rglob("*"):
+        if file.name != "data-y-0.parquet":
+            os.utime(file, (old, old))
+    before = lines(table.scan().to_arrow())
+    found = remove_orphan_files(spark, table.path)
+    assert found.files["path"].to_pylist() == [str(bucket / "data-x-0.parquet")]
+    assert found.dry_run
+    remove_orphan_files(spark, table.path, "1 day", dry_run=False)
+    assert not (bucket / "data-x-0.parquet").exists()
+    assert (bucket / "data-y-0.parquet").exists()
+    assert lines(pp.Table.open(table.path).scan().to_arrow()) == before
