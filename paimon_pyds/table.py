@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.frames import rows_of
+from paimon_pyds.frames import RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         RowChanges,
         Rows,
         ScanArguments,
+        SystemArguments,
     )
     from paimon_pyds.write import WriteContext
 
@@ -215,27 +216,24 @@ class Table:
         """Names of branches besides main."""
         return list(self._store.branches())
 
-    def system(self, name: str) -> pa.Table:
-        """A system table such as ``files``, ``file_indexes`` or ``snapshots``: see `paimon_pyds.system.tables`.
+    def system(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
+        """A system table such as ``files``, ``file_indexes`` or ``snapshots``, in memory: see `system_scan`."""
+        return self.system_scan(name, filter, **query).to_arrow()
 
-        ``audit_log`` and ``binlog`` can be large: methods of their names give them as streams. ``ro`` has the rows that
-        a scan with the option ``read-optimized`` gives, ``row_tracking`` those of a scan with ``_ROW_ID`` and
-        ``_SEQUENCE_NUMBER`` among its columns.
+    def system_scan(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
+        """A query on a system table, run by ``to_batches``, ``to_reader`` or ``to_arrow``.
+
+        ``ro`` has the rows that a scan with the option ``read-optimized`` gives, ``row_tracking`` those of a scan with
+        ``_ROW_ID`` and ``_SEQUENCE_NUMBER`` among its columns.
+
+        Args:
+            name: see `paimon_pyds.system.tables.NAMES`.
+            filter: of the columns of the system table, such as ``"partition = '{1}' AND level > 0"`` of ``files``.
+            **query: ``columns``, ``limit``, and ``options``: Paimon's scan options, as in `scan`.
         """
-        from paimon_pyds.system.tables import system_table
+        from paimon_pyds.system.tables import system_scan
 
-        match text("name", name).removeprefix("$").lower():
-            case "audit_log":
-                return self.audit_log().to_arrow()
-            case "binlog":
-                return self.binlog().to_arrow()
-            case "ro":
-                return self.scan(options={"read-optimized": "true"}).to_arrow()
-            case "row_tracking":
-                from paimon_pyds.system.row_changes import row_tracking_columns
-
-                return self.scan(columns=row_tracking_columns(self.scan())).to_arrow()
-        return system_table(self._store, name)
+        return system_scan(self._store, name, filter, **query)
 
     def audit_log(
         self,

@@ -74,6 +74,14 @@ class RowArguments(StateArguments, total=False):
     limit: int | None
 
 
+class SystemArguments(TypedDict, total=False):
+    """The arguments of `paimon_pyds.Table.system_scan` besides its filter."""
+
+    columns: Sequence[str] | None
+    limit: int | None
+    options: Mapping[str, Any] | None
+
+
 class ScanArguments(RowArguments, total=False):
     """The arguments of `paimon_pyds.Table.scan` besides its filter."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_pyds.catalog.filesystem import FileSystemBackend
@@ -24,7 +25,7 @@ from paimon_pyds.errors import (
     suggest,
 )
 from paimon_pyds.options.option import mapping
-from paimon_pyds.redaction import redact
+from paimon_pyds.redaction import RedactedDict, redact
 from paimon_pyds.table import Table, table_definition
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
 
     from paimon_pyds.catalog.backend import CatalogBackend
     from paimon_pyds.ddl.alter import SchemaChanges
+    from paimon_pyds.frames import RowStream
     from paimon_pyds.metadata.schema import TableSchema
+    from paimon_pyds.metadata.store import TableStore
     from paimon_pyds.types import DataField
-    from paimon_pyds.typing import OptionValues, Rows
+    from paimon_pyds.typing import Filter, OptionValues, Rows, SystemArguments
 
 _HIVE_HINT = "open the table by its path, or the warehouse directory as a catalog; Hive is left out of commits then"
 
@@ -52,6 +55,7 @@ class Catalog:
 
     def __init__(self, warehouse: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> None:
         self._backend: CatalogBackend = FileSystemBackend(warehouse, dict(storage_options or {}))
+        self._options = RedactedDict({"warehouse": self._backend.warehouse, **(storage_options or {})})
 
     @classmethod
     def open(cls, options: str | os.PathLike[str] | Mapping[str, str]) -> Catalog:
@@ -79,7 +83,7 @@ class Catalog:
             from paimon_pyds.catalog.rest import RestBackend
 
             catalog = cls.__new__(cls)
-            catalog._backend = RestBackend(given)
+            catalog._backend, catalog._options = RestBackend(given), RedactedDict({"metastore": kind, **given})
             return catalog
         if kind == "hive":
             raise UnsupportedError("Hive metastores are not supported", hint=_HIVE_HINT)
@@ -148,15 +152,48 @@ class Catalog:
             UnsupportedError: a system table (``db.t$files``).
         """
         identifier = parse_identifier(name)
-        if identifier.system is not None:
-            raise UnsupportedError(
-                f"{identifier} is a system table",
-                hint=f'open {identifier.table} and ask for .system("{identifier.system}")',
-            )
+        if identifier.system is not None or identifier.database == SYSTEM_DATABASE:
+            raise UnsupportedError(f"{identifier} is a system table", hint=f'.system("{identifier}") reads it')
+        return Table(self._store(identifier))
+
+    def _store(self, identifier: Identifier) -> TableStore:
         try:
-            return Table(self._backend.store(identifier))
+            return self._backend.store(identifier)
         except TableNotFoundError as error:
             raise self._not_found(identifier, error) from error
+
+    def system(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
+        """A system table in memory: see `system_scan`."""
+        return self.system_scan(name, filter, **query).to_arrow()
+
+    def system_scan(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
+        """A query on a system table of a table (``db.t$files``, ``db.t$branch_b$files``) or of the whole catalog.
+
+        Args:
+            name: for the catalog ``sys.tables``, ``sys.partitions``, ``sys.all_table_options`` or
+                ``sys.catalog_options``; ``sys.`` can be left out.
+            filter: of the columns of the system table.
+            **query: as for `Table.system_scan`; the tables of the catalog take no ``options``.
+
+        Raises:
+            OptionError: no system table, with similar names.
+            DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
+        """
+        identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in name else SYSTEM_DATABASE)
+        if identifier.system is not None:
+            table = Table(self._store(replace(identifier, system=None)))
+            return table.system_scan(identifier.system, filter, **query)
+        if identifier.database != SYSTEM_DATABASE:
+            raise OptionError(f"{identifier} is no system table", hint=f"write {identifier}$files, or sys.tables")
+        if query.pop("options", None):
+            raise OptionError("a system table of the whole catalog takes no options of a scan")
+        from paimon_pyds.system.warehouse import Warehouse, warehouse_scan
+
+        def store(database: str, table: str) -> TableStore:
+            return self._backend.store(Identifier(database, table))
+
+        warehouse = Warehouse(self.databases, self.tables, store, self._options)
+        return warehouse_scan(warehouse, identifier.table).narrowed(filter, query.get("columns"), query.get("limit"))
 
     def path(self, name: str) -> str:
         """Where the table of that name is, or would be."""

@@ -38,7 +38,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "layout": ["paimon-pyds layout /wh/shop.db/orders --columns id,price"],
     "describe": ["paimon-pyds describe /wh/shop.db/orders", "paimon-pyds describe /wh/shop.db/orders --all-options"],
     "snapshots": ["paimon-pyds snapshots /wh/shop.db/orders"],
-    "system": ["paimon-pyds system /wh/shop.db/orders files --output markdown"],
+    "system": [
+        "paimon-pyds system /wh/shop.db/orders files --filter 'level > 0' --output markdown",
+        "paimon-pyds system --warehouse /wh all_table_options",
+    ],
     "update": ["paimon-pyds update /wh/shop.db/orders --set 'price = price * 0.9' --where \"color = 'red'\""],
     "delete": ["paimon-pyds delete /wh/shop.db/orders --where \"color = 'blue'\""],
     "merge": [

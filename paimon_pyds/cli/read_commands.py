@@ -14,9 +14,11 @@ from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
+    add_common_arguments,
     add_query_arguments,
     add_table_command,
     add_travel_arguments,
+    key_values,
     names_in,
     open_table,
     scan_of,
@@ -88,8 +90,17 @@ def add_read_commands(commands: Commands) -> None:
 
     add_table_command(commands, "snapshots", "List snapshots and tags.").set_defaults(run=_snapshots)
 
-    parser = add_table_command(commands, "system", "Print a system table.", rows=True)
-    parser.add_argument("name", metavar="NAME", help="files, file_indexes, snapshots, schemas, options, manifests, …")
+    help_ = "Print a system table of a table or of a warehouse."
+    parser = commands.add_parser("system", help=help_, description=help_)
+    parser.add_argument("table", metavar="TABLE_PATH", nargs="?", help="the table's directory or URL")
+    names = "files, file_indexes, snapshots, schemas, options, manifests, …; with --warehouse also db.t$files, or "
+    parser.add_argument("name", metavar="NAME", help=f"{names}tables, partitions, all_table_options, catalog_options")
+    parser.add_argument("--branch", help="a branch of the table")
+    parser.add_argument("--warehouse", help="the directory or URL of a warehouse, instead of TABLE_PATH")
+    add_query_arguments(parser)
+    parser.add_argument("--columns", type=names_in, help="columns to print, separated by commas")
+    parser.add_argument("--limit", type=int, help="rows at most")
+    add_common_arguments(parser, rows=True)
     parser.set_defaults(run=_system)
 
 
@@ -233,5 +244,19 @@ def _snapshots(arguments: argparse.Namespace) -> None:
 
 
 def _system(arguments: argparse.Namespace) -> None:
-    table = open_table(arguments).system(arguments.name)
-    show_rows(arguments, table.schema, table.to_batches())
+    from paimon_pyds.scan.travel import scan_options
+
+    if (arguments.table is None) == (arguments.warehouse is None):
+        raise OptionError("give the path of a table, or --warehouse", hint="and the name of a system table after it")
+    options = scan_options(**travel_of(arguments))
+    query = {"columns": arguments.columns, "limit": arguments.limit, "options": options}
+    if arguments.warehouse is None:
+        found = open_table(arguments).system_scan(arguments.name, arguments.filter, **query)
+    elif arguments.branch is not None:
+        raise OptionError("--branch goes with the path of a table", hint="write db.t$branch_NAME$files")
+    else:
+        from paimon_pyds.catalog import Catalog
+
+        catalog = Catalog(arguments.warehouse, key_values(arguments.storage_option, "--storage-option"))
+        found = catalog.system_scan(arguments.name, arguments.filter, **query)
+    show_rows(arguments, found.arrow_schema, found.to_batches())

@@ -178,6 +178,10 @@ class TableStore(SchemaStore):
         """All snapshots that are there, oldest first. One that expires meanwhile is left out."""
         return self._snapshots(self.snapshot_ids())
 
+    def snapshots_among(self, ids: Sequence[int]) -> list[Snapshot]:
+        """The snapshots of these numbers that are there, in this order."""
+        return self._snapshots(ids)
+
     def snapshots_between(self, first: int, last: int) -> list[Snapshot]:
         """The snapshots of these numbers, both included, that are there, oldest first."""
         earliest = self.earliest_snapshot_id()

@@ -345,15 +345,15 @@ def state_options(stored: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     return {**{key: text for key, text in given.items() if key not in _PRESENT}, **chosen}
 
 
-def stored_state(store: TableStore) -> TableState:
-    """The state of the table that a scan reads which names none.
+def stored_state(store: TableStore, given: Mapping[str, str] | None = None) -> TableState:
+    """The state of the table that a scan with these options reads, none by default.
 
     Raises:
-        UnsupportedError: the table's own options name a difference between two states.
-        OptionError, SnapshotNotFoundError, TagNotFoundError: the table's own options name no state that is there.
+        UnsupportedError: they, or the table's own options, name a difference between two states.
+        OptionError, SnapshotNotFoundError, TagNotFoundError: they name no state that is there.
     """
     latest = store.latest_schema()
-    options = state_options(latest.options, {})
+    options = state_options(latest.options, given or {})
     for key in _BETWEEN:
         if key in options:
             raise UnsupportedError(f"what was added between two states ({key}) has no system tables", path=store.root)

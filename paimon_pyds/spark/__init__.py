@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.functions import rewrite_file_index as rewrite_file_index
     from paimon_pyds.spark.functions import update as update
     from paimon_pyds.spark.functions import write as write
+    from paimon_pyds.spark.maintenance import remove_orphan_files as remove_orphan_files
     from paimon_pyds.spark.source import PaimonDataSource as PaimonDataSource
     from paimon_pyds.spark.source import PaimonPydsDataSource as PaimonPydsDataSource
     from paimon_pyds.spark.source import register as register
@@ -28,6 +29,7 @@ __all__ = [
     "delete",
     "merge",
     "register",
+    "remove_orphan_files",
     "rescale",
     "rewrite_file_index",
     "update",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 _OF_SOURCE = ("PaimonDataSource", "PaimonPydsDataSource", "register")
+_ELSEWHERE = {"bucket": "distribution", "remove_orphan_files": "maintenance"}
 
 
 if not TYPE_CHECKING:  # checkers see the names above, and no others
@@ -44,7 +47,7 @@ if not TYPE_CHECKING:  # checkers see the names above, and no others
             raise AttributeError(f"module 'paimon_pyds.spark' has no attribute {name!r}")
         import importlib
 
-        module = "source" if name in _OF_SOURCE else "distribution" if name == "bucket" else "functions"
+        module = "source" if name in _OF_SOURCE else _ELSEWHERE.get(name, "functions")
         return getattr(importlib.import_module(f"paimon_pyds.spark.{module}"), name)
 
 

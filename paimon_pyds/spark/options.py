@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.errors import OptionError
 from paimon_pyds.redaction import RedactedDict
 
 WHERE = ("path", "warehouse", "database", "table", "branch")
@@ -25,6 +25,8 @@ TRAVEL = (
     "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
 )  # fmt: skip
 BUCKET_COLUMN = "__paimon_bucket"
+SYSTEM_OF_WAREHOUSE = "sys."
+"""What names of the system tables of a whole warehouse begin with."""
 _READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", *TRAVEL)
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
@@ -45,6 +47,7 @@ class ReadOptions:
         explain: ``log``, or the path of a ``.txt``, ``.html`` or ``.json`` file.
         scan: options of Paimon for the scan, ``timezone`` and ``read-optimized``.
         storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
+        system: the name of a system table of the table, or with `SYSTEM_OF_WAREHOUSE` one of the warehouse at ``path``.
     """
 
     path: str = field(repr=False)  # an address may hold credentials, until it is opened and refused
@@ -58,6 +61,7 @@ class ReadOptions:
     explain: str | None = None
     scan: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
+    system: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scan", RedactedDict(self.scan))
@@ -130,7 +134,13 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         UnsupportedError: an option that is not built.
     """
     given = _checked(options)
-    path, branch = _location(given)
+    path, branch, system = _location(given)
+    metadata = _names(given, "metadata-columns") or ()
+    scan = _of_paimon(given) | {name: given[name] for name in OF_SCANS if name in given}
+    if system == "ro":
+        scan["read-optimized"] = "true"
+    elif system == "row_tracking":
+        metadata = tuple(dict.fromkeys((*metadata, "_ROW_ID", "_SEQUENCE_NUMBER")))
     return ReadOptions(
         path=path,
         branch=branch,
@@ -138,11 +148,12 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         columns=given.get("columns"),
         limit=_count(given, "limit"),
         top_n=given.get("topn"),
-        metadata_columns=_names(given, "metadata-columns") or (),
+        metadata_columns=metadata,
         pushdown=_flag(given, "pushdown", pushdown),
         explain=_log_or_path(given),
-        scan=_of_paimon(given) | {name: given[name] for name in OF_SCANS if name in given},
+        scan=scan,
         storage=_of_storage(given),
+        system=None if system in ("ro", "row_tracking") else system,
     )
 
 
@@ -171,7 +182,9 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
             raise OptionError(f"{name} needs mode('overwrite'), and this is an append")
     if partition is not None and dynamic:
         raise OptionError("an overwrite is dynamic or of named partitions, not both")
-    path, branch = _location(given)
+    path, branch, system = _location(given)
+    if system is not None:
+        raise OptionError(f"{system} is a system table, which can't be written", hint="name the table")
     if_exists = given.get("if-exists", "append").strip().lower()
     if if_exists not in ("append", "error", "ignore"):
         raise OptionError(f"if-exists is append, error or ignore, not {given['if-exists']!r}")
@@ -276,20 +289,28 @@ def _partition(given: Mapping[str, str]) -> dict[str, str | None] | None:
     return found
 
 
-def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
+def _location(given: Mapping[str, str]) -> tuple[str, str | None, str | None]:
+    """Where the table is, its branch, and a system table of it; of a system table of a warehouse where that is."""
     path, warehouse, branch = given.get("path"), given.get("warehouse"), given.get("branch")
     if path is not None:
         clash = [name for name in ("warehouse", "database", "table") if name in given]
         if clash:
             raise OptionError(f"path and {clash[0]} both name a table", hint="give path, or warehouse and table")
-        return path, branch
+        parent, slash, last = path.rstrip("/").rpartition("/")
+        if "$" not in last:
+            return path, branch, None
+        table, *parts = last.split("$")
+        in_name = parts.pop(0).removeprefix("branch_") if parts[0].startswith("branch_") else None
+        if len(parts) > 1 or not table or "" in (in_name, *parts):
+            raise OptionError(f"{last!r:.200} does not end a path of a table", hint="such as t$files, t$branch_b$files")
+        return f"{parent}{slash}{table}", _one_branch(in_name, branch, "path"), _lower(*parts)
     if warehouse is None or "table" not in given:
         raise OptionError(
             "no table is named",
             hint="give .load(path) or .save(path), or the options warehouse and table ('db.t'). In SQL use a view: "
             "CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '…'); Spark forgets the options of CREATE TABLE",
         )
-    from paimon_pyds.catalog.identifier import parse_identifier
+    from paimon_pyds.catalog.identifier import SYSTEM_DATABASE, parse_identifier
 
     text, database = given["table"], given.get("database")
     if "." not in text and database is None:
@@ -297,16 +318,20 @@ def _location(given: Mapping[str, str]) -> tuple[str, str | None]:
     name = parse_identifier(text, *([] if database is None else [database]))
     if database not in (None, name.database):
         raise OptionError(f"the option table names the database {name.database!r}, the option database {database!r}")
-    if name.system is not None:
-        raise UnsupportedError(
-            f"{name} is a system table, which Spark can't read",
-            hint="the option read-optimized gives its rows"
-            if name.system == "ro"
-            else f'paimon_pyds.Table.open(…).system("{name.system}") gives it as an Arrow table',
-        )
-    if name.branch is not None and branch not in (None, name.branch):
-        raise OptionError(f"the option table names the branch {name.branch!r}, the option branch {branch!r}")
-    return f"{warehouse.rstrip('/')}/{name.database}.db/{name.table}", name.branch or branch
+    if name.database == SYSTEM_DATABASE:
+        return warehouse, branch, SYSTEM_OF_WAREHOUSE + name.object_name
+    where = f"{warehouse.rstrip('/')}/{name.database}.db/{name.table}"
+    return where, _one_branch(name.branch, branch, "table"), _lower(*([] if name.system is None else [name.system]))
+
+
+def _one_branch(in_name: str | None, given: str | None, option: str) -> str | None:
+    if in_name is not None and given not in (None, in_name):
+        raise OptionError(f"the option {option} names the branch {in_name!r}, the option branch {given!r}")
+    return in_name or given
+
+
+def _lower(name: str | None = None) -> str | None:
+    return None if name is None else name.lower()
 
 
 def _checked(options: Mapping[str, str]) -> dict[str, str]:

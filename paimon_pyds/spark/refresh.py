@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger("paimon_pyds.spark")
 
 
+def for_tasks(options: ReadOptions) -> ReadOptions:
+    """What a task needs of the options: no more credentials than the storage takes."""
+    allowed = {key: options.storage[key] for key in (ALLOW, TRUST) if key in options.storage}
+    storage = {**options_of_store(options.path, options.storage), **allowed}
+    return replace(options, explain=None, storage=storage)
+
+
 class RefreshingPartition(InputPartition):  # type: ignore[misc]
     """The first partition of a plan, and what it takes to plan again in a task.
 
@@ -58,9 +65,7 @@ class RefreshingPartition(InputPartition):  # type: ignore[misc]
         self.planned = planned
         self.alone = alone
         self.snapshot = None if snapshot is None else (snapshot.id, snapshot.delta_manifest_list)
-        allowed = {key: options.storage[key] for key in (ALLOW, TRUST) if key in options.storage}
-        storage = {**options_of_store(options.path, options.storage), **allowed}
-        self.options = replace(options, explain=None, storage=storage)
+        self.options = for_tasks(options)
         self.loaded = loaded
 
     def __repr__(self) -> str:

@@ -65,6 +65,10 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         from paimon_pyds.spark.state import open_state, state_schema
 
         options = self._read_options()
+        if options.system is not None:
+            from paimon_pyds.spark.system import system_schema
+
+            return system_schema(options)
         state = open_state(options, self._loaded)
         self._loaded = state.loaded
         state.scan()
@@ -76,6 +80,10 @@ class PaimonDataSource(DataSource):  # type: ignore[misc]
         from paimon_pyds.spark import reader
 
         options = self._read_options()
+        if options.system is not None:
+            from paimon_pyds.spark.system import SystemReader
+
+            return SystemReader(schema, options)
         if options.pushdown and compat.SUPPORTS_PUSHDOWN:
             # Spark plans again for each filter, and nothing else is right with pushdown on.
             _warn_of_leak()

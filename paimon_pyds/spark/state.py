@@ -108,7 +108,8 @@ def open_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
 def try_load(options: Mapping[str, str]) -> Loaded | None:
     """The columns of what these options name now, None where that can't be told: the read itself will say why."""
     try:
-        return open_state(parse_read_options(options), None).loaded
+        given = parse_read_options(options)
+        return None if given.system is not None else open_state(given, None).loaded
     except PaimonError:
         return None
 

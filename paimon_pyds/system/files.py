@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -15,36 +16,35 @@ from paimon_pyds.index.container import parse_head
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import decode_column, decode_row
-from paimon_pyds.scan.travel import stored_state
+from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.storage import FileIO
+from paimon_pyds.system.scan import Request, batches_of, kept_entries, slices
 from paimon_pyds.types import AtomicType, DataField, DataType, RowType, scalar_to_internal
+from paimon_pyds.types.columns import parse_columns
 from paimon_pyds.types.java_text import partition_text
 from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS
 
-_TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
 _HEAD_READERS = 16
 
-FILES = {
-    "partition": _TEXT, "bucket": _INT, "file_path": _TEXT, "file_format": _TEXT, "schema_id": _LONG, "level": _INT,
-    "record_count": _LONG, "file_size_in_bytes": _LONG, "min_key": _TEXT, "max_key": _TEXT,
-    "null_value_counts": _TEXT, "min_value_stats": _TEXT, "max_value_stats": _TEXT, "min_sequence_number": _LONG,
-    "max_sequence_number": _LONG, "creation_time": _TIME, "deleteRowCount": _LONG, "file_source": _TEXT,
-    "first_row_id": _LONG, "write_cols": pa.list_(_TEXT),
-}  # fmt: skip
-FILE_INDEXES = {
-    "partition": _TEXT, "bucket": _INT, "file_path": _TEXT, "file_size_in_bytes": _LONG, "record_count": _LONG,
-    "schema_id": _LONG, "column_name": _TEXT, "index_type": _TEXT, "storage_type": _TEXT, "index_file_path": _TEXT,
-    "index_size_in_bytes": _LONG, "index_container_size_in_bytes": _LONG, "is_empty": pa.bool_(),
-}  # fmt: skip
-
-
-def table_of(columns: Mapping[str, pa.DataType], rows: Iterable[Sequence[Any]]) -> pa.Table:
-    """Rows of Python values as an Arrow table."""
-    listed = list(rows)
-    arrays = [pa.array([row[i] for row in listed], type_) for i, type_ in enumerate(columns.values())]
-    return pa.Table.from_arrays(arrays, names=list(columns))
+FILES = parse_columns("""
+    partition STRING, bucket INT NOT NULL, file_path STRING NOT NULL, file_format STRING NOT NULL,
+    schema_id BIGINT NOT NULL, level INT NOT NULL, record_count BIGINT NOT NULL, file_size_in_bytes BIGINT NOT NULL,
+    min_key STRING, max_key STRING, null_value_counts STRING NOT NULL, min_value_stats STRING NOT NULL,
+    max_value_stats STRING NOT NULL, min_sequence_number BIGINT, max_sequence_number BIGINT,
+    creation_time TIMESTAMP(3), deleteRowCount BIGINT, file_source STRING, first_row_id BIGINT,
+    write_cols ARRAY<STRING>""")
+FILE_KEY_RANGES = parse_columns("""
+    partition STRING, bucket INT NOT NULL, file_path STRING NOT NULL, file_format STRING NOT NULL,
+    schema_id BIGINT NOT NULL, level INT NOT NULL, record_count BIGINT NOT NULL, file_size_in_bytes BIGINT NOT NULL,
+    min_key STRING, max_key STRING, first_row_id BIGINT""")
+FILE_INDEXES = parse_columns("""
+    partition STRING, bucket INT NOT NULL, file_path STRING NOT NULL, file_size_in_bytes BIGINT NOT NULL,
+    record_count BIGINT NOT NULL, schema_id BIGINT NOT NULL, column_name STRING NOT NULL, index_type STRING NOT NULL,
+    storage_type STRING NOT NULL, index_file_path STRING, index_size_in_bytes BIGINT NOT NULL,
+    index_container_size_in_bytes BIGINT NOT NULL, is_empty BOOLEAN NOT NULL""")
+_STATISTICS = ("null_value_counts", "min_value_stats", "max_value_stats")
 
 
 def partition_row_text(fields: Sequence[DataField], partition: bytes) -> str:
@@ -59,31 +59,55 @@ def value_text(value: Any, field: DataField) -> str | None:
     return None if value is None else partition_text(value, field.type, legacy=False)
 
 
-def files_table(store: TableStore) -> pa.Table:
-    """Every live data file with its statistics, which read as Java prints them, under the schema of the state."""
-    state = stored_state(store)
-    schema, entries = state.schema, live_of(store, state.snapshot)
+def _entries(store: TableStore, state: TableState, request: Request) -> Iterator[pa.RecordBatch]:
+    """The entries of live files that the filter may keep, by what they say themselves, some at a time."""
+    partition_of = cache(partial(partition_row_text, state.schema.partition_fields))
+    for entries in slices(live_of(store, state.snapshot)):
+        partitions = entries.column("partition").dictionary_encode()
+        texts = pa.array(map(partition_of, partitions.dictionary.to_pylist()), pa.string())
+        own = {name: entries.column(of_entry) for name, of_entry in _OF_ENTRIES.items()}
+        kept = kept_entries(request, entries, {"partition": texts.take(partitions.indices), **own})
+        if kept.num_rows:
+            yield kept
+
+
+_OF_ENTRIES = {
+    "bucket": "bucket", "schema_id": "schema_id", "level": "level", "record_count": "row_count",
+    "file_size_in_bytes": "file_size",
+}  # fmt: skip
+"""Columns of `files` that a filter can be asked about before the costly ones are made."""
+
+
+def read_files(store: TableStore, request: Request) -> Iterator[pa.RecordBatch]:
+    """Every live data file, with statistics where these are wanted, as Java prints them, under the state's schema."""
+    state = request.state(store)
+    for entries in _entries(store, state, request):
+        yield from batches_of(FILES, request, _file_rows(store, state.schema, entries, request))
+
+
+def _file_rows(
+    store: TableStore, schema: TableSchema, entries: pa.RecordBatch, request: Request
+) -> Iterator[tuple[Any, ...]]:
     files = planned_live_files(store, schema, entries)[1]
-    statistics = _Statistics(store, schema, entries).texts()
+    none = repeat(("", "", ""))
+    statistics = none if request.columns.isdisjoint(_STATISTICS) else _Statistics(store, schema, entries).texts()
     wanted = ("partition", "level", "min_key", "max_key", "min_sequence_number", "max_sequence_number",
               "creation_time", "delete_row_count", "file_source", "first_row_id", "write_cols")  # fmt: skip
     partition_of = cache(partial(partition_row_text, schema.partition_fields))
     keys: dict[int, tuple[DataField, ...]] = {}
-    rows = []
     for file, stats, values in zip(
-        files, statistics, zip(*(entries.column(n).to_pylist() for n in wanted), strict=True), strict=True
+        files, statistics, zip(*(entries.column(n).to_pylist() for n in wanted), strict=True), strict=False
     ):
         partition, level, min_key, max_key, low, high, created, deleted, source, row_id, write_cols = values
         if file.schema_id not in keys:
             own = store.schema(file.schema_id)
             keys[file.schema_id] = tuple(own.field(n) for n in own.trimmed_primary_keys)
         key = keys[file.schema_id]
-        rows.append((
+        yield (
             partition_of(partition), file.bucket, file.path, file.path.rpartition(".")[2], file.schema_id, level,
             file.row_count, file.size, _key_text(key, min_key), _key_text(key, max_key), *stats, low, high, created,
             deleted, _SOURCES.get(source), row_id, write_cols,
-        ))  # fmt: skip
-    return table_of(FILES, rows)
+        )  # fmt: skip
 
 
 def _key_text(fields: Sequence[DataField], key: bytes) -> str | None:
@@ -191,26 +215,27 @@ def _index_head(io: FileIO, file: PlannedFile) -> tuple[list[tuple[str, str, int
     return [(c, kind, r.length, r.is_empty) for c, kinds in columns.items() for kind, r in kinds.items()], source.size
 
 
-def file_indexes_table(store: TableStore) -> pa.Table:
+def read_file_indexes(store: TableStore, request: Request) -> Iterator[pa.RecordBatch]:
     """Every index of every live data file. Reads the first kilobytes of each side file.
 
     Raises:
         CorruptFileError: a container is damaged.
         FileNotFoundError: a side file is gone.
     """
-    state = stored_state(store)
-    files = planned_live_files(store, state.schema, live_of(store, state.snapshot))[1]
+    state = request.state(store)
     partition_of = cache(partial(partition_row_text, state.schema.partition_fields))
-    rows = []
     with ThreadPoolExecutor(_HEAD_READERS) as pool:
-        for file, (indexes, container_size) in zip(files, pool.map(partial(_index_head, store.io), files), strict=True):
-            kind = "EMBEDDED" if file.index_path is None else "FILE"
-            for column, index_type, size, is_empty in indexes:
-                rows.append((
-                    partition_of(file.partition), file.bucket, file.path, file.size, file.row_count, file.schema_id,
-                    column, index_type, kind, file.index_path, size, container_size, is_empty,
-                ))  # fmt: skip
-    return table_of(FILE_INDEXES, rows)
+        for entries in _entries(store, state, request):
+            files = planned_live_files(store, state.schema, entries)[1]
+            heads = zip(files, pool.map(partial(_index_head, store.io), files), strict=True)
+            rows = (
+                (partition_of(file.partition), file.bucket, file.path, file.size, file.row_count, file.schema_id,
+                 column, index_type, "EMBEDDED" if file.index_path is None else "FILE", file.index_path, size,
+                 container_size, is_empty)
+                for file, (indexes, container_size) in heads
+                for column, index_type, size, is_empty in indexes
+            )  # fmt: skip
+            yield from batches_of(FILE_INDEXES, request, rows)
 
 
 def type_text(type_: DataType) -> str:

@@ -8,9 +8,8 @@ Source: Paimon documentation, concepts/system-tables; Java: classes AuditLogTabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +29,12 @@ from paimon_pyds.merge.key_values import (
     UPDATE_BEFORE,
     VALUE_KIND,
 )
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.predicate.tree import Const
 from paimon_pyds.scan.travel import Additions, Difference
+from paimon_pyds.system.scan import Request, SystemScan
+from paimon_pyds.table_scan import Scan
 from paimon_pyds.types import ArrayType, DataField, arrow_schema
-
-if TYPE_CHECKING:
-    from paimon_pyds.table_scan import Scan
 
 ROW_CHANGES = ("audit_log", "binlog")
 _NUMBER, _KIND = KEY_VALUE_FIELDS
@@ -46,6 +46,20 @@ def row_tracking_columns(scan: Scan) -> list[str]:
     if not scan.options.get("row-tracking.enabled"):
         raise UnsupportedError("rows have no ids without row-tracking.enabled", path=scan.root)
     return [*scan.schema.field_names, "_ROW_ID", SEQUENCE_NUMBER]
+
+
+def row_changes(store: TableStore, name: str, options: Mapping[str, str]) -> SystemScan:
+    """A query on ``audit_log`` or ``binlog``; a filter of ``audit_log`` on the table's columns acts as in scans."""
+    scan = Scan(store, options=options)
+    make = AuditLog if name == "audit_log" else Binlog
+
+    def read(request: Request) -> Iterator[pa.RecordBatch]:
+        names = [f.name for f in fields if f.name in request.columns]
+        pushed = request.about(scan.schema.field_names) if make is AuditLog else Const.TRUE
+        return make(scan.where_bound(pushed), names).to_batches()
+
+    fields = make(scan).result_fields
+    return SystemScan(fields, read)
 
 
 class AuditLog(RowStream):
@@ -83,10 +97,15 @@ class AuditLog(RowStream):
         kind = (_KIND,) if self._kept_kinds else ()
         return (*kind, *(field for field in self.fields if field is not ROWKIND))
 
+    @property
+    def result_fields(self) -> tuple[DataField, ...]:
+        """The columns of the result."""
+        return self.fields
+
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches."""
-        return arrow_schema(self.fields)
+        return arrow_schema(self.result_fields)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in bounded memory."""
@@ -126,13 +145,13 @@ class Binlog(AuditLog):
         keys = map(scan.field, scan.schema.primary_keys) if isinstance(scan.between, Additions) else ()
         return tuple(dict.fromkeys((*super()._read_fields(scan), *keys)))
 
-    @cached_property
-    def arrow_schema(self) -> pa.Schema:
+    @property
+    def result_fields(self) -> tuple[DataField, ...]:
         of_rows = (ROWKIND.name, SEQUENCE_NUMBER)
-        return arrow_schema([
+        return tuple(
             f if f.name in of_rows else replace(f, type=ArrayType(element=f.type.with_nullable(True)))
             for f in self.fields
-        ])  # fmt: skip
+        )
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         waiting: pa.RecordBatch | None = None  # a row that the next batch may have the other half of

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, suggest
 from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.frames import RowStream
 from paimon_pyds.maintenance.references import consumers
 from paimon_pyds.maintenance.tags import tag_times
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
@@ -25,124 +27,159 @@ from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_known
+from paimon_pyds.options.option import text
 from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
-from paimon_pyds.scan.travel import TableState, stored_state
+from paimon_pyds.scan.travel import TableState, scan_options
 from paimon_pyds.system.files import (
-    file_indexes_table,
-    files_table,
+    FILE_INDEXES,
+    FILE_KEY_RANGES,
+    FILES,
     partition_row_text,
-    table_of,
+    read_file_indexes,
+    read_files,
     type_text,
     value_text,
 )
-from paimon_pyds.system.row_changes import ROW_CHANGES
-from paimon_pyds.types import field_to_json
+from paimon_pyds.system.row_changes import ROW_CHANGES, row_changes, row_tracking_columns
+from paimon_pyds.system.scan import Request, SystemScan, batches_of
+from paimon_pyds.table_scan import Scan
+from paimon_pyds.types import DataField, field_to_json
+from paimon_pyds.types.columns import parse_columns
+from paimon_pyds.typing import Filter
 
-_TEXT, _LONG, _INT, _TIME = pa.string(), pa.int64(), pa.int32(), pa.timestamp("ms")
+_Rows: TypeAlias = Iterator[tuple[Any, ...]]
+_TOGETHER = 1000
+
+_FIELDS = {
+    "snapshots": """
+        snapshot_id BIGINT NOT NULL, schema_id BIGINT NOT NULL, commit_user STRING NOT NULL,
+        commit_identifier BIGINT NOT NULL, commit_kind STRING NOT NULL, commit_time TIMESTAMP(3) NOT NULL,
+        base_manifest_list STRING NOT NULL, delta_manifest_list STRING NOT NULL, changelog_manifest_list STRING,
+        total_record_count BIGINT, delta_record_count BIGINT, changelog_record_count BIGINT, watermark BIGINT,
+        next_row_id BIGINT, operation STRING, writer_version STRING""",
+    "schemas": """
+        schema_id BIGINT NOT NULL, fields STRING NOT NULL, partition_keys STRING NOT NULL,
+        primary_keys STRING NOT NULL, options STRING NOT NULL, comment STRING, update_time TIMESTAMP(3) NOT NULL""",
+    "options": "key STRING NOT NULL, value STRING NOT NULL",
+    "aggregation_fields": """
+        field_name STRING NOT NULL, field_type STRING NOT NULL, function STRING, function_options STRING,
+        comment STRING""",
+    "manifests": """
+        file_name STRING NOT NULL, file_size BIGINT NOT NULL, num_added_files BIGINT NOT NULL,
+        num_deleted_files BIGINT NOT NULL, schema_id BIGINT NOT NULL, min_partition_stats STRING,
+        max_partition_stats STRING, min_row_id BIGINT, max_row_id BIGINT""",
+    "partitions": """
+        partition STRING, record_count BIGINT NOT NULL, file_size_in_bytes BIGINT NOT NULL,
+        file_count BIGINT NOT NULL, last_update_time TIMESTAMP(3), created_at TIMESTAMP(3), created_by STRING,
+        updated_by STRING, options STRING, total_buckets INT NOT NULL, done BOOLEAN NOT NULL,
+        deleted_record_count BIGINT""",
+    "buckets": """
+        partition STRING, bucket INT NOT NULL, record_count BIGINT NOT NULL, file_size_in_bytes BIGINT NOT NULL,
+        file_count BIGINT NOT NULL, last_update_time TIMESTAMP(3)""",
+    "tags": """
+        tag_name STRING NOT NULL, snapshot_id BIGINT NOT NULL, schema_id BIGINT NOT NULL,
+        commit_time TIMESTAMP(3) NOT NULL, record_count BIGINT, create_time TIMESTAMP(3), time_retained STRING""",
+    "branches": "branch_name STRING NOT NULL, create_time TIMESTAMP(3) NOT NULL",
+    "table_indexes": """
+        partition STRING, bucket INT NOT NULL, index_type STRING NOT NULL, file_name STRING NOT NULL,
+        file_size BIGINT NOT NULL, row_count BIGINT NOT NULL,
+        dv_ranges ARRAY<ROW<f0 STRING NOT NULL, f1 INT NOT NULL, f2 INT NOT NULL, _CARDINALITY BIGINT>>""",
+    "consumers": "consumer_id STRING NOT NULL, next_snapshot_id BIGINT NOT NULL",
+    "statistics": """
+        snapshot_id BIGINT NOT NULL, schema_id BIGINT NOT NULL, mergedRecordCount BIGINT, mergedRecordSize BIGINT,
+        colstat STRING""",
+}
+"""Columns of the tables whose rows are few; types and NOT NULL as in Java."""
 
 
-def system_table(store: TableStore, name: str) -> pa.Table:
-    """One system table, of the state that a scan reads: the latest, unless the table's own options name one.
+def system_scan(
+    store: TableStore,
+    name: str,
+    filter_: Filter = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> RowStream:
+    """A query on a system table, of the state that a scan with these options reads.
 
     Args:
         store: the table.
-        name: ``snapshots``, ``schemas``, ``options``, ``aggregation_fields``, ``manifests``, ``files``,
-            ``file_indexes``, ``file_key_ranges``, ``table_indexes``, ``partitions``, ``buckets``, ``tags``,
-            ``branches``, ``consumers`` or ``statistics``; a ``$`` before it is fine. Those of rows are in
-            `paimon_pyds.system.row_changes` and `Table.system`.
+        name: one of `NAMES`; a ``$`` before it is fine.
+        filter_: of the columns of the system table; `files`, `snapshots` and others read less by it.
+        columns: names of those to return; all when None.
+        limit: rows to return at most.
+        options: Paimon's scan options; ``incremental-between`` for ``audit_log`` and ``binlog``.
 
     Raises:
-        OptionError: another name.
+        OptionError: another name, with similar ones.
+        SchemaError, PredicateError: an unknown column.
         CorruptFileError: metadata, or for ``file_indexes`` a container of indexes, is damaged.
     """
-    wanted, names = name.removeprefix("$").lower(), (*SYSTEM_TABLES, *ROW_CHANGES)
-    make = SYSTEM_TABLES.get(wanted)
-    if make is not None:
-        return make(store)
-    raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, names, "system tables"))
+    wanted = text("name", name).removeprefix("$").lower()
+    if wanted not in NAMES:
+        raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, NAMES, "system tables"))
+    given = scan_options(None, None, None, options)
+    if wanted in ROW_CHANGES:
+        return row_changes(store, wanted, given).narrowed(filter_, columns, limit)
+    if wanted in ("ro", "row_tracking"):
+        given |= {"read-optimized": "true"} if wanted == "ro" else {}
+        if wanted == "row_tracking" and columns is None:
+            columns = row_tracking_columns(Scan(store, options=given))
+        return Scan(store, filter=filter_, columns=columns, limit=limit, options=given)
+    check_known({k: v for k, v in given.items() if k != "branch"}, ("timezone",), own=False)
+    store = store.for_branch(given["branch"]) if "branch" in given else store
+    fields, read = SYSTEM_TABLES[wanted]
+    return SystemScan(fields, partial(read, store), given).narrowed(filter_, columns, limit)
 
 
-def _snapshots(store: TableStore) -> pa.Table:
-    columns = {
-        "snapshot_id": _LONG, "schema_id": _LONG, "commit_user": _TEXT, "commit_identifier": _LONG,
-        "commit_kind": _TEXT, "commit_time": _TIME, "base_manifest_list": _TEXT, "delta_manifest_list": _TEXT,
-        "changelog_manifest_list": _TEXT, "total_record_count": _LONG, "delta_record_count": _LONG,
-        "changelog_record_count": _LONG, "watermark": _LONG, "next_row_id": _LONG, "operation": _TEXT,
-        "writer_version": _TEXT,
-    }  # fmt: skip
-    return table_of(
-        columns,
-        (
-            (s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
-             *(getattr(s, name) for name in list(columns)[6:]))
-            for s in store.snapshots()
-        ),
-    )  # fmt: skip
+def _snapshots(store: TableStore, request: Request) -> _Rows:
+    ids = request.kept(_columns("snapshots")[0], store.snapshot_ids())
+    names = [f.name for f in _columns("snapshots")[6:]]
+    for at in range(0, len(ids), _TOGETHER):
+        for s in store.snapshots_among(ids[at : at + _TOGETHER]):
+            yield (s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
+                   *(getattr(s, name) for name in names))  # fmt: skip
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _schemas(store: TableStore) -> pa.Table:
-    columns = {
-        "schema_id": _LONG, "fields": _TEXT, "partition_keys": _TEXT, "primary_keys": _TEXT, "options": _TEXT,
-        "comment": _TEXT, "update_time": _TIME,
-    }  # fmt: skip
-    return table_of(
-        columns,
-        (
-            (
-                s.id,
-                _json([field_to_json(f) for f in s.fields]),
-                _json(s.partition_keys),
-                _json(s.primary_keys),
-                _json({key: shown(key, value) for key, value in s.options.items()}),
-                s.comment,
-                s.time_millis,
-            )
-            for s in store.schemas()
-        ),
-    )
+def _schemas(store: TableStore, request: Request) -> _Rows:
+    for id_ in request.kept(_columns("schemas")[0], store.schema_ids()):
+        s = store.schema(id_)
+        fields, options = [field_to_json(f) for f in s.fields], {k: shown(k, v) for k, v in s.options.items()}
+        texts = map(_json, (fields, s.partition_keys, s.primary_keys, options))
+        yield s.id, *texts, s.comment, s.time_millis
 
 
-def _options(store: TableStore) -> pa.Table:
-    options = store.latest_schema().options
-    return table_of({"key": _TEXT, "value": _TEXT}, ((key, shown(key, value)) for key, value in options.items()))
+def _options(store: TableStore, request: Request) -> _Rows:
+    return ((key, shown(key, value)) for key, value in store.latest_schema().options.items())
 
 
-def _aggregation_fields(store: TableStore) -> pa.Table:
+def _aggregation_fields(store: TableStore, request: Request) -> _Rows:
     """Of each column the options ``fields.COLUMN.…``: their values, which Java calls functions, and their keys."""
     schema = store.latest_schema()
-    columns = {"field_name": _TEXT, "field_type": _TEXT, "function": _TEXT, "function_options": _TEXT, "comment": _TEXT}
     of_column: dict[str, list[tuple[str, str]]] = {}
     for key, value in schema.options.items():
         parts = key.split(".")
         if parts[0] == "fields" and len(parts) > 2:
             of_column.setdefault(parts[1], []).append((key, shown(key, value)))
-    rows = []
     for field in schema.fields:
         options = of_column.get(field.name, [])
         values, keys = (", ".join(option[i] for option in options) for i in (1, 0))
-        rows.append((field.name, type_text(field.type), f"[{values}]", f"[{keys}]", field.description))
-    return table_of(columns, rows)
+        yield field.name, type_text(field.type), f"[{values}]", f"[{keys}]", field.description
 
 
-def _tags(store: TableStore) -> pa.Table:
-    columns = {
-        "tag_name": _TEXT, "snapshot_id": _LONG, "schema_id": _LONG, "commit_time": _TIME, "record_count": _LONG,
-        "create_time": _TIME, "time_retained": _TEXT,
-    }  # fmt: skip
-    rows = []
-    for name, tag in store.tags().items():
-        path = store.paths.tag(name)
+def _tags(store: TableStore, request: Request) -> _Rows:
+    for name in request.kept(_columns("tags")[0], store.tag_names()):
+        tag, path = store.tag(name), store.paths.tag(name)
         made, seconds = tag_times(store.io.read_bytes(path), path)
         created = None if made is None else int(made.replace(tzinfo=dt.timezone.utc).timestamp() * 1000)
         retained = None if seconds is None else _java_duration(seconds)
-        rows.append((name, tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained))
-    return table_of(columns, rows)
+        yield name, tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained
 
 
 def _java_duration(seconds: float) -> str:
@@ -156,38 +193,23 @@ def _java_duration(seconds: float) -> str:
     return f"PT{text}"
 
 
-def _branches(store: TableStore) -> pa.Table:
+def _branches(store: TableStore, request: Request) -> _Rows:
     found = [s for s in store.io.list(store.paths.branches_dir) if s.is_dir and s.name.startswith("branch-")]
-    rows = [(s.name.removeprefix("branch-"), s.modified_ms or None) for s in found]
-    return table_of({"branch_name": _TEXT, "create_time": _TIME}, rows)
+    return ((s.name.removeprefix("branch-"), s.modified_ms) for s in found)
 
 
-def _manifests(store: TableStore) -> pa.Table:
-    columns = {
-        "file_name": _TEXT, "file_size": _LONG, "num_added_files": _LONG, "num_deleted_files": _LONG,
-        "schema_id": _LONG, "min_partition_stats": _TEXT, "max_partition_stats": _TEXT, "min_row_id": _LONG,
-        "max_row_id": _LONG,
-    }  # fmt: skip
-    state = stored_state(store)
-    snapshot = state.snapshot
+def _manifests(store: TableStore, request: Request) -> _Rows:
+    state = request.state(store)
+    snapshot, fields = state.snapshot, state.schema.partition_fields
     reader = ManifestReader(store)
-    found = [] if snapshot is None else [*reader.manifests(snapshot), *reader.changelog(snapshot)]
-    fields = state.schema.partition_fields
-    return table_of(
-        columns,
-        (
-            (m.file_name, m.file_size, m.num_added_files, m.num_deleted_files, m.schema_id,
-             *(partition_row_text(fields, row) for row in (m.partition_stats.min_values, m.partition_stats.max_values)),
-             m.min_row_id, m.max_row_id)
-            for m in found
-        ),
-    )  # fmt: skip
+    for m in () if snapshot is None else (*reader.manifests(snapshot), *reader.changelog(snapshot)):
+        bounds = (m.partition_stats.min_values, m.partition_stats.max_values)
+        texts = (partition_row_text(fields, row) for row in bounds)
+        yield (m.file_name, m.file_size, m.num_added_files, m.num_deleted_files, m.schema_id, *texts, m.min_row_id,
+               m.max_row_id)  # fmt: skip
 
 
-_SUMS = {"record_count": _LONG, "file_size_in_bytes": _LONG, "file_count": _LONG, "last_update_time": _TIME}
-
-
-def _summed(store: TableStore, snapshot: Snapshot | None, keys: Sequence[str]) -> list[dict[str, Any]]:
+def summed_files(store: TableStore, snapshot: Snapshot | None, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Rows, bytes, number and newest creation of live files, by these columns of their entries, and buckets."""
     entries = live_of(store, snapshot, (*keys, "row_count", "file_size", "creation_time", "total_buckets"))
     grouped = pa.Table.from_batches([entries]).group_by(list(keys), use_threads=False)
@@ -201,30 +223,26 @@ def _sums(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("row_count_sum", "file_size_sum", "row_count_count", "creation_time_max"))
 
 
-def _buckets(store: TableStore) -> pa.Table:
-    state = stored_state(store)
+def _buckets(store: TableStore, request: Request) -> _Rows:
+    state = request.state(store)
     fields = state.schema.partition_fields
     rows = [
         (partition_row_text(fields, row["partition"]), row["bucket"], *_sums(row))
-        for row in _summed(store, state.snapshot, ["partition", "bucket"])
+        for row in summed_files(store, state.snapshot, ["partition", "bucket"])
     ]
-    return table_of({"partition": _TEXT, "bucket": _INT, **_SUMS}, sorted(rows, key=lambda r: (r[0], r[1])))
+    return iter(sorted(rows, key=lambda r: (r[0], r[1])))
 
 
-def _partitions(store: TableStore) -> pa.Table:
+def _partitions(store: TableStore, request: Request) -> _Rows:
     """The columns that only a catalog's metastore fills are NULL; none is said to be done."""
-    state = stored_state(store)
+    state = request.state(store)
     deleted = _deleted(store, state)
     rows = [
         (_partition_spec(state.schema, r["partition"]), *_sums(r), *[None] * 4, r["total_buckets_max"], False,
          deleted.get(r["partition"], 0))
-        for r in _summed(store, state.snapshot, ["partition"])
+        for r in summed_files(store, state.snapshot, ["partition"])
     ]  # fmt: skip
-    columns = {
-        "partition": _TEXT, **_SUMS, "created_at": _TIME, "created_by": _TEXT, "updated_by": _TEXT, "options": _TEXT,
-        "total_buckets": _INT, "done": pa.bool_(), "deleted_record_count": _LONG,
-    }  # fmt: skip
-    return table_of(columns, sorted(rows, key=lambda r: r[0]))
+    return iter(sorted(rows, key=lambda r: r[0]))
 
 
 def _deleted(store: TableStore, state: TableState) -> dict[bytes, int | None]:
@@ -250,75 +268,57 @@ def _partition_spec(schema: TableSchema, partition: bytes) -> str:
     return "/".join(f"{name}={text if text.strip() else default}" for name, text in texts)
 
 
-def _file_key_ranges(store: TableStore) -> pa.Table:
-    columns = (
-        "partition", "bucket", "file_path", "file_format", "schema_id", "level", "record_count", "file_size_in_bytes",
-        "min_key", "max_key", "first_row_id",
-    )  # fmt: skip
-    return files_table(store).select(columns)
-
-
-_DELETION_RANGE = pa.struct(
-    [pa.field("f0", _TEXT, False), pa.field("f1", _INT, False), pa.field("f2", _INT, False), ("_CARDINALITY", _LONG)]
-)
-
-
-def _table_indexes(store: TableStore) -> pa.Table:
+def _table_indexes(store: TableStore, request: Request) -> _Rows:
     """Files of deletion vectors, with what each has of which data file, and other indexes of the whole table."""
-    columns = {
-        "partition": _TEXT, "bucket": _INT, "index_type": _TEXT, "file_name": _TEXT, "file_size": _LONG,
-        "row_count": _LONG, "dv_ranges": pa.list_(_DELETION_RANGE),
-    }  # fmt: skip
-    state = stored_state(store)
+    state = request.state(store)
     name = None if state.snapshot is None else state.snapshot.index_manifest
     fields = state.schema.partition_fields
-    return table_of(
-        columns,
-        (
-            (partition_row_text(fields, e.partition), e.bucket, e.index_type, e.file_name, e.file_size, e.row_count,
-             None if e.deletion_ranges is None else [astuple(r) for r in e.deletion_ranges])
-            for e in (() if name is None else store.read_index_manifest(name))
-        ),
-    )  # fmt: skip
+    for e in () if name is None else store.read_index_manifest(name):
+        ranges = None if e.deletion_ranges is None else [astuple(r) for r in e.deletion_ranges]
+        yield (partition_row_text(fields, e.partition), e.bucket, e.index_type, e.file_name, e.file_size, e.row_count,
+               ranges)  # fmt: skip
 
 
-def _consumers(store: TableStore) -> pa.Table:
+def _consumers(store: TableStore, request: Request) -> _Rows:
     """The snapshot that each streaming reader reads next."""
-    rows = list(consumers(store).items())
-    return table_of({"consumer_id": _TEXT, "next_snapshot_id": _LONG}, rows)
+    return iter(consumers(store).items())
 
 
-def _statistics(store: TableStore) -> pa.Table:
+def _statistics(store: TableStore, request: Request) -> _Rows:
     """What ANALYZE found, where the snapshot has it."""
-    columns = {
-        "snapshot_id": _LONG, "schema_id": _LONG, "mergedRecordCount": _LONG, "mergedRecordSize": _LONG,
-        "colstat": _TEXT,
-    }  # fmt: skip
-    snapshot = stored_state(store).snapshot
+    snapshot = request.state(store).snapshot
     if snapshot is None or snapshot.statistics is None:
-        return table_of(columns, ())
+        return
     path = store.paths.statistics(snapshot.statistics)
     found = JsonObject(store.io.read_bytes(path), path)
     counts = (found.integer_or_none(name) for name in ("mergedRecordCount", "mergedRecordSize"))
     ids = (found.integer("snapshotId"), found.integer("schemaId"))
-    return table_of(columns, [(*ids, *counts, to_java_json(found.object_or_none("colStats") or {}))])
+    yield (*ids, *counts, to_java_json(found.object_or_none("colStats") or {}))
 
 
-SYSTEM_TABLES: Final[Mapping[str, Callable[[TableStore], pa.Table]]] = {
-    "snapshots": _snapshots,
-    "schemas": _schemas,
-    "options": _options,
-    "aggregation_fields": _aggregation_fields,
-    "manifests": _manifests,
-    "files": files_table,
-    "file_indexes": file_indexes_table,
-    "file_key_ranges": _file_key_ranges,
-    "table_indexes": _table_indexes,
-    "partitions": _partitions,
-    "buckets": _buckets,
-    "tags": _tags,
-    "branches": _branches,
-    "consumers": _consumers,
-    "statistics": _statistics,
+def _read(
+    name: str, rows: Callable[[TableStore, Request], _Rows], store: TableStore, request: Request
+) -> Iterator[pa.RecordBatch]:
+    return batches_of(_columns(name), request, rows(store, request))
+
+
+_ROWS: Mapping[str, Callable[[TableStore, Request], _Rows]] = {
+    "snapshots": _snapshots, "schemas": _schemas, "options": _options, "aggregation_fields": _aggregation_fields,
+    "manifests": _manifests, "partitions": _partitions, "buckets": _buckets, "tags": _tags, "branches": _branches,
+    "table_indexes": _table_indexes, "consumers": _consumers, "statistics": _statistics,
+}  # fmt: skip
+
+_Read: TypeAlias = Callable[[TableStore, Request], Iterator[pa.RecordBatch]]
+SYSTEM_TABLES: Final[Mapping[str, tuple[tuple[DataField, ...], _Read]]] = {
+    **{name: (parse_columns(_FIELDS[name]), partial(_read, name, rows)) for name, rows in _ROWS.items()},
+    "files": (FILES, read_files),
+    "file_indexes": (FILE_INDEXES, read_file_indexes),
+    "file_key_ranges": (FILE_KEY_RANGES, read_files),
 }
-"""Each system table by its name."""
+"""The columns of each system table of metadata, and what reads it."""
+NAMES: Final = (*SYSTEM_TABLES, *ROW_CHANGES, "ro", "row_tracking")
+"""The names of all system tables of a table."""
+
+
+def _columns(name: str) -> tuple[DataField, ...]:
+    return SYSTEM_TABLES[name][0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.spark.options import parse_read_options, parse_write_options
 from paimon_pyds.spark.projection import resolve_schema, select_columns, split_names
 from paimon_pyds.types import DataField, arrow_schema, parse_type
@@ -111,8 +111,30 @@ def test_a_branch_in_the_name_of_the_table():
     assert parse_read_options(options).path == "/wh/db.db/t"
     with pytest.raises(OptionError, match="the option table names the branch 'b', the option branch 'c'"):
         parse_read_options({**options, "branch": "c"})
-    with pytest.raises(UnsupportedError, match=r"db\.t\$files is a system table.*system"):
-        parse_read_options({"warehouse": "/wh", "table": "db.t$files"})
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"warehouse": "/wh", "table": "db.t$files"}, ("/wh/db.db/t", None, "files")),
+        ({"warehouse": "/wh", "table": "db.t$branch_b$FILES"}, ("/wh/db.db/t", "b", "files")),
+        ({"path": "/wh/db.db/t$branch_b$files"}, ("/wh/db.db/t", "b", "files")),
+        ({"path": "s3://b/t$snapshots"}, ("s3://b/t", None, "snapshots")),
+        ({"warehouse": "/wh", "table": "sys.tables"}, ("/wh", None, "sys.tables")),
+        ({"path": "/t$ro"}, ("/t", None, None)),
+    ],
+)
+def test_system_tables_by_name_and_by_path(options, found):
+    read = parse_read_options(options)
+    assert (read.path, read.branch, read.system) == found
+    with pytest.raises(OptionError, match="system table, which can't be written"):
+        parse_write_options(options, overwrite=False)
+
+
+def test_parts_of_a_path_that_are_none():
+    for path in ("/t$", "/t$a$b", "/$files", "/t$branch_"):
+        with pytest.raises(OptionError, match="does not end a path"):
+            parse_read_options({"path": path})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""System tables in Spark: ``table`` option ``db.t$files``, a path that ends with ``$files``, or ``sys.tables`` of a
+warehouse. One task reads them, as they are then, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from paimon_pyds.catalog import Catalog
+from paimon_pyds.errors import OptionError
+from paimon_pyds.spark import compat
+from paimon_pyds.spark.arrow import conform_batch
+from paimon_pyds.spark.clear_errors import clear_errors, clear_iterator
+from paimon_pyds.spark.options import SYSTEM_OF_WAREHOUSE
+from paimon_pyds.spark.projection import resolve_schema, select_columns, split_names
+from paimon_pyds.spark.refresh import for_tasks
+from paimon_pyds.spark.types import spark_schema
+from paimon_pyds.system.scan import SystemScan
+from paimon_pyds.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from paimon_pyds.spark.options import ReadOptions
+
+
+def system_schema(options: ReadOptions) -> StructType:
+    """Spark's schema of a system table, or of those of its columns that the option ``columns`` names."""
+    fields = _scan(options, None).table_fields
+    if options.columns is not None:
+        names = [".".join(path) for path in split_names(options.columns)]
+        fields = select_columns(fields, [(name,) for name in names])
+    return spark_schema(fields)
+
+
+class SystemPartition(InputPartition):  # type: ignore[misc]
+    """What the one task reads: a system table, and some of its columns."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        super().__init__(0)
+        self.options = options
+        self.columns = tuple(columns)
+
+    def __repr__(self) -> str:
+        return f"SystemPartition({self.options.system})"
+
+
+class SystemReader(DataSourceReader):  # type: ignore[misc]
+    """Reads a system table. ``schema`` is what Spark wants, the user's projection included."""
+
+    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+        self._schema = schema
+        self._options = options
+
+    @clear_errors
+    def partitions(self) -> Sequence[InputPartition]:
+        """The one partition; the filter and the columns are checked here."""
+        columns = resolve_schema(_scan(self._options, None).table_fields, compat.target_schema(self._schema))
+        _scan(self._options, columns)
+        return [SystemPartition(for_tasks(self._options), columns)]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows, in exactly the schema that Spark wants. Runs in a task."""
+        return clear_iterator(self._batches(partition))
+
+    def _batches(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, SystemPartition):
+            target = compat.target_schema(self._schema)
+            for batch in _scan(partition.options, partition.columns).to_batches():
+                yield conform_batch(batch, target)
+
+
+def _scan(options: ReadOptions, columns: Sequence[str] | None) -> SystemScan:
+    """The query that the options ask for. Raises OptionError for one that system tables do not take."""
+    given = {"topn": options.top_n, "metadata-columns": options.metadata_columns, "explain": options.explain}
+    for name, value in given.items():
+        if value:
+            raise OptionError(f"the option {name} is not for system tables", hint="leave it out")
+    name = options.system or ""
+    if name.startswith(SYSTEM_OF_WAREHOUSE):
+        found = Catalog(options.path, options.storage).system_scan(
+            name, options.filter, columns=columns, limit=options.limit, options=options.scan
+        )
+    else:
+        table = Table.open(options.path, options.branch, options.storage)
+        found = table.system_scan(name, options.filter, columns=columns, limit=options.limit, options=options.scan)
+    assert isinstance(found, SystemScan)  # others are options of a read of the table itself
+    return found

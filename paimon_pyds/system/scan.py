@@ -1,0 +1,169 @@
+"""A query on a system table: some of its columns, a filter, a limit, read as a stream of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from paimon_pyds.buffers import to_numpy
+from paimon_pyds.caching import cached_property
+from paimon_pyds.errors import OptionError, SchemaError, suggest
+from paimon_pyds.expression.condition import bind_filter
+from paimon_pyds.frames import RowStream
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options.option import condition, integer, texts
+from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.tree import Const, Predicate, conjuncts, make_and, root_columns
+from paimon_pyds.scan.travel import TableState, stored_state
+from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.typing import Filter
+
+T = TypeVar("T")
+
+_TOGETHER = 4096
+"""Rows of a batch at most: those of `files` have long texts."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of a system table.
+
+    Attributes:
+        columns: names of those that the result or the filter needs.
+        predicate: bound to the table's columns.
+        options: Paimon's scan options, which may name a state of the table.
+    """
+
+    columns: frozenset[str]
+    predicate: Predicate = Const.TRUE
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def state(self, store: TableStore) -> TableState:
+        """The state of the table that is asked about."""
+        return stored_state(store, self.options)
+
+    def about(self, columns: Iterable[str]) -> Predicate:
+        """The part of the filter that these columns decide."""
+        known = frozenset(columns)
+        return make_and(*(part for part in conjuncts(self.predicate) if known.issuperset(root_columns(part))))
+
+    def kept(self, column: DataField, values: Sequence[T]) -> list[T]:
+        """Those values of one column that the filter may keep."""
+        predicate = self.about([column.name])
+        if predicate is Const.TRUE:
+            return list(values)
+        mask = matches(
+            predicate, pa.record_batch([pa.array(values, arrow_schema([column]).field(0).type)], [column.name])
+        )
+        return [value for value, keep in zip(values, mask.to_pylist(), strict=True) if keep]
+
+
+Read = Callable[[Request], Iterator[pa.RecordBatch]]
+
+
+class SystemScan(RowStream):
+    """A query on a system table.
+
+    Args:
+        fields: the columns of the table.
+        read: gives batches that have the columns of a request, in any order, and all rows that its filter keeps.
+        options: of the request.
+
+    Raises:
+        SchemaError: an unknown column.
+        PredicateError: the filter does not parse, or names no column.
+        OptionError: a limit below 0.
+    """
+
+    def __init__(self, fields: Sequence[DataField], read: Read, options: Mapping[str, str] | None = None) -> None:
+        self.table_fields = tuple(fields)
+        self._fields = self.table_fields
+        self._read = read
+        self._options = dict(options or {})
+        self._predicate: Predicate = Const.TRUE
+        self._limit: int | None = None
+
+    def narrowed(self, filter_: Filter, columns: Sequence[str] | None, limit: int | None) -> SystemScan:
+        """The same with a filter, some of the columns, and a number of rows at most; None leaves each as it is."""
+        by_name = {f.name: f for f in self.table_fields}
+        if columns is not None:
+            for name in texts("columns", columns):
+                if name not in by_name:
+                    hint = suggest(name, by_name, "its columns")
+                    raise SchemaError(f"the system table has no column {name!r:.100}", hint=hint)
+            self._fields = tuple(by_name[name] for name in columns)
+        if filter_ is not None and str(condition("filter", filter_)).strip():
+            fields = self.table_fields
+            self._predicate = bind_filter(filter_, fields) if isinstance(filter_, str) else bind(filter_, fields)
+        if limit is not None and integer("limit", limit) < 0:
+            raise OptionError(f"limit must not be negative, it is {limit}")
+        self._limit = limit
+        return self
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return arrow_schema(self._fields)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in bounded memory."""
+        left = self._limit
+        if self._predicate in (Const.FALSE, Const.UNKNOWN) or left == 0:
+            return
+        names = [f.name for f in self._fields]
+        request = Request(frozenset((*names, *root_columns(self._predicate))), self._predicate, self._options)
+        for batch in self._read(request):
+            rows = batch if self._predicate is Const.TRUE else batch.filter(matches(self._predicate, batch))
+            rows = rows if left is None else rows.slice(0, left)
+            if rows.num_rows:
+                columns = [rows.column(name) for name in names]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
+            if left is not None:
+                left -= rows.num_rows
+                if left == 0:
+                    return
+
+
+def batches_of(
+    fields: Sequence[DataField], request: Request, rows: Iterable[Sequence[Any]]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of Python values as batches of the columns of a request."""
+    types = arrow_schema(fields)
+    wanted = [(i, f) for i, f in enumerate(types) if f.name in request.columns]
+    held: list[Sequence[Any]] = []
+
+    def batch() -> pa.RecordBatch:
+        arrays = [pa.array([row[i] for row in held], f.type) for i, f in wanted]
+        return pa.RecordBatch.from_arrays(arrays, names=[f.name for _, f in wanted])
+
+    for row in rows:
+        held.append(row)
+        if len(held) == _TOGETHER:
+            yield batch()
+            held = []
+    if held:
+        yield batch()
+
+
+def slices(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Entries, some at a time."""
+    return (entries.slice(at, _TOGETHER) for at in range(0, entries.num_rows, _TOGETHER))
+
+
+def kept_entries(request: Request, entries: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The entries that the part of the filter may keep which these columns of the system table decide.
+
+    Args:
+        request: its filter.
+        entries: of manifests.
+        columns: by their names in the system table, a value for each entry.
+    """
+    predicate = request.about(columns)
+    if predicate is Const.TRUE:
+        return entries
+    mask = matches(predicate, pa.record_batch(list(columns.values()), list(columns)))
+    return entries if bool(to_numpy(mask).all()) else entries.filter(mask)

@@ -1,0 +1,97 @@
+"""System tables in Spark: each of them, in one session."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+import paimon_pyds as pp
+from paimon_pyds.system.tables import NAMES
+from paimon_pyds.system.warehouse import WAREHOUSE_TABLES
+from support.values import lines
+
+pytestmark = pytest.mark.spark
+
+
+def _stored(frame: Any) -> list[str]:
+    return lines(frame.toArrow())
+
+
+def _ours(table: pa.Table) -> list[str]:
+    """The same as Spark has it: microseconds."""
+    types = [pa.timestamp("us") if pa.types.is_timestamp(f.type) else f.type for f in table.schema]
+    return lines(table.cast(pa.schema(list(zip(table.schema.names, types, strict=True)))))
+
+
+@pytest.fixture
+def table(path: str) -> pp.Table:
+    schema = pa.schema([pa.field("id", pa.int64(), False), pa.field("p", pa.int32(), False), ("s", pa.string())])
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "file-index.bitmap.columns": "s"}
+    made = pp.Table.create(path, schema, primary_key=["id", "p"], partition_by=["p"], options=options)
+    for text in ("a", "b"):
+        made.append(pa.table({"id": [1, 2, 3], "p": [1, 1, 2], "s": [text] * 3}, schema=schema))
+    made.create_tag("t1")
+    made.create_branch("b", tag="t1")
+    return made
+
+
+def test_each_system_table_by_name_and_by_path(spark: Any, frames: Any, table: pp.Table) -> None:
+    warehouse = table.path.removesuffix("/db.db/t")
+    for name in NAMES:
+        if name != "row_tracking":
+            by_path = frames.load(f"{table.path}${name}")
+            assert _stored(by_path) == _ours(table.system(name)), name
+    by_name = spark.read.format("paimon").option("warehouse", warehouse)
+    of_branch = by_name.option("table", "db.t$branch_b$snapshots").load()
+    assert _stored(of_branch) == _ours(pp.Table.open(table.path, "b").system("snapshots"))
+    assert {f.name: f.nullable for f in of_branch.schema}["snapshot_id"] is False
+    for name in WAREHOUSE_TABLES:
+        frame = spark.read.format("paimon").option("warehouse", warehouse).option("table", f"sys.{name}").load()
+        assert _stored(frame) == _ours(pp.Catalog(warehouse).system(name)), name
+
+
+def test_filter_columns_limit_and_changes(frames: Any, table: pp.Table) -> None:
+    files = frames.load(f"{table.path}$files", filter="partition = '{1}'", columns="record_count,bucket", limit=1)
+    assert files.columns == ["record_count", "bucket"]
+    assert files.count() == 1
+    changes = frames.load(f"{table.path}$audit_log", filter="rowkind = '+I' AND id > 1")
+    assert sorted(row.id for row in changes.select("id").collect()) == [2, 3]
+    seen = frames.load(f"{table.path}$snapshots")
+    before = seen.count()
+    table.append(pa.table({"id": [9], "p": [9], "s": ["c"]}, schema=table.arrow_schema))
+    assert seen.count() > before
+
+
+def test_row_tracking(frames: Any, path: str) -> None:
+    tracked = pp.Table.create(path, pa.schema([("a", pa.int64())]), options={"row-tracking.enabled": "true"})
+    tracked.append(pa.table({"a": [1, 2]}))
+    assert _stored(frames.load(f"{path}$row_tracking")) == lines(tracked.system("row_tracking"))
+    tracked.append(pa.table({"a": [3]}))
+    assert [row.a for row in frames.load(f"{path}$audit_log", incremental_between="1,2").collect()] == [3]
+
+
+def test_orphans_on_spark(spark: Any, table: pp.Table) -> None:
+    from paimon_pyds.spark import remove_orphan_files
+
+    bucket = Path(table.path) / "p=1" / "bucket-0"
+    old = time.time() - 3 * 86_400
+    for name in ("data-x-0.parquet", "data-y-0.parquet"):
+        (bucket / name).write_bytes(b"1234")
+    for file in Path(table.path).rglob("*"):
+        if file.name != "data-y-0.parquet":
+            os.utime(file, (old, old))
+    before = lines(table.scan().to_arrow())
+    found = remove_orphan_files(spark, table.path)
+    assert found.files["path"].to_pylist() == [str(bucket / "data-x-0.parquet")]
+    assert found.dry_run
+    remove_orphan_files(spark, table.path, "1 day", dry_run=False)
+    assert not (bucket / "data-x-0.parquet").exists()
+    assert (bucket / "data-y-0.parquet").exists()
+    assert lines(pp.Table.open(table.path).scan().to_arrow()) == before
