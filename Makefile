@@ -77,7 +77,7 @@ format: newest  ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: newest  ## build the API reference from docstrings into dist/docs/
+docs: newest  ## build the documentation and the reference into dist/docs/
 	$(NEWEST) tools/docs.py dist/docs
 
 package: newest  ## build the wheel and the source distribution into dist/

@@ -190,6 +190,19 @@ class RowStream:
         _library("pandas")
         return self.to_arrow().to_pandas(**options)
 
+    def scan_polars(self) -> polars.LazyFrame:
+        """The rows as a lazy frame of polars: only the columns, files and pages are read that its query needs.
+
+        A condition of polars that compares columns with constants is answered by statistics and indexes first.
+
+        Raises:
+            UnsupportedError: polars is not installed.
+        """
+        _library("polars")
+        from paimon_pyds.lazy_polars import lazy_frame
+
+        return lazy_frame(self)
+
     def to_polars(self) -> polars.DataFrame:
         """All rows as a polars DataFrame. Raises UnsupportedError when polars is not installed."""
         frame: polars.DataFrame = _library("polars").from_arrow(self.to_arrow())

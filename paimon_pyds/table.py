@@ -458,7 +458,7 @@ class Table:
         dynamic: bool = False,
         options: OptionValues | None = None,
     ) -> Snapshot | None:
-        """Publish what `TableWriter`s wrote, as one snapshot; a compaction that came with it makes a second one.
+        """Publish what each `TableWriter` wrote, as one snapshot; a compaction that came with it makes a second one.
 
         After a CommitOutcomeUnknownError the same messages can be committed again: where they had landed, that snapshot
         is returned and none is made. On other errors the files are removed, unless the table has them.

@@ -1,33 +1,142 @@
-"""Build the API reference from docstrings: ``python tools/docs.py DIRECTORY``."""
+"""Build the documentation: ``python tools/docs.py DIRECTORY``. The pages of docs/, and a reference made of the code.
+
+Sphinx with MyST (Markdown) and Furo (a theme that brings its fonts and scripts along), since MkDocs has had no release
+since 2024 and its theme Material ends in May 2027. No network is needed, and a warning is an error.
+"""
 
 from __future__ import annotations
 
-import importlib
+import argparse
+import inspect
+import re
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-import pdoc
-import pdoc.render
+from sphinx.cmd.build import main as sphinx
 
-import paimon_pyds
+from paimon_pyds import errors
+from paimon_pyds.cli.main import build_parser
+from paimon_pyds.options import OPTIONS
+from paimon_pyds.options.option import Option, Status
 
-PUBLIC = ("paimon_pyds", "paimon_pyds.spark", "paimon_pyds.types", "paimon_pyds.errors")
+ROOT = Path(__file__).resolve().parents[1]
+PLAIN_PYTHON = {
+    "Table": "paimon_pyds.Table",
+    "Scan": "paimon_pyds.table_scan.Scan",
+    "Scans as frames and streams": "paimon_pyds.frames.RowStream",
+    "Catalog": "paimon_pyds.Catalog",
+    "Explanation": "paimon_pyds.explain.explain.Explanation",
+    "Clauses of a merge": ("paimon_pyds.Update", "paimon_pyds.Insert", "paimon_pyds.Delete"),
+    "Progress": ("paimon_pyds.ProgressEvent",),
+}
+ABOUT_STATUS = {
+    Status.HONOURED: "does what it does in Java Paimon.",
+    Status.IGNORABLE: "changes nothing here; the reason stands beside it.",
+    Status.REFUSED: "values other than the default are refused, for the reason beside it.",
+}
 
 
-def main(target: Path) -> None:
-    """Write the pages; names that the package imports on first use are imported before."""
-    for module in map(importlib.import_module, PUBLIC):
-        for name in getattr(module, "__all__", ()):
-            setattr(module, name, getattr(module, name))
-    pdoc.render.configure(docformat="google", show_source=False, footer_text=f"paimon_pyds {paimon_pyds.__version__}")
-    modules = {name: pdoc.doc.Module(sys.modules[name]) for name in PUBLIC}
-    for name, module in modules.items():
-        path = target / f"{name.replace('.', '/')}.html"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(pdoc.render.html_module(module, modules), encoding="utf-8")
-    (target / "index.html").write_text(pdoc.render.html_index(modules), encoding="utf-8")
-    print(f"open {target / 'index.html'}")
+def api() -> str:
+    """The reference of classes and functions, which Sphinx fills from docstrings."""
+    from paimon_pyds import spark
+
+    lines = ["# Python reference", ""]
+    for heading, names in PLAIN_PYTHON.items():
+        lines += [f"## {heading}", ""]
+        for name in [names] if isinstance(names, str) else names:
+            lines += _directive("autoclass", name, ":members:")
+    lines += [*_directive("autofunction", "paimon_pyds.show_progress"), "## On Spark", ""]
+    lines += _directive("autofunction", "paimon_pyds.register")
+    for name in spark.__all__:
+        if inspect.isfunction(getattr(spark, name)) and name != "register":
+            lines += _directive("autofunction", f"paimon_pyds.spark.{name}")
+    return "\n".join(lines)
+
+
+def _directive(kind: str, name: str, *options: str) -> list[str]:
+    return ["```{eval-rst}", f".. {kind}:: {name}", *(f"   {o}" for o in options), "```", ""]
+
+
+def options() -> str:
+    """The reference of table options."""
+    lines = ["# Table options", "", "The options of Java Paimon, with its defaults.", ""]
+    for status, about in ABOUT_STATUS.items():
+        chosen = sorted((o for o in OPTIONS.values() if o.status is status), key=lambda o: o.key)
+        lines += [f"## {status.value.capitalize()}", "", f"Such an option {about}", ""]
+        lines += ["| option | type | default | meaning |", "| --- | --- | --- | --- |", *map(_option_row, chosen), ""]
+    return "\n".join(lines)
+
+
+def _option_row(option: Option) -> str:
+    default = "" if option.default is None else f"`{option.default}`"
+    kind = ", ".join(f"`{c}`" for c in option.choices) or option.kind.name.lower()
+    facts = [option.doc, option.why, "only with a primary key" if option.primary_key_only else ""]
+    facts += ["fixed once there is a snapshot" if option.immutable else ""]
+    return f"| `{option.key}` | {kind} | {default} | {'; '.join(_cell(f) for f in facts if f)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def commands() -> str:
+    """The reference of the command line: each command's help."""
+    lines = ["# Commands", ""]
+    for name, parser in _commands(build_parser(), ""):
+        parser.formatter_class = _Wide
+        lines += [f"## {name}", "", "```text", parser.format_help().rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+class _Wide(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32, width=100)
+
+
+def _commands(parser: argparse.ArgumentParser, prefix: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, found in action.choices.items():
+                inner = list(_commands(found, f"{prefix}{name} "))
+                yield from inner or [(f"{prefix}{name}", found)]
+
+
+def errors_page() -> str:
+    """The reference of errors: the tree below PaimonError."""
+    lines = ["# Errors", "", "All errors that are raised on purpose, below `paimon_pyds.errors.PaimonError`.", ""]
+
+    def add(kind: type, depth: int) -> None:
+        about = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+        lines.append(f"{'    ' * depth}- `{kind.__name__}`: {_cell(re.sub(r'``', '`', about))}")
+        for below in kind.__subclasses__():
+            if below.__module__ == errors.__name__:
+                add(below, depth + 1)
+
+    add(errors.PaimonError, 0)
+    return "\n".join([*lines, ""])
+
+
+def build(target: Path) -> int:
+    """Build everything into a directory; the exit status of Sphinx."""
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "docs"
+        shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("__pycache__"))
+        reference = source / "reference"
+        reference.mkdir()
+        pages = {"api": api(), "options": options(), "commands": commands(), "errors": errors_page()}
+        for name, text in pages.items():
+            (reference / f"{name}.md").write_text(text, encoding="utf-8")
+        for page in source.glob("*.md"):  # files beside docs/ are shown in the repository, and not built
+            text = re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (`\2`)", page.read_text(encoding="utf-8"))
+            page.write_text(text, encoding="utf-8")
+        return int(sphinx(["-q", "-W", "--keep-going", "-E", "-b", "html", str(source), str(target)]))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    status = build(Path(sys.argv[1]))
+    if status == 0:
+        print(f"open {Path(sys.argv[1]) / 'index.html'}")
+    sys.exit(status)

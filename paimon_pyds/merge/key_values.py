@@ -30,7 +30,7 @@ _FIRST_KEY_ID = 1_073_741_823
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 """Row kinds as ``_VALUE_KIND`` holds them: +I, -U, +U, -D."""
 ROW_KINDS = ("+I", "-U", "+U", "-D")
-ROWKIND = DataField(2147483642, "rowkind", AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False))
+ROWKIND = DataField(2147483642, "rowkind", AtomicType(Kind.VARCHAR, length=2_147_483_647))
 """The column that says so in text, where rows are given with their kinds."""
 
 

@@ -1,0 +1,223 @@
+"""README and the pages of docs/ say what is so: their snippets run, in order, and show what the pages show.
+
+A page is one session, in a warehouse of its own that is called /wh there. Blocks that are marked ``python`` and ``sql``
+are executed, ``$ paimon-pyds …`` in ``console`` blocks, too; a ``text`` block that follows is what they must show. An
+ellipsis stands for anything, and one time for another. A block that can't run here follows a comment that says why
+(``<!-- not executed: … -->``), and its Python is compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.cli.main import main
+from support.fixtures import ROOT
+
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.stem != "index")]
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_REASON = re.compile(r"<!-- not executed: (\S[^>]*) -->\n+$")
+_TIME = re.compile(r"\b\d[\d,.]*\s?(?:ms|µs|s)\b")
+LANGUAGES = {"python", "sql", "console", "text", "sh"}
+
+
+class Block(NamedTuple):
+    line: int
+    language: str
+    code: str
+    shown: str | None
+    reason: str | None
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The blocks of a page; one of text belongs to the one before it, where nothing else is between them."""
+    found = list(_BLOCK.finditer(text))
+    for n, match in enumerate(found):
+        reason = _REASON.search(text[: match.start()])
+        after = found[n + 1] if n + 1 < len(found) else None
+        shows = after is not None and after[1] == "text" and not text[match.end() : after.start()].strip()
+        line = text.count("\n", 0, match.start()) + 1
+        yield Block(line, match[1], match[2], after[2] if after and shows else None, reason and reason[1])
+
+
+class Reader:
+    """Types what a page has."""
+
+    def __init__(self, warehouse: Path, names: dict[str, Any]) -> None:
+        self._warehouse = str(warehouse)
+        self._names = names
+
+    def see(self, block: Block) -> str:
+        """What the block shows. Errors of the command line are shown, others raised."""
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+        code = block.code.replace("/wh", self._warehouse)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            {"python": self._python, "sql": self._sql}[block.language](code)
+        return self._plain(out)
+
+    def _plain(self, out: io.TextIOWrapper) -> str:
+        return out.buffer.getvalue().decode().replace(self._warehouse, "/wh")  # type: ignore[attr-defined]
+
+    def _python(self, code: str) -> None:
+        tree = ast.parse(code)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, "<page>", "exec"), self._names)
+        if last is not None:
+            value = eval(compile(ast.Expression(last.value), "<page>", "eval"), self._names)
+            if value is not None:
+                print(value)
+
+    def _sql(self, code: str) -> None:
+        for statement in filter(str.strip, code.split(";")):
+            found = self._names["spark"].sql(statement)
+            if found.columns:
+                print("\n".join(" | ".join(map(str, row)) for row in found.collect()))
+
+    def commands(self, block: Block) -> Iterator[tuple[str, str, str]]:
+        """Each command of a console block, what the page shows of it, and what it shows."""
+        for part in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
+            line, _, shown = part.partition("\n")
+            data = b""
+            for command in line.replace("/wh", self._warehouse).split(" | "):
+                data = self._run(shlex.split(command), data)
+            yield line, shown.rstrip("\n"), data.decode().replace(self._warehouse, "/wh").rstrip("\n")
+
+    def _run(self, words: list[str], data: bytes) -> bytes:
+        assert words[0] == "paimon-pyds", f"only paimon-pyds runs here, not {words[0]}"
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+        before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(SystemExit):
+                main(words[1:])
+        finally:
+            sys.stdin = before
+        return out.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+def same(shown: str, seen: str) -> bool:
+    """Whether a page shows what is seen, but for times, blanks at the end of lines, and what an ellipsis stands for."""
+    wanted, got = (
+        _TIME.sub("0 s", "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))) for text in (shown, seen)
+    )
+    return re.fullmatch(".*".join(map(re.escape, wanted.split("…"))), got, re.DOTALL) is not None
+
+
+def differences(page: Path, reader: Reader) -> list[str]:
+    """What a page says that is not so."""
+    wrong = []
+    for block in blocks(page.read_text(encoding="utf-8")):
+        where = f"{page.name}:{block.line}"
+        assert block.language in LANGUAGES, f"{where}: a block of {block.language or 'nothing'}"
+        if block.reason is not None or block.language in ("text", "sh"):
+            if block.language == "python":
+                ast.parse(re.sub(r"^%.*$", "", block.code, flags=re.MULTILINE))
+            continue
+        try:
+            if block.language == "console":
+                pairs = list(reader.commands(block))
+            else:
+                pairs = [(block.code, block.shown or "", reader.see(block))]
+        except Exception as error:  # noqa: BLE001 - the place in the page is worth more than the trace
+            wrong.append(f"{where}: {block.code}\n{type(error).__name__}: {error}")
+            continue
+        wrong += [f"{where}: {t}\npage: {s}\nseen: {g}" for t, s, g in pairs if s and not same(s, g)]
+    return wrong
+
+
+def needs_spark(page: Path) -> bool:
+    return any(
+        block.language == "sql" or (block.language == "python" and re.search(r"\b(spark|df)\b", block.code))
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.reason is None
+    )
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables that pages speak of."""
+    from demo import flights, story
+
+    root = tmp_path_factory.mktemp("pages") / "wh"
+    options = {key: value for key, value in story.OPTIONS.items() if key != "partition-by"}
+    data = flights.load(progress=False)
+    pp.Table.create(root / "travel.db" / "flights", data.schema, (), ["month"], options).append(data)
+    orders = {
+        "id": list(range(1, 1001)),
+        "customer": [4700 + n % 50 for n in range(1000)],
+        "color": [("red", "blue", "green", None)[n % 4] for n in range(1000)],
+        "price": [n / 4 for n in range(1000)],
+    }
+    pp.Table.create(root / "shop.db" / "orders", orders, options={"deletion-vectors.enabled": "true"})
+    customers = pp.Table.create(
+        root / "shop.db" / "customers", [{"id": n, "name": f"n{n}"} for n in range(100)], ["id"], options={"bucket": 2}
+    )
+    customers.append([{"id": 7, "name": "seven"}])
+    return root
+
+
+def of_page(page: Path) -> Any:
+    marks = [pytest.mark.spark, pytest.mark.slow] if needs_spark(page) else []
+    return pytest.param(page, id=page.stem, marks=marks)
+
+
+@pytest.mark.parametrize("page", [of_page(page) for page in PAGES])
+def test_page(page: Path, warehouse: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: Any) -> None:
+    pytest.importorskip("polars")
+    copy = tmp_path / "wh"
+    shutil.copytree(warehouse, copy)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    if needs_spark(page):
+        names["spark"] = request.getfixturevalue("spark")
+    wrong = differences(page, Reader(copy, names))
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_difference_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "p.md"
+    page.write_text(
+        "```python\n1 + 1\n```\n```text\n2\n```\n```python\n1 + 1\n```\n\n```text\n3\n```\n"
+        "<!-- not executed: elsewhere -->\n```python\nraise ValueError\n```\n"
+        "```console\n$ paimon-pyds count nowhere\n5\n```\n```python\nraise KeyError\n```\n"
+    )
+    wrong = differences(page, Reader(tmp_path, {}))
+    assert [text.split(": ")[0] for text in wrong] == ["p.md:7", "p.md:18", "p.md:22"]
+
+
+def test_every_link_of_a_page_leads_to_a_file() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists() or target.startswith("reference/"), f"{page.name}: {target}"
+
+
+def test_readme_and_the_page_of_figures_agree() -> None:
+    figures = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|.*×.*\|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows
+    assert all(row in figures for row in rows)
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    for module in ("sphinx", "myst_parser", "furo", "pyspark"):
+        pytest.importorskip(module, reason="needs the extra 'docs' (and pyspark for its reference)")
+    command = [sys.executable, ROOT / "tools" / "docs.py", tmp_path / "site"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name, word in (("api", "to_polars"), ("options", "deletion-vectors.enabled"), ("commands", "--filter")):
+        assert word in (tmp_path / "site" / "reference" / f"{name}.html").read_text(encoding="utf-8")
+    pages = (page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("**/*.html"))
+    assert not [
+        url for page in pages for url in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]*)", page)
+    ]
