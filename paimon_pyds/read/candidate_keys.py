@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, from_numpy, one_batch
-from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.formats import FormatReader, FoundRows
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.metadata.manifest_reader import unpadded
@@ -41,6 +41,7 @@ _FILE_ROWS = 8_000
 _MOST_CANDIDATES = 1 << 20
 _FEW_PER_KEY = 4
 """So many rows for each key are read without a search, where indexes leave no more."""
+_MOST_BUCKETS = 128
 _MOST_KEY_BYTES = 64 << 20
 """Of the candidates' keys, which stay in memory."""
 
@@ -206,7 +207,14 @@ def changed_keys(spec: ReadSpec, schema: TableSchema, files: Sequence[PlannedFil
         CorruptFileError: a file or its deletion vector is damaged.
         SnapshotNotFoundError: a file is gone.
         StorageError: a file can't be read.
+        UnsupportedError: the section has very many buckets, of which files would be open at the same time.
     """
+    buckets = len({file.bucket_id for file in files})
+    if buckets > _MOST_BUCKETS:
+        raise UnsupportedError(
+            f"rows of a key may lie in any of {buckets} buckets: too many to compare at once",
+            hint="compare scans of the two states, or read incremental-between-scan-mode=delta",
+        )
     keys = tuple(map(schema.field, schema.trimmed_primary_keys))
     found = Candidates(replace(spec, fields=keys, filter_fields=(), predicate=Const.TRUE), [])
     states: dict[str, list[PlannedFile]] = {}

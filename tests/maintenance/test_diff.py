@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.errors import ArgumentTypeError, TagNotFoundError
+from paimon_pyds.errors import ArgumentTypeError, TagNotFoundError, UnsupportedError
 from paimon_pyds.maintenance import diff_rows
+from paimon_pyds.read import candidate_keys
 from support.effort import LONG, sampled
 from support.fixtures import fixture_names, table_path
 
@@ -223,6 +224,19 @@ def test_keys_are_looked_up_in_what_both_states_have(tmp_path: Path, monkeypatch
     assert [(row["rowkind"], row["k"], row["v"]) for row in rows] == [
         ("-U", 5, "value"), ("+U", 5, "a"), ("+I", 500_000, "c"),
     ]  # fmt: skip
+
+
+def test_very_many_buckets_that_a_key_may_be_in_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their files would all be open at the same time."""
+    schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64())])
+    options = {"dynamic-bucket.target-row-num": "2"}
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["k"], options=options)
+    for value in (1, 2):
+        table.append(pa.table({"k": [0, 9, 1, 8, 2, 7, 3, 6, 4, 5], "v": [value] * 10}, schema))
+    assert table.diff(1, 2).summary().rows_updated == 10
+    monkeypatch.setattr(candidate_keys, "_MOST_BUCKETS", 4)
+    with pytest.raises(UnsupportedError, match="buckets: too many"):
+        table.diff(1, 2).to_arrow()
 
 
 def test_schemas_and_options(tmp_path: Path) -> None:
