@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -105,20 +104,6 @@ def test_rows_come_in_batches(table: pp.Table, monkeypatch: pytest.MonkeyPatch) 
     sizes = [batch.num_rows for batch in table.system_scan("files").to_batches()]
     assert max(sizes) <= 2
     assert sum(sizes) == 6
-
-
-@pytest.mark.long
-def test_a_hundred_thousand_files_in_bounded_memory(tmp_path: Path) -> None:
-    """What Arrow holds at the peak is the entries, and no texts of all files."""
-    from benchmarks.files100k import make
-
-    make(str(tmp_path / "t"), 100_000)
-    stream, rows, largest = pp.Table.open(tmp_path / "t").system_scan("files").to_batches(), 0, 0
-    for batch in stream:
-        rows, largest = rows + batch.num_rows, max(largest, batch.nbytes)
-    gc.collect()
-    assert rows == 100_000
-    assert largest < 8 << 20
 
 
 def test_names_that_are_none(tmp_path: Path, table: pp.Table) -> None:
