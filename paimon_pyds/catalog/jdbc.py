@@ -1,4 +1,4 @@
-"""The JDBC catalog: a database has the names of databases and tables as Java Paimon keeps them, a warehouse their files.
+"""The JDBC catalog: a database names databases and tables as Java Paimon keeps them, a warehouse has their files.
 
 Databases of SQLite are served. With ``lock.enabled`` commits hold a row of the lock table meanwhile, as Java's do.
 (Source: Java Paimon 1.4, classes JdbcCatalog, JdbcUtils and JdbcCatalogLock.)
