@@ -63,8 +63,9 @@ class Catalog:
 
         Args:
             options: a warehouse directory, or the options of a catalog by the names that Java Paimon gives them:
-                ``metastore`` (``filesystem``, which is the default, or ``rest``), ``warehouse``, ``uri`` and ``token``,
-                ``token.provider`` and ``dlf.…``, ``header.…``; others are options of the storage.
+                ``metastore`` (``filesystem``, which is the default, ``jdbc`` or ``rest``), ``warehouse``, ``uri``;
+                ``catalog-key`` and ``lock.enabled`` of JDBC; ``token``, ``token.provider``, ``dlf.…`` and ``header.…``
+                of REST. Others are options of the storage.
 
         Raises:
             OptionError: an option that is missing or that nothing knows.
@@ -85,9 +86,17 @@ class Catalog:
             catalog = cls.__new__(cls)
             catalog._backend, catalog._options = RestBackend(given), RedactedDict({"metastore": kind, **given})
             return catalog
+        if kind == "jdbc":
+            from paimon_pyds.catalog.jdbc import JdbcBackend
+
+            catalog = cls.__new__(cls)
+            catalog._backend = JdbcBackend(given)
+            return catalog
         if kind == "hive":
             raise UnsupportedError("Hive metastores are not supported", hint=_HIVE_HINT)
-        raise UnsupportedError(f"catalogs of the kind {kind!r:.40} are not supported", hint="filesystem and rest are")
+        raise UnsupportedError(
+            f"catalogs of the kind {kind!r:.40} are not supported", hint="filesystem, jdbc and rest are"
+        )
 
     @property
     def warehouse(self) -> str:

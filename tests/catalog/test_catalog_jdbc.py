@@ -1,0 +1,149 @@
+"""The JDBC catalog in SQLite: the rows of Java's tables, and its lock."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_pyds.catalog import Catalog
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    CommitError,
+    DatabaseNotFoundError,
+    OptionError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from paimon_pyds.table import Table
+
+SCHEMA = pa.schema([("id", pa.int32())])
+
+
+def open_catalog(root: Path, **more: str) -> Catalog:
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{root}/catalog.db", "warehouse": f"{root}/wh"}
+    return Catalog.open(options | {name.replace("_", "-"): value for name, value in more.items()})
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    opened = open_catalog(tmp_path)
+    opened.create_database("shop")
+    return opened
+
+
+def locking(root: Path, timeout: str = "1 min") -> Catalog:
+    return open_catalog(
+        root, **{"lock.enabled": "true", "lock-acquire-timeout": timeout, "lock-check-max-sleep": "20 ms"}
+    )
+
+
+def sql(root: Path, text: str, *values: object) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(root / "catalog.db")
+    with connection:
+        found = connection.execute(text, values).fetchall()
+    connection.close()
+    return found
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int32())})
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.scan().to_arrow()["id"].to_pylist())
+
+
+def test_databases_and_tables_are_rows_as_java_keeps_them(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.create_table("shop.t", rows(1, 2))
+    assert sql(tmp_path, "SELECT * FROM paimon_tables") == [("jdbc", "shop", "t")]
+    assert sql(tmp_path, "SELECT * FROM paimon_database_properties ORDER BY property_key") == [
+        ("jdbc", "shop", "exists", "true"),
+        ("jdbc", "shop", "location", f"{tmp_path}/wh/shop.db"),
+    ]
+    assert (catalog.databases(), catalog.tables("shop"), ids(catalog.table("shop.t"))) == (["shop"], ["t"], [1, 2])
+    assert open_catalog(tmp_path, catalog_key="other").databases() == []
+    with pytest.raises(AlreadyExistsError):
+        catalog.create_database("shop")
+    with pytest.raises(AlreadyExistsError):
+        catalog.create_table("shop.t", SCHEMA)
+    catalog.create_database("store")
+    catalog.rename_table("shop.t", "store.u")
+    assert (catalog.tables("shop"), ids(catalog.table("store.u"))) == ([], [1, 2])
+    with pytest.raises(TableNotFoundError):
+        catalog.table("shop.t")
+    with pytest.raises(DatabaseNotFoundError):
+        catalog.table("default.t")
+    Table.create(tmp_path / "wh" / "shop.db" / "unnamed", SCHEMA)
+    with pytest.raises(TableNotFoundError):
+        catalog.table("shop.unnamed")
+    catalog.drop_table("store.u")
+    assert (catalog.tables("store"), sql(tmp_path, "SELECT * FROM paimon_tables")) == ([], [])
+    catalog.drop_database("store")
+    assert catalog.databases() == ["shop"]
+
+
+@pytest.mark.parametrize(("writers", "commits"), [(4, 3), pytest.param(8, 25, marks=pytest.mark.long)])
+def test_writers_side_by_side_hold_the_lock(catalog: Catalog, tmp_path: Path, writers: int, commits: int) -> None:
+    options = {"commit.max-retries": 1000, "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
+    catalog.create_table("shop.t", SCHEMA, options=options)
+
+    def write(writer: int) -> None:
+        table = locking(tmp_path).table("shop.t")
+        for number in range(commits):
+            table.append(rows(writer * commits + number))
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    table = catalog.table("shop.t")
+    assert (ids(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
+    assert sql(tmp_path, "SELECT * FROM paimon_distributed_locks") == []
+
+
+def test_a_lock_that_another_holds(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    table = locking(tmp_path, "1 s").table("shop.t")
+    insert = "INSERT INTO paimon_distributed_locks VALUES ('jdbc.shop.t', {}, 480)"
+    sql(tmp_path, insert.format("CURRENT_TIMESTAMP"))
+    with pytest.raises(CommitError, match=r"jdbc\.shop\.t was not free"):
+        table.append(rows(1))
+    left = [path for path in Path(table.path).rglob("*") if path.is_file() and path.name != "schema-0"]
+    assert (left, ids(table)) == ([], [])
+    assert len(sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == 1
+    sql(tmp_path, "DELETE FROM paimon_distributed_locks")
+    sql(tmp_path, insert.format("datetime('now', '-500 seconds')"))
+    table.append(rows(1))
+    assert (ids(table), sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == ([1], [])
+
+
+def test_a_database_that_fails_after_the_snapshot_is_published(
+    catalog: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    table = locking(tmp_path).table("shop.t")
+    sql(
+        tmp_path,
+        "CREATE TRIGGER no_release BEFORE DELETE ON paimon_distributed_locks BEGIN SELECT RAISE(FAIL, 'broken'); END",
+    )
+    table.append(rows(1))
+    assert ids(table) == [1]
+    assert "stays until it expires" in caplog.text
+
+
+def test_options_that_name_no_database(tmp_path: Path) -> None:
+    for uri in ("jdbc:postgresql://u:canary@h/db", "jdbc:mysql://h/db", ""):
+        with pytest.raises(UnsupportedError) as caught:
+            Catalog.open({"metastore": "jdbc", "uri": uri, "warehouse": str(tmp_path)})
+        assert "canary" not in str(caught.value)
+    with pytest.raises(OptionError):
+        Catalog.open({"metastore": "jdbc", "uri": "jdbc:sqlite:x"})
+    (tmp_path / "bad").write_text("no database at all, but long enough to have a header of its own" * 9)
+    with pytest.raises(StorageError, match="database failed"):
+        Catalog.open({"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/bad", "warehouse": str(tmp_path)})
