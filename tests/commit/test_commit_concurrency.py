@@ -5,8 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
-import subprocess
-import sys
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,31 +14,9 @@ import pytest
 
 import paimon_pyds as pp
 from support.effort import LONG
-from support.victims import PRELOAD, write_for_ever
-
-_APPENDER = """
-import sys
-import pyarrow as pa
-import paimon_pyds as pp
-
-path, worker, commits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-table = pp.Table.open(path)
-print("ready", flush=True)
-sys.stdin.readline()
-for i in range(commits):
-    table.append(pa.table({"worker": [worker] * 3, "commit": [i] * 3, "row": [0, 1, 2]}))
-"""
+from support.victims import PRELOAD, append_each, write_for_ever
 
 _SCHEMA = pa.schema([("worker", pa.int64()), ("commit", pa.int64()), ("row", pa.int64())])
-
-
-def _start(code: str, *arguments: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
 
 
 @pytest.mark.timeout(600)
@@ -48,17 +24,15 @@ def test_eight_processes_append_at_once(tmp_path: Path) -> None:
     path, each = tmp_path / "t", 25 if LONG else 8
     # On a busy machine one of the eight may lose many races in a row.
     table = pp.Table.create(path, _SCHEMA, options={"commit.max-retries": "100"})
-    workers = [_start(_APPENDER, path, w, each) for w in range(8)]
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(PRELOAD)
+    ready = server.Barrier(8)
+    workers = [server.Process(target=append_each, args=(path, w, each, ready)) for w in range(8)]
     for worker in workers:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == b"ready\n"
+        worker.start()
     for worker in workers:
-        assert worker.stdin is not None
-        worker.stdin.write(b"\n")
-        worker.stdin.flush()
-    for worker in workers:
-        _, errors = worker.communicate()
-        assert worker.returncode == 0, errors.decode()
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 8
     snapshots = table.snapshots()
     assert [s.id for s in snapshots] == list(range(1, 8 * each + 1))
     assert [s.total_record_count for s in snapshots] == [3 * i for i in range(1, 8 * each + 1)]

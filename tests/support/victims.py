@@ -1,12 +1,25 @@
-"""Writers that are there to be killed. Importable, so that a fork server can start them in milliseconds."""
+"""Writers, most of them there to be killed. Importable, so that a fork server can start them in milliseconds."""
 
 from __future__ import annotations
 
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Barrier
 
 PRELOAD = ["paimon_pyds.table", "paimon_pyds.formats.parquet.writer", "paimon_pyds.table_scan", "support.victims"]
 ROWS = 500
+
+
+def append_each(path: Path, worker: int, commits: int, ready: Barrier) -> None:
+    """So many appends, which begin when all workers are there."""
+    import pyarrow as pa
+
+    import paimon_pyds as pp
+
+    table = pp.Table.open(path)
+    ready.wait(120)
+    for i in range(commits):
+        table.append(pa.table({"worker": [worker] * 3, "commit": [i] * 3, "row": [0, 1, 2]}))
 
 
 def write_for_ever(path: Path, number: int, say: Connection) -> None:
