@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,14 +11,9 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_pyds.maintenance.clone import CloneOptions, clone
-from paimon_pyds.metadata.store import TableStore
 from support.maintenance import files_there, is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from faults_io import AFTER, BEFORE, HALF, FaultyIO
 
 _SCHEMA = pa.schema(
     [pa.field("p", pa.int32(), nullable=False), pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())]
@@ -105,23 +99,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SnapshotNotFoundError, match="is gone"):
         table.clone(tmp_path / "c")
     assert not (tmp_path / "c").exists()
-
-
-def test_one_fault(tmp_path: Path) -> None:
-    table = _table(tmp_path / "t")
-    table.alter({"file-operation.thread-num": "1"})
-    store = table.store
-    rows, io = rows_of(pp.Table(store)), FaultyIO()
-    clone(store, TableStore(io, str(tmp_path / "all")), CloneOptions())
-    for at, done in enumerate(io.done):
-        mode, path = (BEFORE, AFTER, HALF)[at % 3], tmp_path / str(at)
-        try:
-            clone(store, TableStore(FaultyIO(at, mode), str(path)), CloneOptions())
-        except PaimonError:
-            left = [str(f) for f in path.rglob("*") if f.is_file()]
-            assert len(left) == (done == "create" and mode == AFTER), (done, at, left)  # nobody knows whose that is
-        else:
-            assert rows_of(pp.Table.open(path)) == rows, (done, at)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
