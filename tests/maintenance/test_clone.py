@@ -128,3 +128,26 @@ def test_java_reads_and_writes_copies(oracle: Oracle, tmp_path: Path) -> None:
             assert 60 in copy.scan().to_arrow()["k"].to_pylist()
         else:
             assert sorted(reads[kind].lines) == sorted(lines(copy.scan().to_arrow()))
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_files_outside_of_the_table_come_into_the_copy(oracle: Oracle, tmp_path: Path) -> None:
+    outside = tmp_path / "ext"
+    options = {"data-file.external-paths": f"file:{outside}", "data-file.external-paths.strategy": "round-robin"}
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", _SCHEMA, partition_keys=["p"], options=options)
+        batch.write(tmp_path, "db.t", _rows(1, 2, 3))
+    assert list(outside.rglob("data-*"))
+    table = pp.Table.open(tmp_path / "db.db/t")
+    table.clone(tmp_path / "db.db/copy")
+    rows = rows_of(table)
+    shutil.rmtree(outside)
+    copy = pp.Table.open(tmp_path / "db.db/copy")
+    assert rows_of(copy) == rows
+    assert len(rows) == 3
+    assert "data-file.external-paths" not in copy.options
+    is_exact(copy)
+    with oracle.batch() as batch:
+        read = batch.read(tmp_path, "db.copy")
+    assert sorted(read.lines) == sorted(lines(copy.scan().to_arrow()))
