@@ -997,6 +997,18 @@ class Table:
         with shown("clone", progress):
             return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run))
 
+    def purge(self, confirm: str = "", *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:
+        """Remove all rows, snapshots and files for good; columns and options stay. No one may write meanwhile.
+
+        Args:
+            confirm: the name of the table, the last part of its path: without it nothing is done.
+            named_states: also remove tags and branches, with what they keep; while there are some, it is refused.
+            dry_run: only tell what would go; needs no confirmation.
+        """
+        from paimon_pyds.maintenance.purge import purge
+
+        return purge(self._store, confirm, named_states=named_states, dry_run=dry_run)
+
     def remove_orphan_files(
         self,
         older_than: timedelta | datetime | str | int = "1 day",

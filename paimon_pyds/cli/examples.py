@@ -100,6 +100,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "compact-manifests": ["paimon-pyds compact-manifests /wh/shop.db/orders --dry-run"],
     "analyze": ["paimon-pyds analyze /wh/shop.db/orders --columns id,color"],
     "clone": ["paimon-pyds clone /wh/shop.db/orders /wh/shop.db/orders_2026 --dry-run"],
+    "purge": ["paimon-pyds purge /wh/shop.db/orders --named-states --dry-run"],
     "mark-done": ["paimon-pyds mark-done /wh/shop.db/orders day=2026-11-22"],
     "drop-partitions": ["paimon-pyds drop-partitions /wh/shop.db/orders \"day < '2020-01-01'\" --dry-run"],
     "truncate": ["paimon-pyds truncate /wh/shop.db/orders --dry-run"],

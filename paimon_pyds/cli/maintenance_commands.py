@@ -78,6 +78,12 @@ def add_maintenance_commands(commands: Commands) -> None:
     parser.add_argument("--columns", type=names_in, help="separated by commas; all by default")
     parser.set_defaults(run=_analyze)
 
+    help_ = "Remove all rows, snapshots and files for good; columns and options stay."
+    parser = add_table_command(commands, "purge", help_)
+    parser.add_argument("--yes", action="store_true", help="yes, remove them")
+    parser.add_argument("--named-states", action="store_true", help="also tags and branches, and what they keep")
+    _removes(parser, _purge)
+
     help_ = "Copy one state of the table, with all its files, to an empty place."
     parser = add_table_command(commands, "clone", help_)
     parser.add_argument("target", metavar="TARGET_PATH", help="where the copy will be")
@@ -278,6 +284,11 @@ def _clone(arguments: argparse.Namespace) -> None:
     table, target = open_table(arguments), arguments.target
     summary = table.clone(target, *state, dry_run=arguments.dry_run, storage_options=storage)
     _show(arguments, asdict(summary), str(summary))
+
+
+def _purge(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    name = table.path.rstrip("/").rpartition("/")[2] if arguments.yes else ""
+    return table.purge(name, named_states=arguments.named_states, dry_run=arguments.dry_run)
 
 
 def _truncate(table: Table, arguments: argparse.Namespace) -> RemovalSummary:

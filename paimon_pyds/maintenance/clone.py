@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -233,7 +234,8 @@ class _Copy:
             io.rename(temporary, paths.schema_dir)
         except BaseException:
             if not _is_renamed(io, temporary, paths.schema(newest)):
-                _ignoring(io.delete_tree, temporary)
+                with suppress(PaimonError, OSError):
+                    io.delete_tree(temporary)
                 raise
 
     def remove(self) -> None:
@@ -244,7 +246,8 @@ class _Copy:
         while directories:
             above = set()
             for directory in sorted(directories, key=len, reverse=True):
-                _ignoring(io.remove_empty_dir, directory)
+                with suppress(PaimonError, OSError):
+                    io.remove_empty_dir(directory)
                 if len(directory) > len(root):
                     above.add(directory.rpartition("/")[0])
             directories = above
@@ -256,13 +259,6 @@ def _is_renamed(io: FileIO, temporary: str, schema: str) -> bool:
         return io.exists(schema) and not io.exists(temporary)
     except PaimonError:
         return False
-
-
-def _ignoring(call: Any, path: str) -> None:
-    try:
-        call(path)
-    except (PaimonError, OSError):
-        pass
 
 
 def _without_external_paths(schema: TableSchema) -> TableSchema:

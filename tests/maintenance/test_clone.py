@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,14 +11,9 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_pyds.maintenance.clone import CloneOptions, clone
-from paimon_pyds.metadata.store import TableStore
 from support.maintenance import files_there, is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from faults_io import AFTER, BEFORE, HALF, FaultyIO
 
 _SCHEMA = pa.schema(
     [pa.field("p", pa.int32(), nullable=False), pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())]
@@ -107,23 +101,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
 
 
-def test_one_fault(tmp_path: Path) -> None:
-    table = _table(tmp_path / "t")
-    table.alter({"file-operation.thread-num": "1"})
-    store = table.store
-    rows, io = rows_of(pp.Table(store)), FaultyIO()
-    clone(store, TableStore(io, str(tmp_path / "all")), CloneOptions())
-    for at, done in enumerate(io.done):
-        mode, path = (BEFORE, AFTER, HALF)[at % 3], tmp_path / str(at)
-        try:
-            clone(store, TableStore(FaultyIO(at, mode), str(path)), CloneOptions())
-        except PaimonError:
-            left = [str(f) for f in path.rglob("*") if f.is_file()]
-            assert len(left) == (done == "create" and mode == AFTER), (done, at, left)  # nobody knows whose that is
-        else:
-            assert rows_of(pp.Table.open(path)) == rows, (done, at)
-
-
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = _table(tmp_path / "t")
     assert main(["clone", table.path, str(tmp_path / "c"), "--dry-run"]) == 0
@@ -151,3 +128,26 @@ def test_java_reads_and_writes_copies(oracle: Oracle, tmp_path: Path) -> None:
             assert 60 in copy.scan().to_arrow()["k"].to_pylist()
         else:
             assert sorted(reads[kind].lines) == sorted(lines(copy.scan().to_arrow()))
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_files_outside_of_the_table_come_into_the_copy(oracle: Oracle, tmp_path: Path) -> None:
+    outside = tmp_path / "ext"
+    options = {"data-file.external-paths": f"file:{outside}", "data-file.external-paths.strategy": "round-robin"}
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", _SCHEMA, partition_keys=["p"], options=options)
+        batch.write(tmp_path, "db.t", _rows(1, 2, 3))
+    assert list(outside.rglob("data-*"))
+    table = pp.Table.open(tmp_path / "db.db/t")
+    table.clone(tmp_path / "db.db/copy")
+    rows = rows_of(table)
+    shutil.rmtree(outside)
+    copy = pp.Table.open(tmp_path / "db.db/copy")
+    assert rows_of(copy) == rows
+    assert len(rows) == 3
+    assert "data-file.external-paths" not in copy.options
+    is_exact(copy)
+    with oracle.batch() as batch:
+        read = batch.read(tmp_path, "db.copy")
+    assert sorted(read.lines) == sorted(lines(copy.scan().to_arrow()))

@@ -1,0 +1,95 @@
+"""Everything of a table goes but its columns and options (source: Java Paimon 1.4, FileStoreTable.purgeFiles).
+
+As in Java: branches, tags and consumers first, then all rows by an OVERWRITE snapshot, which alone stays, then the
+files that nothing names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.maintenance.branches import delete_branch
+from paimon_pyds.maintenance.drop_partitions import truncate
+from paimon_pyds.maintenance.expire import (
+    ExpireOptions,
+    check_changelogs,
+    expire_snapshots,
+    maintenance_options,
+    merged,
+)
+from paimon_pyds.maintenance.orphans import remove_orphan_files
+from paimon_pyds.maintenance.references import consumers
+from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
+from paimon_pyds.maintenance.tags import delete_tag
+from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import check_writable
+from paimon_pyds.options.option import text
+from paimon_pyds.redaction import redact
+
+
+def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:
+    """Remove all that is in a table; see `paimon_pyds.Table.purge`. One that was ended half-way is run again.
+
+    Args:
+        store: the table, on its main branch.
+        confirm: the name of the table.
+        named_states: tags and branches go, too.
+        dry_run: only tell what would go.
+
+    Raises:
+        OptionError: no confirmation.
+        UnsupportedError: a branch of the table; or there are tags or branches, or changelogs that live longer than
+            snapshots. Nothing was removed.
+    """
+    started = time.monotonic()
+    check_changelogs(store, maintenance_options(store, None))
+    check_writable(store.latest_schema(), None, existing_rows=True)
+    name = store.root.rstrip("/").rpartition("/")[2]
+    if not dry_run and text("confirm", confirm) != name:
+        raise OptionError(
+            "a purge removes all rows, snapshots and files for good, and is not confirmed",
+            path=store.root,
+            hint=f"give the name of the table, {redact(name)!r} (--yes on the command line)",
+        )
+    if store.branch != MAIN_BRANCH:
+        raise UnsupportedError("a branch can't be purged", path=store.root, hint="delete it")
+    tags, branches = store.tag_names(), store.branches()
+    if (tags or branches) and not named_states:
+        raise UnsupportedError(
+            f"the table has {len(tags)} tags and {len(branches)} branches, which keep what is purged",
+            path=store.root,
+            hint="delete them first, or say named_states=True (--named-states)",
+        )
+    if dry_run:
+        total = _planned(store, tags, branches)
+    else:
+        total = RemovalSummary()
+        for step in _steps(store, tags, branches):
+            total = merged(total, step)
+    return replace(total, partitions=(), seconds=time.monotonic() - started, dry_run=dry_run)
+
+
+def _planned(store: TableStore, tags: list[str], branches: list[str]) -> RemovalSummary:
+    rows, _ = truncate(store, dry_run=True)
+    return replace(
+        rows, tags=tuple(tags), branches=tuple(branches), consumers=tuple(consumers(store)),
+        snapshots=len(store.snapshot_ids()),
+    )  # fmt: skip
+
+
+def _steps(store: TableStore, tags: list[str], branches: list[str]) -> Iterator[RemovalSummary]:
+    for branch in branches:
+        yield delete_branch(store, branch)
+    for tag in tags:
+        yield delete_tag(store, tag)
+    readers = tuple(consumers(store))
+    delete_files(store.io, map(store.paths.consumer, readers), 1)
+    yield RemovalSummary(consumers=readers)
+    truncate(store)
+    yield expire_snapshots(store, ExpireOptions(1, 1))
+    orphans = remove_orphan_files(store, int(time.time() * 1000), dry_run=False)
+    yield RemovalSummary(data_files=orphans.files.num_rows, bytes=orphans.bytes)
