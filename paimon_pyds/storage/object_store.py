@@ -209,6 +209,9 @@ class ObjectStoreFileIO(ArrowFileIO):
                 return self._create(path, data) or (unsettled is not None and self.read_bytes(path) == data)
             except _UnknownOutcomeError as error:
                 unsettled = error.storage_error
+            except StorageError:
+                if unsettled is None:
+                    raise
             time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
         raise CommitOutcomeUnknownError(
             f"the storage did not say whether {path.rpartition('/')[2]} was created ({unsettled})",

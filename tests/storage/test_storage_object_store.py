@@ -33,7 +33,7 @@ def server(one_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
     monkeypatch.setattr(object_store.time, "sleep", lambda _: None)
     METADATA_CACHE.clear()
     yield one_server
-    one_server.fail = lambda *_: None
+    one_server.fail, one_server.status = (lambda *_: None), "503 Slow Down"
     one_server.conditional = True
 
 
@@ -117,7 +117,13 @@ def test_an_acknowledgement_that_is_lost(server: Server, io: ObjectStoreFileIO, 
     left = [when]
     assert not io.create_if_absent(f"{root}/s", b"theirs")
     assert io.read_bytes(f"{root}/s") == b"mine"
-    server.fail = lambda n, method, path: BEFORE if path.endswith("/t") else None
+    statuses = ["403 Forbidden"] * 9 + ["503 Slow Down"]  # what is refused later says nothing of the first try
+
+    def fail(number: int, method: str, path: str) -> str | None:
+        server.status = statuses.pop() if path.endswith("/t") else server.status
+        return BEFORE if path.endswith("/t") else None
+
+    server.fail = fail
     with pytest.raises(CommitOutcomeUnknownError, match=r"503|Slow"):
         io.create_if_absent(f"{root}/t", b"mine")
 
