@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import BinaryIO, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -367,8 +368,14 @@ def open_file_io(
 
         return LocalFileIO(), path
     if scheme in _ARROW_SCHEMES:
-        from paimon_pyds.storage.arrow import ArrowFileIO
+        from paimon_pyds.storage.arrow import ArrowFileIO, family
 
+        if family(scheme) != "hdfs" and find_spec("obstore"):
+            from paimon_pyds.storage.object_store import ObjectStoreFileIO
+
+            store = ObjectStoreFileIO(path, storage_options)
+            if store.served:
+                return store, path
         return ArrowFileIO(path, storage_options), path
     raise UnsupportedError(
         f"storage of scheme {scheme}:// is not supported",

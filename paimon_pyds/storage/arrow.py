@@ -1,7 +1,8 @@
 """FileIO over pyarrow's file systems: S3, Google Cloud Storage, Azure, HDFS.
 
 Reading works everywhere. Data files can be written too, but a snapshot can't be published: pyarrow has no conditional
-put, so two writers could both believe that they won. `create_if_absent` says so instead of risking a lost commit.
+put, so two writers could both believe that they won. `create_if_absent` says so instead of risking a lost commit; where
+obstore is installed `object_store` serves instead, but for HDFS.
 
 Paths are whole URIs (``s3://bucket/key``), as people know them from their tables' metadata.
 """
@@ -55,6 +56,12 @@ _FAMILIES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "a
 _PREFIXES = {"s3": ("s3.", "s3a.", "fs.s3a."), "gcs": ("gs.",), "azure": ("azure.",), "hdfs": ("hdfs.",)}
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "KRB5")
 """Where credentials come from that no option gives."""
+_ALIASES = {
+    "s3.path.style.access": _PATH_STYLE,
+    **dict.fromkeys(("s3.session.token", "s3.security-token", "s3.security.token"), "s3.session-token"),
+    "s3.endpoint.region": "s3.region",
+}
+"""Other spellings of options, by Java Paimon and Hadoop."""
 _FLAGS = frozenset({"anonymous"})
 _NUMBERS = frozenset({"request_timeout", "connect_timeout", "replication"})
 
@@ -71,7 +78,7 @@ class ArrowFileIO:
     """
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
-        user = _family(scheme_of(root)) in ("s3", "gcs") and "@" in root.split("://", 1)[-1].partition("/")[0]
+        user = family(scheme_of(root)) in ("s3", "gcs") and "@" in root.split("://", 1)[-1].partition("/")[0]
         if user or holds_secret(root):
             raise OptionError(
                 "credentials in the address are not taken",
@@ -88,7 +95,7 @@ class ArrowFileIO:
         self._identity = sha256(repr((root, sorted(self._options.items()), ambient)).encode()).digest()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ArrowFileIO) and other._identity == self._identity
+        return type(other) is type(self) and other._identity == self._identity
 
     def __hash__(self) -> int:
         return hash(self._identity)
@@ -102,10 +109,10 @@ class ArrowFileIO:
     def _faults(self, action: str, path: str, *, missing_passes: bool = False) -> AbstractContextManager[None]:
         return storage_faults(action, path, missing_passes=missing_passes, secrets=self._secrets)
 
-    def _at(self, path: str) -> tuple[Any, str]:
-        """The file system and the path as it wants it."""
+    def check_server(self, path: str) -> None:
+        """Raise UnsupportedError for a path of another store."""
         scheme = scheme_of(path)
-        if _family(scheme) != _family(scheme_of(self._root)):
+        if family(scheme) != family(scheme_of(self._root)):
             raise UnsupportedError(
                 f"a table on {scheme_of(self._root)}:// with a file on {scheme}:// can't be read in one go", path=path
             )
@@ -114,14 +121,19 @@ class ArrowFileIO:
                 f"a table on {_server(self._root)!r} with a file on {_server(path)!r} can't be read in one go",
                 path=path,
             )
+
+    def _at(self, path: str) -> tuple[Any, str]:
+        """The file system and the path as it wants it."""
+        scheme = scheme_of(path)
+        self.check_server(path)
         if self._fs is None:
             with self._faults("connect to", self._root):
                 self._fs = _connect(self._root, self._arguments)
         rest = path.split("://", 1)[1] if "://" in path else path
-        if _family(scheme) == "azure":
+        if family(scheme) == "azure":
             container, _, key = rest.partition("/")
             return self._fs, f"{container.partition('@')[0]}/{key}".rstrip("/")
-        if _family(scheme) == "hdfs":
+        if family(scheme) == "hdfs":
             return self._fs, "/" + rest.partition("/")[2]
         return self._fs, rest
 
@@ -188,7 +200,7 @@ class ArrowFileIO:
     def open_output(self, path: str) -> OutputFile:
         fs, inner = self._at(path)
         with self._faults("create", path):
-            if _family(scheme_of(path)) == "hdfs":
+            if family(scheme_of(path)) == "hdfs":
                 fs.create_dir(inner.rpartition("/")[0], recursive=True)
             return _ArrowOutput(path, fs, inner, self._secrets)
 
@@ -205,9 +217,9 @@ class ArrowFileIO:
             UnsupportedError: always; see the module's text.
         """
         raise UnsupportedError(
-            f"committing to tables on {scheme_of(path)}:// is not supported yet: pyarrow can't create if absent",
+            f"committing to tables on {scheme_of(path)}:// is not supported by pyarrow: it can't create if absent",
             path=path,
-            hint="write to a local or mounted path (for Databricks: /Volumes/…); reading from here works",
+            hint="pip install 'paimon-pyds[cloud]', which can (not with s3.role-arn); reading works",
         )
 
     def write_bytes(self, path: str, data: bytes) -> None:
@@ -248,7 +260,7 @@ class ArrowFileIO:
             AlreadyExistsError: the target is there.
             UnsupportedError: object stores have no rename.
         """
-        if _family(scheme_of(source)) in ("s3", "gcs"):
+        if family(scheme_of(source)) in ("s3", "gcs"):
             raise UnsupportedError("object stores can't rename a directory", path=source, hint="copy it, then drop it")
         if self.exists(target):
             raise AlreadyExistsError("the target of a rename already exists", path=target)
@@ -294,14 +306,15 @@ class _ArrowOutput:
             self._fs.delete_file(self._inner)
 
 
-def _family(scheme: str) -> str:
+def family(scheme: str) -> str:
+    """The kind of store that a scheme names: s3, gcs, azure, hdfs."""
     return _FAMILIES.get(scheme, scheme)
 
 
 def _server(path: str) -> str:
     """The Azure account or HDFS name node that an address names; "" for stores that are one for all buckets."""
     authority = path.partition("://")[2].partition("/")[0]
-    match _family(scheme_of(path)):
+    match family(scheme_of(path)):
         case "azure":
             return authority.partition("@")[2]
         case "hdfs":
@@ -318,7 +331,7 @@ def _status(base: str, info: Any) -> FileStatus:
 
 def concerns(scheme: str, key: str) -> bool:
     """Whether an option is one of this kind of store: tasks get no credentials of others."""
-    return key.lower().startswith(_PREFIXES[_family(scheme)])
+    return key.lower().startswith(_PREFIXES[family(scheme)])
 
 
 def _plain_name(key: str) -> str:
@@ -327,7 +340,7 @@ def _plain_name(key: str) -> str:
     for prefix in ("fs.s3a.", "s3a."):
         if name.startswith(prefix):
             name = f"s3.{name[len(prefix) :]}".replace("access.key", "access-key").replace("secret.key", "secret-key")
-    return _PATH_STYLE if name == "s3.path.style.access" else name
+    return _ALIASES.get(name, name)
 
 
 def check_names(options: Iterable[str]) -> None:
@@ -372,21 +385,21 @@ def _number(key: str, value: str) -> int:
 def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
     import pyarrow.fs as pafs
 
-    family = _family(scheme_of(root))
+    store = family(scheme_of(root))
     authority = root.split("://", 1)[1].partition("/")[0]
     kinds = {"s3": "S3FileSystem", "gcs": "GcsFileSystem", "azure": "AzureFileSystem", "hdfs": "HadoopFileSystem"}
-    kind = getattr(pafs, kinds[family], None)
+    kind = getattr(pafs, kinds[store], None)
     if kind is None:
-        raise UnsupportedError(f"this pyarrow ({pa.__version__}) is built without {kinds[family]}", path=root)
+        raise UnsupportedError(f"this pyarrow ({pa.__version__}) is built without {kinds[store]}", path=root)
     arguments = dict(arguments)
-    if family == "s3":
+    if store == "s3":
         endpoint = arguments.get("endpoint_override", "")
         if "://" in endpoint:
             arguments["scheme"], arguments["endpoint_override"] = endpoint.split("://", 1)
-    elif family == "azure":
+    elif store == "azure":
         arguments.setdefault("account_name", authority.partition("@")[2].partition(".")[0])
         _check_key(arguments.get("account_key"), root)
-    elif family == "hdfs":
+    elif store == "hdfs":
         host, _, port = authority.partition(":")
         arguments |= {"host": host or "default", "port": int(port) if port.isdigit() else 0}
     try:
@@ -394,7 +407,7 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
     except (TypeError, ValueError, OverflowError) as error:
         secrets = [str(value) for name, value in arguments.items() if names_secret(name)]
         reason = redact(str(error), secrets)
-        raise OptionError(f"{kinds[family]} does not take these options: {reason}", path=root) from scrubbed(
+        raise OptionError(f"{kinds[store]} does not take these options: {reason}", path=root) from scrubbed(
             error, secrets
         )
 

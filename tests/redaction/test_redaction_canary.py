@@ -41,6 +41,12 @@ S3_ONLY = {k: v for k, v in STORAGE_OPTIONS.items() if k.startswith(("s3", "fs.s
 
 
 @pytest.fixture(autouse=True)
+def without_obstore(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores are stood in for by file systems of pyarrow, which serve where obstore is not installed."""
+    monkeypatch.setattr("paimon_pyds.storage.find_spec", lambda name: None)
+
+
+@pytest.fixture(autouse=True)
 def clean_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     caplog.set_level(logging.DEBUG)
     yield

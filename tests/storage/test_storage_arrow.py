@@ -72,7 +72,7 @@ def test_writing_data_files(io: ArrowFileIO) -> None:
 
 
 def test_publishing_is_refused_not_risked(io: ArrowFileIO) -> None:
-    with pytest.raises(UnsupportedError, match="committing to tables on s3:// is not supported yet"):
+    with pytest.raises(UnsupportedError, match="committing to tables on s3:// is not supported by pyarrow"):
         io.create_if_absent("s3://bucket/snapshot-1", b"x")
     assert not io.exists("s3://bucket/snapshot-1")
     with pytest.raises(UnsupportedError, match="rename"):

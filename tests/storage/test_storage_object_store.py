@@ -1,0 +1,256 @@
+"""ObjectStoreFileIO, and tables, on an S3 server of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.errors import CommitOutcomeUnknownError, CorruptFileError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.storage import FileIO, object_store, open_file_io
+from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from support.s3_server import AFTER, BEFORE, Server, serving
+
+pytest.importorskip("moto.server")
+ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "p": [f"p{i % 2}" for i in range(20)]})
+
+
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def server(one_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(object_store.time, "sleep", lambda _: None)
+    METADATA_CACHE.clear()
+    yield one_server
+    one_server.fail, one_server.status = (lambda *_: None), "503 Slow Down"
+    one_server.conditional = True
+
+
+@pytest.fixture
+def root(server: Server) -> str:
+    return server.bucket()
+
+
+@pytest.fixture
+def io(server: Server, root: str) -> ObjectStoreFileIO:
+    opened, _ = open_file_io(root, server.options())
+    assert isinstance(opened, ObjectStoreFileIO) and isinstance(opened, FileIO)
+    return opened
+
+
+def _ids(table: pp.Table) -> list[int]:
+    return sorted(table.scan().to_arrow()["id"].to_pylist())
+
+
+def test_reading(io: ObjectStoreFileIO, root: str) -> None:
+    path = f"{root}/d/p=a%3Ab/ü x"
+    io.replace(path, b"0123456789")
+    assert io.read_bytes(path) == b"0123456789"
+    assert io.read_ranges(path, [(8, 2), (0, 0), (0, 1)]) == [b"89", b"", b"0"]
+    assert io.size(path) == 10 and io.exists(path) and io.exists(f"{root}/d") and not io.exists(f"{root}/d/p")
+    with io.open_input(path) as file:
+        assert file.read(3) == b"012" and file.size() == 10
+    for bad in ((9, 2), (20, 1), (-1, 1)):
+        with pytest.raises(CorruptFileError):
+            io.read_ranges(path, [bad])
+    for call in (io.read_bytes, io.size, io.open_input, lambda p: io.read_range(p, 0, 1)):
+        with pytest.raises(FileNotFoundError):
+            call(f"{root}/none")
+
+
+def test_listing_and_directories(io: ObjectStoreFileIO, root: str) -> None:
+    for name in ("b", "a", "sub/x", "sub/y", "p=a%3Ab/x"):
+        io.write_bytes(f"{root}/d/{name}", b"1")
+    entries = [(e.path, e.name, e.size, e.is_dir) for e in io.list(f"{root}/d")]
+    assert entries == [
+        (f"{root}/d/a", "a", 1, False),
+        (f"{root}/d/b", "b", 1, False),
+        (f"{root}/d/p=a%3Ab", "p=a%3Ab", 0, True),
+        (f"{root}/d/sub", "sub", 0, True),
+    ]
+    assert io.list(f"{root}/none") == []
+    io.make_dir(f"{root}/empty.db")
+    assert io.exists(f"{root}/empty.db") and io.list(f"{root}/empty.db") == []
+    assert [(e.name, e.is_dir) for e in io.list(root)] == [("d", True), ("empty.db", True)]
+    io.delete_tree(f"{root}/d")
+    assert not io.exists(f"{root}/d")
+
+
+def test_new_objects(io: ObjectStoreFileIO, root: str) -> None:
+    assert io.create_if_absent(f"{root}/s", b"1") and not io.create_if_absent(f"{root}/s", b"1")
+    assert [e.name for e in io.list(root)] == ["s"]
+    with pytest.raises(StorageError, match="exists"):
+        io.write_bytes(f"{root}/s", b"x")
+    output = io.open_output(f"{root}/long")
+    data = os.urandom(1 << 20) * 12
+    output.sink.write(data)
+    assert not io.exists(f"{root}/long")
+    assert output.tell() == output.close() == output.close() == len(data)
+    assert io.read_bytes(f"{root}/long") == data
+    aborted = io.open_output(f"{root}/aborted")
+    aborted.sink.write(b"abc")
+    aborted.abort()
+    aborted.abort()
+    assert not io.exists(f"{root}/aborted")
+    io.delete([f"{root}/s", f"{root}/none"])
+    assert not io.exists(f"{root}/s")
+
+
+@pytest.mark.parametrize("when", [BEFORE, AFTER])
+def test_an_acknowledgement_that_is_lost(server: Server, io: ObjectStoreFileIO, root: str, when: str) -> None:
+    io.create_if_absent(f"{root}/warm", b"")
+    left = [when]
+    server.fail = lambda n, method, path: left.pop() if method == "PUT" and path.endswith("/s") and left else None
+    assert io.create_if_absent(f"{root}/s", b"mine")
+    assert io.read_bytes(f"{root}/s") == b"mine" and not left
+    left = [when]
+    assert not io.create_if_absent(f"{root}/s", b"theirs")
+    assert io.read_bytes(f"{root}/s") == b"mine"
+    statuses = ["403 Forbidden"] * 9 + ["503 Slow Down"]  # what is refused later says nothing of the first try
+
+    def fail(number: int, method: str, path: str) -> str | None:
+        server.status = statuses.pop() if path.endswith("/t") else server.status
+        return BEFORE if path.endswith("/t") else None
+
+    server.fail = fail
+    with pytest.raises(CommitOutcomeUnknownError, match=r"503|Slow"):
+        io.create_if_absent(f"{root}/t", b"mine")
+
+
+def test_a_store_that_ignores_the_condition_is_not_written(server: Server, root: str) -> None:
+    server.conditional = False
+    options = server.options(**{"s3.session-token": "of this test"})
+    with pytest.raises(UnsupportedError, match="If-None-Match"):
+        pp.Table.create(f"{root}/t", ROWS.schema, storage_options=options)
+    assert open_file_io(root, options)[0].list(f"{root}/t") == []
+
+
+def test_tables_are_written_and_changed(server: Server, root: str) -> None:
+    table = pp.Table.create(f"{root}/wh/t", ROWS.schema, partition_by=["p"], storage_options=server.options())
+    table.append(ROWS)
+    table.append(ROWS.slice(0, 2))
+    table.delete("id = 3")
+    table.merge(pa.table({"id": [4, 50], "p": ["p0", "p0"]}), on="id", when_matched="update", when_not_matched="insert")
+    table.compact(full=True)
+    again = pp.Table.open(f"{root}/wh/t", storage_options=server.options())
+    assert _ids(again) == sorted([*(i for i in range(20) if i != 3), 0, 1, 50])
+    assert "hush" not in repr(again) + repr(again.store.io)
+
+
+def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
+    table = pp.Table.create(
+        f"{root}/k", schema, primary_key=["id"], options={"bucket": "1"}, storage_options=server.options()
+    )
+    for text in ("old", "new"):
+        table.append(pa.table({"id": [1, 2], "v": [text, text]}, schema))
+    store = pickle.loads(pickle.dumps(table.store))
+    assert pp.Table(store).scan().to_arrow()["v"].to_pylist() == ["new", "new"]
+
+
+def _failing(at: int, when: str) -> tuple[Callable[[int, str, str], str | None], list[tuple[str, str]]]:
+    """Request ``at`` fails, as often as it is sent again, so that all tries of one call end; and what failed so far."""
+    failed: list[tuple[str, str]] = []
+
+    def fail(number: int, method: str, path: str) -> str | None:
+        if number < at or len(failed) >= 8 or (failed and failed[0] != (method, path)):
+            return None
+        failed.append((method, path))
+        return when
+
+    return fail, failed
+
+
+@pytest.mark.parametrize("step", [15, pytest.param(1, marks=pytest.mark.long)])
+def test_every_request_of_a_commit_fails_in_turn(server: Server, root: str, step: int) -> None:
+    number = 0
+    for when in (BEFORE, AFTER):
+        at = 0
+        while True:
+            path, number = f"{root}/t{number}", number + 1
+            table = pp.Table.create(path, ROWS.schema, storage_options=server.options())
+            table.append(ROWS)
+            server.fail, failed = _failing(len(server.requests) + at, when)
+            try:
+                table.append(ROWS)
+                done = True
+            except CommitOutcomeUnknownError:
+                done = None
+            except PaimonError:
+                done = False
+            server.fail = lambda *_: None
+            METADATA_CACHE.clear()
+            rows = len(_ids(pp.Table.open(path, storage_options=server.options())))
+            assert rows in (20, 40) and done in (None, rows == 40), (at, when, done, rows)
+            if not failed:
+                break
+            at += step
+
+
+def _write(root: str, options: dict[str, str], writers: int, commits: int) -> None:
+    def write(_: int) -> None:
+        table = pp.Table.open(f"{root}/t", storage_options=options)
+        for _i in range(commits):
+            table.append(ROWS.slice(0, 1))
+
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(write, range(writers)))
+
+
+@pytest.mark.parametrize(("writers", "commits"), [(2, 3), pytest.param(4, 25, marks=pytest.mark.long)])
+def test_two_processes_lose_nothing(server: Server, root: str, writers: int, commits: int) -> None:
+    table = pp.Table.create(
+        f"{root}/t", ROWS.schema, options={"commit.max-retries": "1000"}, storage_options=server.options()
+    )
+    spawn = multiprocessing.get_context("spawn")
+    others = [spawn.Process(target=_write, args=(root, server.options(), writers, commits)) for _ in range(2)]
+    for process in others:
+        process.start()
+    for process in others:
+        process.join()
+        assert process.exitcode == 0
+    assert [s.id for s in table.snapshots()] == list(range(1, 2 * writers * commits + 1))
+    assert len(_ids(table)) == 2 * writers * commits
+
+
+def test_a_forked_process_is_refused_not_stuck(io: ObjectStoreFileIO, root: str) -> None:
+    io.exists(f"{root}/x")
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            io.exists(f"{root}/x")
+        except StorageError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert b"spawn" in os.read(read, 10_000)
+
+
+def test_a_bucket_that_is_missing(server: Server) -> None:
+    with pytest.raises(StorageError, match="bucket does not exist"):
+        pp.Table.create("s3://nothing-here/t", ROWS.schema, storage_options=server.options())
+
+
+def test_refused_credentials(server: Server, io: ObjectStoreFileIO, root: str) -> None:
+    server.fail, server.status = (lambda *_: BEFORE), "403 Forbidden"
+    try:
+        with pytest.raises(StorageError, match="credentials") as caught:
+            io.read_bytes(f"{root}/x")
+        with pytest.raises(StorageError, match="credentials"):
+            io.create_if_absent(f"{root}/x", b"")
+    finally:
+        server.status = "503 Slow Down"
+    assert "hush" not in repr(caught.value) + str(caught.value)
