@@ -229,7 +229,8 @@ class ArrowFileIO:
         raise UnsupportedError(
             f"committing to tables on {scheme_of(path)}:// is not supported by pyarrow: it can't create if absent",
             path=path,
-            hint="pip install 'paimon-pyds[cloud]', which can (not with s3.role-arn); reading works",
+            hint="pip install 'paimon-pyds[cloud]', which can (not with s3.role-arn; AWS profiles with roles or SSO"
+            " need boto3); reading works",
         )
 
     def write_bytes(self, path: str, data: bytes) -> None:
