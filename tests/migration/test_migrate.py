@@ -153,7 +153,7 @@ _REFUSED: dict[str, tuple[list[Callable[[Path], object]], str]] = {
     "unnamed": ([lambda p: orc.write_table(pa.table({"_col0": [1], "_col1": [2]}), p / "a")], "no names but"),
     "delta": ([lambda p: (p / "_delta_log").mkdir()], "versions are missing"),
     "hudi": ([lambda p: (p / ".hoodie").mkdir()], "Hudi tables"),
-    "iceberg": ([lambda p: _text_in(p / "metadata", "v1.metadata.json", "{}")], "Iceberg tables"),
+    "iceberg": ([lambda p: _text_in(p / "metadata", "v1.metadata.json", "{}")], "metadata is damaged"),
     "paimon": ([lambda p: pp.Table.create(p, pa.schema({"a": pa.int32()})).append({"a": [1]})], "Paimon table already"),
     "uneven": (
         [_write("a", a=_LONG), lambda p: (p / "k=1").mkdir(), lambda p: _write("k=1/a", a=_LONG)(p)],
