@@ -100,6 +100,16 @@ class ArrowFileIO:
     def __hash__(self) -> int:
         return hash(self._identity)
 
+    def version(self, path: str) -> str:
+        """What tells this store from others, without credentials; objects that are replaced are not told apart."""
+        given = {**os.environ, **self._options}
+        where = sorted(
+            (k, str(v))
+            for k, v in given.items()
+            if (k in self._options or k.startswith(_ENVIRONMENT)) and not names_secret(k) and not holds_secret(str(v))
+        )
+        return repr((self._root, where))
+
     def __repr__(self) -> str:
         return f"ArrowFileIO({scheme_of(self._root)}://…)"
 
