@@ -118,7 +118,7 @@ class Planner:
         keys = self.schema.partition_keys
         self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
         self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
-        self.reader = ManifestReader(store)
+        self.reader = ManifestReader(store, kept=True)
 
     def plan(self) -> ScanPlan:
         with nullcontext() if current.get() is None else phase("planning"):

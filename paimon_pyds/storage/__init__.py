@@ -41,6 +41,8 @@ _HINTS = {
 """What can be done about an error of the operating system."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 """What a URI begins with."""
+_OPTIONS_OF_ALL = ("external-paths.", "local-cache.")
+"""Storage options that hold whatever the store is; those who act by them check them."""
 _ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 """Schemes that pyarrow's file systems serve."""
 _ALTERNATIVES = {
@@ -358,7 +360,7 @@ def open_file_io(
     """
     path = normalise_location(location)
     scheme = scheme_of(path)
-    own = [key for key in storage_options or () if not str(key).lower().startswith("external-paths.")]
+    own = [key for key in storage_options or () if not str(key).lower().startswith(_OPTIONS_OF_ALL)]
     if own:
         from paimon_pyds.storage.arrow import check_names
 

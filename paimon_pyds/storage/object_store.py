@@ -26,6 +26,7 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageEr
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, scheme_of
 from paimon_pyds.storage.arrow import ArrowFileIO, family
+from paimon_pyds.storage.aws_profile import current_profile
 
 _NAMES: dict[str, dict[str, str]] = {
     "s3": {
@@ -68,9 +69,12 @@ class ObjectStoreFileIO(ArrowFileIO):
 
     @property
     def served(self) -> bool:
-        """Whether obstore knows what all options mean."""
-        known = {*_NAMES[family(scheme_of(self._root))], *_TIMEOUTS, "project_id"}
-        return known.issuperset(self._arguments)
+        """Whether obstore knows what all options mean, and gets the keys that the environment names."""
+        kind = family(scheme_of(self._root))
+        known = {*_NAMES[kind], *_TIMEOUTS, "project_id"}
+        if not known.issuperset(self._arguments):
+            return False
+        return kind != "s3" or _has_keys(self._arguments) or current_profile().readable
 
     def __repr__(self) -> str:
         return f"ObjectStoreFileIO({scheme_of(self._root)}://…)"
@@ -360,11 +364,22 @@ def _client(root: str, bucket: str, arguments: Mapping[str, Any], retries: bool)
     retry = {"max_retries": _TRIES if retries else 0, "retry_timeout": timedelta(seconds=120)}
     common: Any = {"client_options": client, "retry_config": retry}
     if kind == "s3":
+        if not _has_keys(arguments):
+            common["credential_provider"] = current_profile().credentials()
+        if not ("region" in config or {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys()) and (
+            region := current_profile().region
+        ):
+            config["region"] = region
         return S3Store(bucket, config=cast(Any, config), **common)
     if kind == "gcs":
         return GCSStore(bucket, config=cast(Any, config), **common)
     config.setdefault("account_name", root.partition("@")[2].partition(".")[0])
     return AzureStore(bucket, config=cast(Any, config), **common)
+
+
+def _has_keys(arguments: Mapping[str, Any]) -> bool:
+    """Whether options or the environment give keys of S3, or say that none are needed: profiles come after these."""
+    return "access_key" in arguments or arguments.get("anonymous", False) or "AWS_ACCESS_KEY_ID" in os.environ
 
 
 def _hint(text: str) -> str:
