@@ -107,7 +107,9 @@ class LocalCache:
         """The entries of a manifest: from here, else as ``load`` gives them, which are kept then.
 
         Args:
-            io, path, size: see `key`.
+            io: the storage.
+            path: of the manifest.
+            size: its bytes.
             load: reads and decodes the manifest.
         """
         key = self.key(io, path, size)
