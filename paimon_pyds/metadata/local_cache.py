@@ -19,7 +19,7 @@ import struct
 import time
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -50,6 +50,8 @@ _UNFINISHED_SECONDS = 3600
 _log = logging.getLogger("paimon_pyds.cache")
 _given_up: set[str] = set()
 """Directories that this process writes to no longer."""
+_written: dict[str, int] = {}
+"""Bytes that this process has written to a directory since it last made room there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,24 @@ class LocalCache:
             return sha256(repr((version(path), path, size)).encode(errors="surrogatepass")).digest()
         return None
 
+    def entries(self, io: FileIO, path: str, size: int, load: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+        """The entries of a manifest: from here, else as ``load`` gives them, which are kept then.
+
+        Args:
+            io: the storage.
+            path: of the manifest.
+            size: its bytes.
+            load: reads and decodes the manifest.
+        """
+        key = self.key(io, path, size)
+        if key is None:
+            return load()
+        entries = self.read(key)
+        if entries is None:
+            entries = load()
+            self.write(key, entries)
+        return entries
+
     def read(self, key: bytes) -> pa.RecordBatch | None:
         """The entries of a manifest; None when they are not here, or damaged."""
         directory = self._opened(create=False)
@@ -139,7 +159,7 @@ class LocalCache:
                 with suppress(OSError):
                     os.unlink(temporary)
                 raise
-            self._make_room(directory)
+            self._count(directory, _BODY + data.size)
         except OSError as error:
             _give_up(directory, os.strerror(error.errno or 0))
 
@@ -162,6 +182,15 @@ class LocalCache:
             return directory
         _give_up(directory, "it must be a directory of this user, no link, that nobody else may enter (mode 0700)")
         return None
+
+    def _count(self, directory: str, size: int) -> None:
+        """Make room after the first file of this process, and after each sixteenth of the whole: a plan may write very
+        many files, and the directory is listed for it. Raises OSError."""
+        written = _written.get(directory, self.max_size) + size
+        if written > self.max_size // 16:
+            self._make_room(directory)
+            written = 0
+        _written[directory] = written
 
     def _make_room(self, directory: str) -> None:
         """Remove what was used least recently until all files fit, and what killed processes left. Raises OSError."""

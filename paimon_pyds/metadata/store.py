@@ -356,13 +356,7 @@ class TableStore(SchemaStore):
         from paimon_pyds.metadata.manifest_codec import decode_manifest
 
         cache, path = self.local_cache or LocalCache.of(), self.paths.manifest(name)
-        key = cache.key(self.io, path, size)
-        entries = None if key is None else cache.read(key)
-        if entries is None:
-            entries = decode_manifest(self._read(path, size), path)
-            if key is not None:
-                cache.write(key, entries)
-        return entries
+        return cache.entries(self.io, path, size, lambda: decode_manifest(self._read(path, size), path))
 
     def _read(self, path: str, size: int | None) -> bytes:
         try:

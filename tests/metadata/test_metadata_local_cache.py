@@ -38,6 +38,7 @@ LONG = "x" * (80 << 10)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     METADATA_CACHE.clear()
     monkeypatch.setattr(local_cache, "_given_up", set())
+    monkeypatch.setattr(local_cache, "_written", {})
 
 
 def entries_of(number: int) -> pa.RecordBatch:
@@ -325,6 +326,15 @@ def test_the_least_recently_used_goes(tmp_path: Path) -> None:
     assert stranger.exists() and not left.exists()
     LocalCache(cache.directory, 100).write(keys[4], entries_of(4))
     assert small.read(keys[4]) is None
+
+
+def test_very_many_files_are_not_listed_at_each_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, listed = LocalCache(str(tmp_path / "cache"), 1 << 20), []
+    listing = os.scandir
+    monkeypatch.setattr(local_cache.os, "scandir", lambda path: listed.append(path) or listing(path))
+    for number in range(60):
+        cache.write(bytes([number]) * 32, entries_of(number))
+    assert 1 < len(listed) < 20
 
 
 # ------------------------------------------------------------------------------------------------------------ processes
