@@ -76,6 +76,11 @@ class Catalog:
             return cls(options)
         given = dict(mapping("options", options))
         kind = given.pop("metastore", "filesystem").strip().lower()
+        if kind != "jdbc" and given.pop("lock.enabled", "false").strip().lower() == "true":
+            raise UnsupportedError(
+                f"lock.enabled has no effect in a catalog of the kind {kind!r:.40}",
+                hint="leave it out: commits create snapshots if absent. metastore=jdbc has a lock, as Java has it",
+            )
         if kind == "filesystem":
             if "warehouse" not in given:
                 raise OptionError("a filesystem catalog needs the option warehouse")

@@ -43,11 +43,11 @@ def add_table_commands(commands: Commands) -> None:
     parser.add_argument("--if-missing", action="store_true", help="leave a table alone that is there already")
     parser.set_defaults(run=_create)
 
-    help_ = "Make a table of a directory's Parquet, ORC or Avro files, or a Delta table's, as they are."
+    help_ = "Make a table of a directory's Parquet, ORC or Avro files, or a Delta or Iceberg table's, as they are."
     parser = commands.add_parser("migrate", help=help_, description=help_)
     parser.add_argument("source", metavar="SOURCE", help="the directory that has the files, flat or in k=v directories")
     parser.add_argument("table", metavar="TARGET", help="the new table's directory or URL")
-    parser.add_argument("--format", help="parquet, orc, avro or delta: refuse another source")
+    parser.add_argument("--format", help="parquet, orc, avro, delta or iceberg: refuse another source")
     parser.add_argument(
         "--mode", default="copy", help="copy (the default), link (hard links), or move: remove the files from SOURCE"
     )

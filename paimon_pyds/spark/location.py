@@ -11,7 +11,9 @@ OF_CATALOGS = (
     "lock-check-max-sleep", "prefix", "data-token.enabled",
 )  # fmt: skip
 CATALOG_PREFIXES = ("dlf.", "header.")
-STORAGE_PREFIXES = ("external-paths.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.")
+STORAGE_PREFIXES = (
+    "external-paths.", "local-cache.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.",
+)  # fmt: skip
 SYSTEM_OF_WAREHOUSE = "sys."
 """What names of the system tables of a whole warehouse begin with."""
 

@@ -41,10 +41,11 @@ def for_tasks(options: ReadOptions, store: TableStore | None) -> ReadOptions:
 
     Args:
         options: of the read.
-        store: the table, where they name one of a catalog; its copy in a task can't ask the catalog.
+        store: the table, where they name one of a catalog. Tasks can't ask that: they look at the snapshot files.
     """
-    if options.catalog is not None:
-        return replace(options, explain=None, catalog=None, store=store, storage={})
+    if options.catalog is not None and store is not None:
+        stored = TableStore(store.io, store.root, store.branch, store.external)
+        return replace(options, explain=None, catalog=None, store=stored, storage={})
     allowed = {key: options.storage[key] for key in (ALLOW, TRUST) if key in options.storage}
     storage = {**options_of_store(options.path, options.storage), **allowed}
     return replace(options, explain=None, storage=storage)
