@@ -14,6 +14,7 @@ from paimon_pyds.errors import OptionError, PaimonError, TableNotFoundError
 from paimon_pyds.options import TableOptions
 from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark import compat
+from paimon_pyds.spark.catalogs import open_table
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.table import Table
@@ -51,7 +52,7 @@ def write(
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
-        path: where the table is.
+        path: where the table is; or its name, with options of a catalog.
         mode: ``append``, ``overwrite``, or what is done where the table has a snapshot: ``error`` or ``ignore``.
         options: options by their own names, such as ``{"file-index.bitmap.columns": "carrier"}``.
         settings: options spelled the Python way: ``partition_by=["month"]`` is ``partition-by``.
@@ -116,8 +117,10 @@ def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared
         if parsed.operation:
             return _Prepared(df, {})
         try:
-            table = Table.open(parsed.path, parsed.branch, parsed.storage)
+            table = open_table(parsed)
         except TableNotFoundError:  # what the write makes has no runs to merge yet
+            if parsed.catalog is not None:
+                return _Prepared(df, {})
             if compat.is_connect(df) and any(SparkExecutor(df.sparkSession).map(_is_table, [parsed.path])):
                 return _Prepared(df, {})  # where the client sees no files
             return _Prepared(*_shuffled(df, new_context(df.schema, parsed), overwrite=overwrite))

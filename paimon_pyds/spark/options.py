@@ -9,9 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.redaction import RedactedDict
+from paimon_pyds.spark.location import (
+    CATALOG_PREFIXES,
+    OF_CATALOGS,
+    STORAGE_PREFIXES,
+    options_of_catalog,
+    table_location,
+)
+
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.store import TableStore
 
 WHERE = ("path", "warehouse", "database", "table", "branch")
 OF_SCANS = ("timezone", "read-optimized")
@@ -25,15 +36,10 @@ TRAVEL = (
     "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
 )  # fmt: skip
 BUCKET_COLUMN = "__paimon_bucket"
-SYSTEM_OF_WAREHOUSE = "sys."
-"""What names of the system tables of a whole warehouse begin with."""
 _READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", *TRAVEL)
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
 """What Spark adds by itself (`CREATE TABLE … USING`, a list of paths)."""
-_STORAGE_PREFIXES = (
-    "external-paths.", "local-cache.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,8 @@ class ReadOptions:
         scan: options of Paimon for the scan, ``timezone`` and ``read-optimized``.
         storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
         system: the name of a system table of the table, or with `SYSTEM_OF_WAREHOUSE` one of the warehouse at ``path``.
+        catalog: options of the catalog in which ``path`` is the table's name; None where it is a path.
+        store: the table, in tasks, which can't ask the catalog.
     """
 
     path: str = field(repr=False)  # an address may hold credentials, until it is opened and refused
@@ -64,8 +72,11 @@ class ReadOptions:
     scan: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
     system: str | None = None
+    catalog: Mapping[str, str] | None = None
+    store: TableStore | None = None
 
     def __post_init__(self) -> None:
+        _redact_catalog(self)
         object.__setattr__(self, "scan", RedactedDict(self.scan))
         object.__setattr__(self, "storage", RedactedDict(self.storage))
 
@@ -94,6 +105,7 @@ class WriteOptions:
         assigned: the index manifest by which `paimon_pyds.spark.write` gave rows their dynamic buckets, "" for none.
             They bring them along in `BUCKET_COLUMN`. None where writers find the buckets.
         table: options of Paimon.
+        catalog: as in `ReadOptions`.
         storage: credentials, endpoints, and what is allowed of external paths; they are not shown.
     """
 
@@ -112,8 +124,10 @@ class WriteOptions:
     assigned: str | None = None
     table: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
+    catalog: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        _redact_catalog(self)
         object.__setattr__(self, "table", RedactedDict(self.table))
         object.__setattr__(self, "storage", RedactedDict(self.storage))
 
@@ -136,7 +150,7 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         UnsupportedError: an option that is not built.
     """
     given = _checked(options)
-    path, branch, system = _location(given)
+    path, branch, system = table_location(given)
     metadata = _names(given, "metadata-columns") or ()
     scan = _of_paimon(given) | {name: given[name] for name in OF_SCANS if name in given}
     if system == "ro":
@@ -155,6 +169,7 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
         explain=_log_or_path(given),
         scan=scan,
         storage=_of_storage(given),
+        catalog=options_of_catalog(given),
         system=None if system in ("ro", "row_tracking") else system,
     )
 
@@ -184,7 +199,7 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
             raise OptionError(f"{name} needs mode('overwrite'), and this is an append")
     if partition is not None and dynamic:
         raise OptionError("an overwrite is dynamic or of named partitions, not both")
-    path, branch, system = _location(given)
+    path, branch, system = table_location(given)
     if system is not None:
         raise OptionError(f"{system} is a system table, which can't be written", hint="name the table")
     if_exists = given.get("if-exists", "append").strip().lower()
@@ -208,6 +223,7 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         assigned=given.get("assigned-buckets"),
         table=_of_paimon(given),
         storage=_of_storage(given),
+        catalog=options_of_catalog(given),
     )
 
 
@@ -291,49 +307,9 @@ def _partition(given: Mapping[str, str]) -> dict[str, str | None] | None:
     return found
 
 
-def _location(given: Mapping[str, str]) -> tuple[str, str | None, str | None]:
-    """Where the table is, its branch, and a system table of it; of a system table of a warehouse where that is."""
-    path, warehouse, branch = given.get("path"), given.get("warehouse"), given.get("branch")
-    if path is not None:
-        clash = [name for name in ("warehouse", "database", "table") if name in given]
-        if clash:
-            raise OptionError(f"path and {clash[0]} both name a table", hint="give path, or warehouse and table")
-        parent, slash, last = path.rstrip("/").rpartition("/")
-        if "$" not in last:
-            return path, branch, None
-        table, *parts = last.split("$")
-        in_name = parts.pop(0).removeprefix("branch_") if parts[0].startswith("branch_") else None
-        if len(parts) > 1 or not table or "" in (in_name, *parts):
-            raise OptionError(f"{last!r:.200} does not end a path of a table", hint="such as t$files, t$branch_b$files")
-        return f"{parent}{slash}{table}", _one_branch(in_name, branch, "path"), _lower(*parts)
-    if warehouse is None or "table" not in given:
-        raise OptionError(
-            "no table is named",
-            hint="give .load(path) or .save(path), or the options warehouse and table ('db.t'). In SQL use a view: "
-            "CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '…'); Spark forgets the options of CREATE TABLE",
-        )
-    from paimon_pyds.catalog.identifier import SYSTEM_DATABASE, parse_identifier
-
-    text, database = given["table"], given.get("database")
-    if "." not in text and database is None:
-        raise OptionError(f"table must be 'database.table', not {text!r}", hint="or give database too")
-    name = parse_identifier(text, *([] if database is None else [database]))
-    if database not in (None, name.database):
-        raise OptionError(f"the option table names the database {name.database!r}, the option database {database!r}")
-    if name.database == SYSTEM_DATABASE:
-        return warehouse, branch, SYSTEM_OF_WAREHOUSE + name.object_name
-    where = f"{warehouse.rstrip('/')}/{name.database}.db/{name.table}"
-    return where, _one_branch(name.branch, branch, "table"), _lower(*([] if name.system is None else [name.system]))
-
-
-def _one_branch(in_name: str | None, given: str | None, option: str) -> str | None:
-    if in_name is not None and given not in (None, in_name):
-        raise OptionError(f"the option {option} names the branch {in_name!r}, the option branch {given!r}")
-    return in_name or given
-
-
-def _lower(name: str | None = None) -> str | None:
-    return None if name is None else name.lower()
+def _redact_catalog(options: ReadOptions | WriteOptions) -> None:
+    if options.catalog is not None:
+        object.__setattr__(options, "catalog", RedactedDict(options.catalog))
 
 
 def _checked(options: Mapping[str, str]) -> dict[str, str]:
@@ -345,7 +321,7 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
         key = name.lower()
         if key in _OF_SPARK:
             continue
-        if key not in _OWN and not key.startswith(_STORAGE_PREFIXES):
+        if key not in _OWN and not key.startswith(_PREFIXES):
             key = _paimon_name(key)
         given[key] = value
     return given
@@ -358,7 +334,8 @@ def _log_or_path(given: Mapping[str, str]) -> str | None:
     return where
 
 
-_OWN = frozenset((*WHERE, *READ, *WRITE))
+_OWN = frozenset((*WHERE, *OF_CATALOGS, *READ, *WRITE))
+_PREFIXES = (*STORAGE_PREFIXES, *CATALOG_PREFIXES)
 
 
 def _paimon_name(key: str) -> str:
@@ -375,8 +352,8 @@ def _paimon_name(key: str) -> str:
 
 
 def _of_paimon(given: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in given.items() if k not in _OWN and not k.startswith(_STORAGE_PREFIXES)}
+    return {k: v for k, v in given.items() if k not in _OWN and not k.startswith(_PREFIXES)}
 
 
 def _of_storage(given: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in given.items() if k.startswith(_STORAGE_PREFIXES)}
+    return {k: v for k, v in given.items() if k.startswith(STORAGE_PREFIXES)}

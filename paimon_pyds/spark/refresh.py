@@ -36,8 +36,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger("paimon_pyds.spark")
 
 
-def for_tasks(options: ReadOptions) -> ReadOptions:
-    """What a task needs of the options: no more credentials than the storage takes."""
+def for_tasks(options: ReadOptions, store: TableStore | None) -> ReadOptions:
+    """What a task needs of the options: no more credentials than the storage takes.
+
+    Args:
+        options: of the read.
+        store: the table, where they name one of a catalog. Tasks can't ask that: they look at the snapshot files.
+    """
+    if options.catalog is not None and store is not None:
+        stored = TableStore(store.io, store.root, store.branch, store.external)
+        return replace(options, explain=None, catalog=None, store=stored, storage={})
     allowed = {key: options.storage[key] for key in (ALLOW, TRUST) if key in options.storage}
     storage = {**options_of_store(options.path, options.storage), **allowed}
     return replace(options, explain=None, storage=storage)
@@ -65,7 +73,7 @@ class RefreshingPartition(InputPartition):  # type: ignore[misc]
         self.planned = planned
         self.alone = alone
         self.snapshot = None if snapshot is None else (snapshot.id, snapshot.delta_manifest_list)
-        self.options = for_tasks(options)
+        self.options = options
         self.loaded = loaded
 
     def __repr__(self) -> str:
@@ -79,7 +87,8 @@ class RefreshingReader(PaimonReader):
     def partitions(self) -> Sequence[InputPartition]:
         """What the tasks read: one at least, which looks for newer snapshots."""
         first, *others = super().partitions() or [None]
-        planned = RefreshingPartition(first, not others, self._scan.snapshot, self._options, self._state.loaded)
+        options = for_tasks(self._options, self._state.table.store)
+        planned = RefreshingPartition(first, not others, self._scan.snapshot, options, self._state.loaded)
         return [planned, *others]
 
     def _rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -96,8 +105,7 @@ def _refreshed_rows(partition: RefreshingPartition, schema: StructType) -> Itera
         SchemaError: it needs a column that was dropped or changed too much since the load.
     """
     options = partition.options
-    io, root = open_file_io(options.path, options.storage)
-    store = TableStore(io, root, options.branch or "main")
+    store = options.store or TableStore(*open_file_io(options.path, options.storage), options.branch or "main")
     newest = store.latest_snapshot()
     if partition.snapshot == (None if newest is None else (newest.id, newest.delta_manifest_list)):
         parts = [partition.planned]

@@ -23,6 +23,7 @@ from paimon_pyds.options import check_without_key
 from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
+from paimon_pyds.spark.catalogs import CommitCatalog, open_table
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.writer import PaimonCommitMessage, TwoPhaseWriter, dynamic_options
 from paimon_pyds.split import METADATA_FIELDS
@@ -200,7 +201,7 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
         OptionError: no keys to find rows by, or options that contradict each other.
     """
     operation = options.operation or ""
-    table = Table.open(options.path, options.branch, options.storage)
+    table = open_table(options)
     context = table.write_context(dynamic_options(table, options))
     names = schema.fieldNames()
     if all(field.name in names for field in _POSITION_FIELDS):
@@ -227,7 +228,9 @@ def open_row_writer(schema: StructType, options: WriteOptions) -> PaimonRowWrite
         columns = _columns(schema, arrow_schema(chosen), table.path)
     if operation == "upsert":
         _check_dropped(names, columns, table.path)
-    return PaimonRowWriter(context, operation, columns, keys, table.store.external)
+    writer = PaimonRowWriter(context, operation, columns, keys, table.store.external)
+    writer.catalog = CommitCatalog.of(options)
+    return writer
 
 
 def _keys(

@@ -10,6 +10,7 @@ from paimon_pyds.errors import NotFoundError, PaimonError, SchemaError
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, resolve_state, state_options
+from paimon_pyds.spark.catalogs import open_table
 from paimon_pyds.spark.options import ReadOptions, parse_read_options
 from paimon_pyds.table import Table
 from paimon_pyds.types import AtomicType, DataField, DataType, Kind
@@ -44,7 +45,7 @@ class _LoadedStore(TableStore):
     """The newest state of a table, read by the columns of a load."""
 
     def __init__(self, store: TableStore, schema: TableSchema) -> None:
-        super().__init__(store.io, store.root, store.branch, store.external)
+        super().__init__(store.io, store.root, store.branch, store.external, store.publisher)
         self._loaded_schema = schema
 
     def latest_schema(self) -> TableSchema:
@@ -90,7 +91,7 @@ def open_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
     Raises:
         NotFoundError: no such table, branch, snapshot or tag; or the table is not the one that was loaded.
     """
-    table = Table.open(options.path, options.branch, options.storage)
+    table = open_table(options)
     store = table.store
     latest = store.latest_schema()
     given = state_options(latest.options, options.scan)

@@ -4,7 +4,7 @@ warehouse. One task reads them, as they are then, in bounded memory."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -12,13 +12,13 @@ from paimon_pyds.catalog import Catalog
 from paimon_pyds.errors import OptionError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import conform_batch
+from paimon_pyds.spark.catalogs import open_table
 from paimon_pyds.spark.clear_errors import clear_errors, clear_iterator
-from paimon_pyds.spark.options import SYSTEM_OF_WAREHOUSE
+from paimon_pyds.spark.location import SYSTEM_OF_WAREHOUSE
 from paimon_pyds.spark.projection import resolve_schema, select_columns, split_names
 from paimon_pyds.spark.refresh import for_tasks
 from paimon_pyds.spark.types import spark_schema
 from paimon_pyds.system.scan import SystemScan
-from paimon_pyds.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,12 +55,16 @@ class SystemReader(DataSourceReader):  # type: ignore[misc]
         self._schema = schema
         self._options = options
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_schema": self._schema}
+
     @clear_errors
     def partitions(self) -> Sequence[InputPartition]:
         """The one partition; the filter and the columns are checked here."""
         columns = resolve_schema(_scan(self._options, None).table_fields, compat.target_schema(self._schema))
         _scan(self._options, columns)
-        return [SystemPartition(for_tasks(self._options), columns)]
+        store = None if self._options.catalog is None else open_table(self._options).store
+        return [SystemPartition(for_tasks(self._options, store), columns)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows, in exactly the schema that Spark wants. Runs in a task."""
@@ -85,7 +89,7 @@ def _scan(options: ReadOptions, columns: Sequence[str] | None) -> SystemScan:
             name, options.filter, columns=columns, limit=options.limit, options=options.scan
         )
     else:
-        table = Table.open(options.path, options.branch, options.storage)
+        table = open_table(options)
         found = table.system_scan(name, options.filter, columns=columns, limit=options.limit, options=options.scan)
     assert isinstance(found, SystemScan)  # others are options of a read of the table itself
     return found

@@ -38,6 +38,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_writable, restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
+from paimon_pyds.spark.catalogs import CommitCatalog, open_catalog, open_table
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.options import BUCKET_COLUMN, WriteOptions
 from paimon_pyds.spark.types import fields_from_spark
@@ -78,6 +79,8 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         self._context = context
         self._kind = kind
         self._external = external
+        self.catalog: CommitCatalog | None = None
+        """What the commit asks, of a table of a catalog."""
 
     @clear_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -111,12 +114,16 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
 
     def _remove(self, messages: Iterable[M]) -> None:
         try:
-            Table(self._store()).abort([m.message for m in messages])
+            Table(self._files()).abort([m.message for m in messages])
         except PaimonError as error:  # another error is reported
             _log.warning("the files of a failed write were not removed: %s", error)
 
     def _store(self) -> TableStore:
         """The table's metadata, where the tasks wrote: a relative path might mean another directory here."""
+        return self._files() if self.catalog is None else self.catalog.store(self._context.root)
+
+    def _files(self) -> TableStore:
+        """The same, to do with files only: it can't commit where a catalog has to."""
         return TableStore(self._context.io, self._context.root, self._context.branch, self._external)
 
 
@@ -242,9 +249,11 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     if options.assigned is not None:
         context = replace(context, index_manifest=options.assigned)
     how = {"overwrite": overwrite, "partition": options.partition, "dynamic": options.dynamic}
-    return PaimonWriter(
+    writer = PaimonWriter(
         context, incoming, table.store.external, how, assigned=options.assigned is not None, first=first
     )
+    writer.catalog = CommitCatalog.of(options)
+    return writer
 
 
 def incoming_columns(schema: StructType, context: WriteContext, others: Mapping[str, pa.Field]) -> pa.Schema:
@@ -286,7 +295,7 @@ def _check_placed(schema: TableSchema, options: WriteOptions, *, overwrite: bool
 def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[str, str]]:
     """The table to write to, and the options that hold for this write only."""
     try:
-        table = Table.open(options.path, options.branch, options.storage)
+        table = open_table(options)
     except TableNotFoundError:
         if not options.create or options.branch not in (None, "main"):
             raise
@@ -295,22 +304,17 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
             created = _created(schema, options)
             return created, dynamic_options(created, replace(options, table={}))
         except AlreadyExistsError:  # another writer has created it concurrently
-            table = Table.open(options.path, options.branch, options.storage)
+            table = open_table(options)
     return table, dynamic_options(table, options)
 
 
 def _created(schema: StructType, options: WriteOptions) -> Table:
     new = _new_schema(schema, options)
     check_writable(new)  # else it would stay, empty
-    return Table.create(
-        options.path,
-        new.fields,
-        primary_key=new.primary_keys,
-        partition_by=new.partition_keys,
-        options=new.options,
-        comment=options.comment,
-        storage_options=options.storage,
-    )
+    parts = (new.primary_keys, new.partition_keys, new.options, options.comment)
+    if options.catalog is not None:
+        return open_catalog(options.catalog).create_table(options.path, new.fields, *parts)
+    return Table.create(options.path, new.fields, *parts, options.storage)
 
 
 def _new_schema(schema: StructType, options: WriteOptions) -> TableSchema:

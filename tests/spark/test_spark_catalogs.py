@@ -1,0 +1,139 @@
+"""Tables by their names in a catalog: options of reads and writes, and where secrets go."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pyspark")
+
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+import paimon_pyds as pp
+from paimon_pyds import spark as paimon
+from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, TableNotFoundError, UnsupportedError
+from paimon_pyds.spark.options import parse_read_options, parse_write_options
+from paimon_pyds.spark.source import PaimonDataSource
+from paimon_pyds.spark.writer import PaimonWriter
+from support.canary import texts_of
+from support.rest_catalog import TOKEN, RestCatalogServer, rest_catalog
+
+pytestmark = pytest.mark.spark
+SCHEMA = StructType([StructField("id", IntegerType())])
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RestCatalogServer]:
+    with rest_catalog(tmp_path / "rest") as running:
+        pp.Catalog.open(of_server(running)).create_database("shop")
+        yield running
+
+
+def of_server(server: RestCatalogServer) -> dict[str, str]:
+    return {"metastore": "rest", "uri": server.address, "token": TOKEN}
+
+
+def test_a_rest_catalog(server, frames):
+    options = of_server(server)
+    frames.save("SELECT 1 AS id, 'red' AS color", "shop.t", **options)
+    frames.save("SELECT 2 AS id, 'blue' AS color", "shop.t", **options)
+    assert len(server.bodies) == 2  # the server made both snapshots
+    loaded = frames.load("shop.t", filter="color = 'blue'", **options)
+    assert frames.ids(loaded.select("id")) == [2]
+    frames.save("SELECT 2 AS id", "shop.t", operation="delete", **options)
+    frames.save("SELECT 3 AS id, 'blue' AS color", "shop.t", **options)
+    assert frames.ids(frames.load("shop.t", **options)) == [1, 3]
+    assert frames.ids(loaded.select("id")) == [3]
+    assert frames.load("shop.t$snapshots", **options).count() == 4
+    catalog = pp.Catalog.open(options)
+    key_table = catalog.create_table("shop.k", {"id": [1]}, ["id"], options={"bucket": "1"})
+    paimon.write(frames.spark.sql("SELECT 2 AS id"), "shop.k", options=options)
+    assert key_table.scan().count() == 2
+    assert catalog.table("shop.t").snapshot().id == 4 == len([b for b in server.bodies if b["tableId"] == _id(server)])
+    with pytest.raises(Exception, match="has no table nope") as caught:
+        frames.load("shop.nope", **options).count()
+    assert TOKEN not in str(caught.value)
+
+
+def _id(server: RestCatalogServer) -> str:
+    return server.databases["shop"]["t"]["id"]
+
+
+def test_a_configured_sqlite_catalog(tmp_path, monkeypatch):
+    config = tmp_path / "config.toml"
+    uri = f"jdbc:sqlite:{tmp_path}/catalog.db"
+    config.write_text(
+        f'[catalogs.local]\nmetastore="jdbc"\nuri="{uri}"\nwarehouse="{tmp_path}/wh"\n"lock.enabled"=true'
+    )
+    monkeypatch.setenv("PAIMON_PYDS_CONFIG", str(config))
+    catalog = pp.Catalog.configured("local")
+    catalog.create_database("shop")
+    catalog.create_table("shop.t", {"id": [1, 2]})
+    source = PaimonDataSource({"catalog": "local", "table": "shop.t"})
+    assert source.schema().names == ["id"]
+    writer = source.writer(source.schema(), False)
+    message = writer.write(iter([]))
+    for_commit = (pickle.dumps(writer), pickle.dumps(writer))[1]
+    taken = pickle.loads(for_commit)
+    assert type(taken.catalog.store(writer._context.root).publisher).__name__ == "LockedPublisher"
+    taken.commit([message])
+
+
+def test_secrets_stay_on_the_driver(server):
+    options = {**of_server(server), "table": "shop.t"}
+    for parsed in (parse_read_options(options), parse_write_options(options, overwrite=False)):
+        assert TOKEN not in texts_of(parsed)
+    pp.Catalog.open(of_server(server)).create_table("shop.t", {"id": [1]})
+    for operation in ({}, {"operation": "delete"}):
+        writer = PaimonDataSource({**options, **operation}).writer(SCHEMA, False)
+        of_tasks, of_commit = pickle.dumps(writer), pickle.dumps(writer)
+        assert TOKEN.encode() not in of_tasks and TOKEN.encode() in of_commit
+        assert TOKEN not in texts_of(writer)
+        with pytest.raises(CommitError, match="options of the catalog"):
+            pickle.loads(of_tasks)._store()
+        assert pickle.loads(of_commit)._store().publisher is not None
+    for table in ("shop.t", "shop.t$files"):
+        source = PaimonDataSource({**options, "table": table})
+        reader = source.reader(source.schema())
+        (task,) = reader.partitions()
+        sent = [pickle.dumps(part) for part in (reader, task)]
+        assert TOKEN.encode() not in b"".join(sent)
+        in_task, partition = map(pickle.loads, sent)
+        assert sum(batch.num_rows for batch in in_task.read(partition)) == 1
+
+
+def test_a_table_that_was_replaced_during_a_write(server):
+    catalog = pp.Catalog.open(of_server(server))
+    catalog.create_table("shop.t", {"id": [1]})
+    writer = PaimonDataSource({**of_server(server), "table": "shop.t"}).writer(SCHEMA, False)
+    assert isinstance(writer, PaimonWriter)
+    message = writer.write(iter([]))
+    catalog.drop_table("shop.t")
+    catalog.create_table("shop.t", {"id": [1]})
+    with pytest.raises(CommitConflictError, match="dropped"):
+        writer.commit([message])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"uri": "u", "path": "/t"}, OptionError, "uri is of a catalog"),
+        ({"header.x": "u", "path": "/t"}, OptionError, "header.x is of a catalog"),
+        ({"metastore": "rest", "path": "a.b", "table": "a.c"}, OptionError, "both name a table"),
+        ({"metastore": "rest", "table": "t"}, OptionError, "database.table"),
+        ({"metastore": "rest"}, OptionError, "no table is named"),
+        ({"metastore": "rest", "path": "/wh/t"}, OptionError, "database.table"),
+        ({"metastore": "rest", "table": "sys.tables"}, UnsupportedError, "Catalog.system"),
+    ],
+)
+def test_mistakes(options, error, words):
+    with pytest.raises(error, match=words):
+        parse_read_options(options)
+
+
+def test_no_such_table(server):
+    with pytest.raises(TableNotFoundError, match="nope"):
+        PaimonDataSource({**of_server(server), "table": "shop.nope"}).schema()
