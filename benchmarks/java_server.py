@@ -45,7 +45,7 @@ class JavaServer:
 
 @contextmanager
 def java_server() -> Iterator[JavaServer | None]:
-    """A JVM until the end of the context; None where Java Paimon is not at hand. Programs are those of this directory."""
+    """A JVM until the end of the context; None where Java Paimon is not at hand. Programs are of this directory."""
     if not _ORACLE.exists():
         yield None
         return
