@@ -20,7 +20,7 @@ from paimon_pyds.catalog.rest_publisher import RestPublisher
 from paimon_pyds.ddl.create import TableDefinition, table_schema
 from paimon_pyds.errors import AlreadyExistsError, DatabaseNotFoundError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.storage import FileIO, open_file_io, options_of_store
 from paimon_pyds.types import field_to_json
 
@@ -46,7 +46,7 @@ class RestBackend:
         self._storage = {k: v for k, v in options.items() if k not in _OWN and not k.startswith(_PREFIXES)}
         self._client = RestClient(options["uri"], authorization_of(options), _headers(options))
         config = self._client.get("/v1/config", {"warehouse": self.warehouse} if self.warehouse else None)
-        self._options = {**_texts(config, "defaults"), **options, **_texts(config, "overrides")}
+        self._options = {**self._client.texts(config, "defaults"), **options, **self._client.texts(config, "overrides")}
         self._client.headers.update(_headers(self._options))
         prefix = self._options.get("prefix")
         self._root = f"/v1/{segment(prefix)}" if prefix else "/v1"
@@ -91,7 +91,8 @@ class RestBackend:
             _, path = open_file_io(path)
         else:
             io, path = open_file_io(path, self._of_storage(path))
-        store = TableStore(io, path, external=ExternalPaths.of(self._storage), publisher=publisher)
+        external_paths, local_cache = ExternalPaths.of(self._storage), cache_of(self._storage)
+        store = TableStore(io, path, external=external_paths, publisher=publisher, local_cache=local_cache)
         return store.for_branch(identifier.branch or MAIN_BRANCH)
 
     def create_table(self, identifier: Identifier, definition: TableDefinition) -> TableStore:
@@ -159,7 +160,7 @@ class VendedFileIO:
         self._client, self._table, self._path, self._options = client, table, path, options
         self._lock = threading.Lock()
         self._io: FileIO | None = None
-        self._expires_ms = 0.0
+        self._expires_ms = 0
 
     def __repr__(self) -> str:
         return f"VendedFileIO({self._table!r})"
@@ -182,18 +183,15 @@ class VendedFileIO:
         with self._lock:
             if self._io is None or self._expires_ms - time.time() * 1000 < REFRESH_BEFORE_MS:
                 answer = self._client.get(f"{self._table}/token")
-                given = {**self._options, **_texts(answer, "token")}
+                given = {**self._options, **self._client.texts(answer, "token")}
                 self._io, _ = open_file_io(self._path, options_of_store(self._path, given))
-                self._expires_ms = float(answer.get("expiresAtMillis") or answer.get("expiresAt") or 0)
+                expires = (self._client.member(answer, name, int) for name in ("expiresAtMillis", "expiresAt"))
+                self._expires_ms = next(filter(None, expires), 0)
             return self._io
 
 
 def _same(io: FileIO) -> FileIO:
     return io
-
-
-def _texts(answer: Mapping[str, Any], member: str) -> dict[str, str]:
-    return {str(key): str(value) for key, value in (answer.get(member) or {}).items() if value is not None}
 
 
 def _headers(options: Mapping[str, str]) -> dict[str, str]:
