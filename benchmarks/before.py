@@ -83,6 +83,9 @@ class BeforeBench(Bench):
     def java_compaction(self, path: str) -> dict[str, Any] | None:
         """Not run."""
 
+    def java_maintenance(self, operation: str, small: str, path: str) -> dict[str, Any] | None:
+        """Not run."""
+
     def importing(self) -> None:
         """Not compared."""
 

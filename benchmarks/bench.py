@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cases_index, cases_keys, cases_layout, cases_rows, files100k
+from benchmarks import cases_index, cases_keys, cases_layout, cases_maintenance, cases_rows, files100k
 from benchmarks.data import batches
 from benchmarks.worker import INDEX, INDEX_TWO
 
@@ -76,6 +76,10 @@ class Bench:
     def java_compaction(self, path: str) -> dict[str, Any] | None:
         """What Java Paimon takes; None, with the reason on the terminal, where it can't run."""
         return run_module("benchmarks.java_compaction", [path])
+
+    def java_maintenance(self, operation: str, small: str, path: str) -> dict[str, Any] | None:
+        """What Java Paimon takes; None where it is not at hand."""
+        return run_module("benchmarks.java_maintenance", [operation, small, path])
 
     def add(self, what: str, ours: str, peer: str, ratio: str, target: str, memory: str = "") -> None:
         row = Row(what, ours, peer, ratio, target, memory)
@@ -173,6 +177,9 @@ class Bench:
 
     def layout(self) -> None:
         cases_layout.section(self)
+
+    def maintenance(self) -> None:
+        cases_maintenance.section(self)
 
     def spark_tables(self) -> None:
         import pyarrow as pa

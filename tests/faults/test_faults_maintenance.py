@@ -19,7 +19,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import AlreadyExistsError, NotFoundError, PaimonError
 from paimon_pyds.execution.live_files import table_files
 from paimon_pyds.maintenance.clone import CloneOptions, clone
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore, read_hint
 from support.effort import LONG, sampled
 from support.maintenance import files_there, is_exact, rows_of
 
@@ -48,6 +48,11 @@ def _expired_tag(table: pp.Table) -> None:
     table.expire_snapshots(retain_max=1)
 
 
+def _dangling_hints(table: pp.Table) -> None:
+    for hint in (table.store.paths.latest_hint, table.store.paths.earliest_hint):
+        table.store.io.replace(hint, b"99")
+
+
 _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], object]]] = {
     # name: what comes before, the operation
     "expire": (lambda t: None, lambda t: t.expire_snapshots(retain_max=2)),
@@ -63,6 +68,7 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], 
     "analyze": (lambda t: None, lambda t: t.statistics() or t.analyze()),
     "purge": (lambda t: None, lambda t: t.purge(t.path.rpartition("/")[2], named_states=True)),
     "truncate": (lambda t: None, lambda t: t.truncate()),
+    "repair": (_dangling_hints, lambda t: t.repair()),
     "rollback to a tag": (_expired_tag, lambda t: t.rollback("old")),
 }  # fmt: skip
 _FINISHED = (AlreadyExistsError, NotFoundError)
@@ -122,6 +128,9 @@ def test_one_fault(tmp_path: Path, name: str) -> None:
             assert not missing, case
             if name == "expire":
                 is_exact(table)
+            if name == "repair":
+                assert read_hint(table.store.io, table.store.paths.latest_hint) != 99, case
+                assert read_hint(table.store.io, table.store.paths.earliest_hint) != 99, case
             shutil.rmtree(path)
 
 

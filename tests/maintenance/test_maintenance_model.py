@@ -31,7 +31,7 @@ _KINDS = {
 _STEPS = (
     "append", "append", "append", "delete", "compact", "overwrite", "tag", "tag", "delete tag", "branch",
     "branch append", "branch delete", "branch compact", "branch expire", "branch tag", "delete branch", "fast forward",
-    "expire", "expire", "rollback", "rollback to tag",
+    "expire", "expire", "rollback", "rollback to tag", "truncate", "drop partition", "compact manifests", "analyze",
 )  # fmt: skip
 _SEQUENCES = st.lists(st.sampled_from(_STEPS), min_size=8, max_size=24)
 
@@ -97,6 +97,14 @@ class _World:
                 table.compact(full=rng.random() < 0.7)
             case "overwrite":
                 table.overwrite(self.rows(), dynamic=rng.random() < 0.5)
+            case "truncate":
+                table.truncate()
+            case "drop partition":
+                table.drop_partitions([{"p": rng.randrange(2)}])
+            case "compact manifests":
+                table.compact_manifests()
+            case "analyze":
+                table.analyze()
             case "tag" if table.store.snapshot_ids():
                 table.create_tag(f"t{rng.randrange(3)}", rng.choice(table.store.snapshot_ids()), replace=True)
                 self.forget(table.store.branch, "tag")
