@@ -38,6 +38,8 @@ from paimon_pyds.storage import FileIO, discard
 
 _CHUNK = 8 << 20
 _EXTERNAL = "data-file.external-paths"
+_LOCK = ".clone-lock"
+"""A file in the place of the copy, while it is made: who creates it may write there."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,6 +161,7 @@ class _Copy:
 
     def write(self, snapshot: Snapshot | None, newest: int) -> None:
         """Write all of it: files, manifests, the snapshot, the schemas."""
+        lock = self._locked()
         with phase("copying", bytes=self.bytes, files=len(self.files)) as step:
 
             def one(pair: tuple[str, str]) -> None:
@@ -172,6 +175,18 @@ class _Copy:
                 del self._made[-2:]  # they are of somebody else
                 raise AlreadyExistsError("another table is made in the place of the copy", path=self._target.root)
         self._write_schemas(newest)
+        discard(self._target.io, [lock])
+
+    def _locked(self) -> str:
+        """The file that keeps other copies out of the place, which must be empty still."""
+        io, root = self._target.io, self._target.root
+        lock = f"{root}/{_LOCK}"
+        if not io.create_if_absent(lock, b""):
+            raise AlreadyExistsError("another copy is made in this place", path=root, hint=f"else remove {_LOCK}")
+        self._made.append(lock)
+        if any(not entry.name.startswith(".") for entry in io.list(root)):
+            raise AlreadyExistsError("another table is in the place of the copy by now", path=root)
+        return lock
 
     def _copy(self, path: str, place: str) -> int:
         try:
