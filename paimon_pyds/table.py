@@ -15,7 +15,7 @@ from paimon_pyds.frames import RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
@@ -149,7 +149,8 @@ class Table:
 
         definition, rows = table_definition(schema, primary_key, partition_by, options, comment)
         io, root = open_file_io(path_like("path", path), storage_options)
-        made = cls(create_table(io, root, definition, external=ExternalPaths.of(storage_options)))
+        external, local_cache = ExternalPaths.of(storage_options), cache_of(storage_options)
+        made = cls(create_table(io, root, definition, external=external, local_cache=local_cache))
         if rows is not None:
             made.append(rows)
         return made

@@ -9,7 +9,7 @@ from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, Identifier, checked
 from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.metadata.paths import ExternalPaths
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.storage import open_file_io
 
 _SUFFIX = ".db"
@@ -26,6 +26,7 @@ class FileSystemBackend:
     def __init__(self, warehouse: str | os.PathLike[str], storage_options: Mapping[str, str]) -> None:
         self._io, self.warehouse = open_file_io(warehouse, storage_options)
         self._external = ExternalPaths.of(storage_options)
+        self._local_cache = cache_of(storage_options)
 
     def databases(self) -> list[str]:
         entries = self._io.list(self.warehouse)
@@ -56,14 +57,14 @@ class FileSystemBackend:
         return f"{self._database_path(identifier.database)}/{identifier.table}"
 
     def store(self, identifier: Identifier) -> TableStore:
-        store = TableStore(self._io, self._existing(identifier), external=self._external)
+        store = TableStore(self._io, self._existing(identifier), external=self._external, local_cache=self._local_cache)
         return store.for_branch(identifier.branch or store.branch)
 
     def create_table(self, identifier: Identifier, definition: TableDefinition) -> TableStore:
         path = self.path(identifier)
         if self._is_table(path):
             raise AlreadyExistsError(f"table {identifier} already exists", path=path)
-        return create_table(self._io, path, definition, external=self._external)
+        return create_table(self._io, path, definition, external=self._external, local_cache=self._local_cache)
 
     def drop_table(self, identifier: Identifier) -> None:
         self._io.delete_tree(self._existing(identifier))

@@ -20,7 +20,7 @@ from paimon_pyds.catalog.rest_publisher import RestPublisher
 from paimon_pyds.ddl.create import TableDefinition, table_schema
 from paimon_pyds.errors import AlreadyExistsError, DatabaseNotFoundError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.storage import FileIO, open_file_io, options_of_store
 from paimon_pyds.types import field_to_json
 
@@ -91,7 +91,8 @@ class RestBackend:
             _, path = open_file_io(path)
         else:
             io, path = open_file_io(path, self._of_storage(path))
-        store = TableStore(io, path, external=ExternalPaths.of(self._storage), publisher=publisher)
+        external_paths, local_cache = ExternalPaths.of(self._storage), cache_of(self._storage)
+        store = TableStore(io, path, external=external_paths, publisher=publisher, local_cache=local_cache)
         return store.for_branch(identifier.branch or MAIN_BRANCH)
 
     def create_table(self, identifier: Identifier, definition: TableDefinition) -> TableStore:

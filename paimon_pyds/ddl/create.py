@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import AlreadyExistsError, OptionError
@@ -17,6 +18,9 @@ from paimon_pyds.options import check_no_secrets
 from paimon_pyds.options.option import comma_separated, option_texts
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
+
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.local_cache import LocalCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ def create_table(
     *,
     ignore_if_exists: bool = False,
     external: ExternalPaths | None = None,
+    local_cache: LocalCache | None = None,
 ) -> TableStore:
     """Create a table and return its store.
 
@@ -57,6 +62,7 @@ def create_table(
         definition: its columns, keys and options.
         ignore_if_exists: return the table that already exists, whatever its schema is.
         external: files outside of the table that its store may read.
+        local_cache: of the store.
 
     Raises:
         AlreadyExistsError: the table already exists.
@@ -65,7 +71,7 @@ def create_table(
         StorageError: the storage refuses.
     """
     schema = table_schema(definition)
-    store = TableStore(io, path, external=external)
+    store = TableStore(io, path, external=external, local_cache=local_cache)
     if store.schema_ids() or not store.try_create_schema(schema):
         if ignore_if_exists:
             return store

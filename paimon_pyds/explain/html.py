@@ -39,10 +39,8 @@ _COLOURS = {
 _OTHER = "#808080"
 TRACK = "rgba(128,128,128,.2)"
 _WIDTH = 760
-_LEAST = 860
-_LABEL = 240
-_COUNT = 190
-_LETTER = 6.8
+_STRIP = 14
+_STRIP_NAME = "flex:0 0 16em;"
 _LEVELS = 6
 FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
 
@@ -77,38 +75,45 @@ def files_bar(outcomes: Mapping[str, int]) -> str:
 
 
 def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
-    """A strip a line: a name, where the kept rows lie (see `RowSelection.strip`), and a count."""
-    step, height = 22, 14
-    body = []
-    counts = max([_COUNT, *(_LETTER * len(count) + 12 for _, _, count in rows)])
-    width = _WIDTH - _LABEL - counts
-    for i, (name, strip, count) in enumerate(rows):
-        y, fitting = i * step, name if len(name) <= 36 else f"{name[:35]}…"
-        body.append(
-            f'<svg x="0" y="{y}" width="{_LABEL - 8}" height="{step}">'  # cuts off what is too long
-            f'<text x="0" y="12" {FONT}>{escape(fitting)}<title>{escape(name)}</title></text></svg>'
-            f'<rect x="{_LABEL}" y="{y}" width="{width}" height="{height}" fill="{TRACK}"/>'
-            f"{_marks(strip, _LABEL, y, width, height)}"
-            f'<text x="{_WIDTH}" y="{y + 12}" text-anchor="end" {FONT}>{escape(count)}</text>'
-        )
-    return svg(len(rows) * step, "Where the kept rows lie in each file", "".join(body))
+    """A strip a line: a name, a count, and where the kept rows lie (see `RowSelection.strip`)."""
+    widest = max(len(count) for _, _, count in rows)
+    return _wrapping(
+        [
+            (
+                f'<span title="{escape(name)}">{escape(name if len(name) <= 36 else name[:35] + "…")}</span>',
+                _STRIP_NAME,
+            ),
+            (escape(count), f"flex:0 1 {widest * 0.6:.1f}em;{_NUMBER}"),
+            (_strip(strip, f"{name}: {count}"), "flex:1 1 240px;"),
+        ]
+        for name, strip, count in rows
+    )
 
 
-def _marks(strip: bytes, x: float, y: float, width: float, height: float) -> str:
+def _strip(strip: bytes, title: str) -> str:
+    """A strip as wide as its cell."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {_STRIP}" width="100%" '
+        f'height="{_STRIP}" preserveAspectRatio="none" style="display:block;background:{TRACK}">'
+        f"<title>{escape(title)}</title>{_marks(strip)}</svg>"
+    )
+
+
+def _marks(strip: bytes) -> str:
     """Neighbouring parts of one shade are drawn as one."""
     if not strip:
         return ""
     shades = np.frombuffer(strip, np.uint8)
     levels = np.ceil(np.sqrt(shades / 255) * _LEVELS).astype(np.int64)
     edges = np.concatenate(([0], np.flatnonzero(np.diff(levels)) + 1, [len(levels)]))
-    unit = width / len(levels)
+    unit = _WIDTH / len(levels)
     marks = []
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         level = int(levels[start])
         if level:
             marks.append(
-                f'<rect x="{x + start * unit:.1f}" y="{y}" width="{max((stop - start) * unit, 1):.1f}" '
-                f'height="{height}" fill="{colour_of(READ_PART)}" fill-opacity="{0.4 + 0.6 * level / _LEVELS:.2f}"/>'
+                f'<rect x="{start * unit:.1f}" y="0" width="{max((stop - start) * unit, 2):.1f}" '
+                f'height="{_STRIP}" fill="{colour_of(READ_PART)}" fill-opacity="{0.4 + 0.6 * level / _LEVELS:.2f}"/>'
             )
     return "".join(marks)
 
@@ -207,12 +212,18 @@ def _funnel(e: ExplainedScan) -> str:
 def _step(s: PruneStep, whole: PruneStep) -> list[tuple[str, str]]:
     colour = colour_of(s.name)
     bars = _share_bar("rows", s.rows, whole.rows, colour) + _share_bar("bytes", s.bytes, whole.bytes, colour)
+    numbers = [
+        (counted(s.files, "file"), 5),
+        (counted(s.rows, "row"), 7.5),
+        (human_bytes(s.bytes), 5.5),
+        (f"{s.millis:,.1f} ms", 5),
+    ]
+    side_by_side = "".join(
+        f'<span style="display:inline-block;min-width:{width}em;{_NUMBER}">{text}</span>' for text, width in numbers
+    )
     return [
         (escape(s.name), "flex:0 0 9em;"),
-        (counted(s.files, "file"), f"flex:0 0 6em;{_NUMBER}"),
-        (counted(s.rows, "row"), f"flex:0 0 9em;{_NUMBER}"),
-        (human_bytes(s.bytes), f"flex:0 0 6em;{_NUMBER}"),
-        (f"{s.millis:,.1f} ms", f"flex:0 0 6em;{_NUMBER}"),
+        (side_by_side, "flex:0 1 auto;"),  # goes to a second line as a whole
         (bars, "flex:1 1 160px;"),
         (escape(s.detail), f"flex:2 1 240px;{FAINT}"),
     ]
@@ -290,12 +301,7 @@ def _strips(e: ExplainedScan) -> str:
         rest = f'<div style="{FAINT}">and {len(shown) - _SHOWN_STRIPS:,} more files</div>'
     faint = f'<span style="font-weight:400;{FAINT}">(stronger: more of the rows)</span>'
     head = f'<div style="{_HEAD}">Where the rows lie that indexes and deletions leave {faint}</div>'
-    return f"{head}{_scrolled(row_strips(rows))}{rest}"
-
-
-def _scrolled(wide: str) -> str:
-    """What can be read at one width only: where the page is narrower, it is moved to and fro."""
-    return f'<div style="overflow-x:auto"><div style="min-width:{_LEAST}px">{wide}</div></div>'
+    return f"{head}{row_strips(rows)}{rest}"
 
 
 def _details(e: ExplainedScan) -> str:

@@ -50,8 +50,9 @@ class Reference:
 
 def on_branch(store: TableStore, branch: str) -> TableStore:
     """The store of a branch, whether or not it has a schema."""
-    same = branch == store.branch
-    return store if same else TableStore(store.io, store.root, branch, store.external, store.publisher)
+    if branch == store.branch:
+        return store
+    return TableStore(store.io, store.root, branch, store.external, store.publisher, store.local_cache)
 
 
 def tag_references(store: TableStore) -> list[Reference]:

@@ -44,10 +44,12 @@ class ManifestReader:
     Args:
         store: the table.
         wanted: which entries; all when None.
+        kept: keep the entries of large manifests on this machine's disk, for the next process that plans.
     """
 
-    def __init__(self, store: TableStore, wanted: EntryFilter | None = None) -> None:
+    def __init__(self, store: TableStore, wanted: EntryFilter | None = None, *, kept: bool = False) -> None:
         self._store = store
+        self._kept = kept
         self._wanted = None if wanted is None or wanted.keeps_all else wanted
 
     # ----------------------------------------------------------------------------------------------------------- lists
@@ -139,7 +141,7 @@ class ManifestReader:
         return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(entry_schema(returned).names))
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
-        entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size)
+        entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size, kept=self._kept)
         listed = manifest.num_added_files + manifest.num_deleted_files
         if entries.num_rows != listed:
             path = self._store.paths.manifest(manifest.file_name)

@@ -28,13 +28,14 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths, TablePaths
 from paimon_pyds.metadata.schema import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import FileIO, discard, is_path, open_file_io
+from paimon_pyds.storage import FileIO, discard, is_file, is_path, open_file_io
 
 if TYPE_CHECKING:
     import os
 
     import pyarrow as pa
 
+    from paimon_pyds.metadata.local_cache import LocalCache
     from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
     from paimon_pyds.metadata.snapshot import SnapshotPublisher
 
@@ -47,6 +48,8 @@ stale; another storage may have other credentials."""
 _HINT_STEPS = 32
 _PARALLEL_READS = 16
 _MANIFEST_FILE_WEIGHT = 800
+_LEAST_KEPT = 128 << 10
+"""Bytes of a manifest from which on its decoded form is kept on disk: decoding a smaller one takes about as long."""
 
 
 class TableStore(SchemaStore):
@@ -59,11 +62,14 @@ class TableStore(SchemaStore):
         branch: str = MAIN_BRANCH,
         external: ExternalPaths | None = None,
         publisher: SnapshotPublisher | None = None,
+        local_cache: LocalCache | None = None,
     ) -> None:
         super().__init__(io, root, branch)
         self.external = external or ExternalPaths()
         self.publisher = publisher
         """Who publishes snapshots; None for the file system."""
+        self.local_cache = local_cache
+        """Where decoded manifests are kept for other processes; None for what the environment says."""
         self.notes: dict[str, Any] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
 
@@ -78,13 +84,14 @@ class TableStore(SchemaStore):
             BranchNotFoundError: the table has no such branch.
         """
         io, root = open_file_io(location, storage_options)
-        return TableStore(io, root, external=ExternalPaths.of(storage_options)).for_branch(branch or MAIN_BRANCH)
+        store = TableStore(io, root, external=ExternalPaths.of(storage_options), local_cache=cache_of(storage_options))
+        return store.for_branch(branch or MAIN_BRANCH)
 
     def __repr__(self) -> str:
         return f"TableStore({redact(self.root)!r}, branch={self.branch!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (TableStore, (self.io, self.root, self.branch, self.external, self.publisher))
+        return (TableStore, (self.io, self.root, self.branch, self.external, self.publisher, self.local_cache))
 
     def again(self) -> TableStore:
         """The table for the next operation: what was read before is trusted once one schema was read again."""
@@ -95,7 +102,7 @@ class TableStore(SchemaStore):
 
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
-        store = TableStore(self.io, self.root, branch, self.external, self.publisher)
+        store = TableStore(self.io, self.root, branch, self.external, self.publisher, self.local_cache)
         if not _is_file_name(branch):
             raise store.no_table()
         store.latest_schema()
@@ -142,7 +149,7 @@ class TableStore(SchemaStore):
 
     def snapshot_exists(self, id_: int) -> bool:
         """Whether the snapshot of that number is there."""
-        return self.io.exists(self.paths.snapshot(id_))
+        return is_file(self.io, self.paths.snapshot(id_))
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot; None when nothing was ever committed."""
@@ -150,6 +157,9 @@ class TableStore(SchemaStore):
 
     def latest_stored_snapshot(self) -> Snapshot | None:
         """The snapshot file of the highest number; None when there is none."""
+        hint = read_hint(self.io, self.paths.latest_hint)
+        if hint is not None and not self.snapshot_exists(hint + 1) and (found := self._snapshot_or_none(hint)):
+            return found
         while (id_ := self._latest_stored_id()) is not None:
             try:
                 return self.snapshot(id_)
@@ -263,7 +273,9 @@ class TableStore(SchemaStore):
             name, size, "list", decode_manifest_list, lambda files: _MANIFEST_FILE_WEIGHT * (1 + len(files))
         )
 
-    def read_manifest(self, name: str, columns: Sequence[str] | None = None, size: int | None = None) -> pa.RecordBatch:
+    def read_manifest(
+        self, name: str, columns: Sequence[str] | None = None, size: int | None = None, *, kept: bool = False
+    ) -> pa.RecordBatch:
         """The entries of a manifest as columns of ENTRY_SCHEMA (or of ``columns``).
 
         Readers of a table's state go through `ManifestReader`.
@@ -272,6 +284,7 @@ class TableStore(SchemaStore):
             name: the file's name.
             columns: of ENTRY_SCHEMA; all when None.
             size: what the metadata says that the file has, in bytes; None when it does not.
+            kept: keep the entries on this machine's disk, and take them from there.
 
         Raises:
             SnapshotNotFoundError: the file is gone, its snapshot has expired meanwhile.
@@ -284,6 +297,9 @@ class TableStore(SchemaStore):
             return int(batch.get_total_buffer_size()) + 4096
 
         path = self.paths.manifest(name)
+        if kept and size is not None and size >= _LEAST_KEPT:
+            whole = METADATA_CACHE.get_or_load((self.io, path, size, None), lambda: self._kept(name, size), weigh)
+            return whole if columns is None else whole.select(list(columns))
         if columns is None:
             return self._cached(name, size, None, decode_manifest, weigh)
         whole = METADATA_CACHE.peek((self.io, path, size, None))
@@ -334,21 +350,36 @@ class TableStore(SchemaStore):
             raise
         return name, len(data)
 
+    def _kept(self, name: str, size: int) -> pa.RecordBatch:
+        """All entries of a manifest, from this machine's disk where they are there. Errors as `read_manifest`."""
+        from paimon_pyds.metadata.local_cache import LocalCache
+        from paimon_pyds.metadata.manifest_codec import decode_manifest
+
+        cache, path = self.local_cache or LocalCache.of(), self.paths.manifest(name)
+        key = cache.key(self.io, path, size)
+        entries = None if key is None else cache.read(key)
+        if entries is None:
+            entries = decode_manifest(self._read(path, size), path)
+            if key is not None:
+                cache.write(key, entries)
+        return entries
+
+    def _read(self, path: str, size: int | None) -> bytes:
+        try:
+            data = self.io.read_bytes(path)
+        except FileNotFoundError as error:
+            raise self.missing(path) from error
+        if size is not None and len(data) != size:
+            raise CorruptFileError(f"the file has {len(data)} bytes, what names it says {size}", path=path)
+        return data
+
     def _cached(
         self, name: str, size: int | None, key: Any, decode: Callable[[bytes, str], T], weigh: Callable[[T], int]
     ) -> T:
         path = self.paths.manifest(name)
-
-        def load() -> T:
-            try:
-                data = self.io.read_bytes(path)
-            except FileNotFoundError as error:
-                raise self.missing(path) from error
-            if size is not None and len(data) != size:
-                raise CorruptFileError(f"the file has {len(data)} bytes, what names it says {size}", path=path)
-            return decode(data, path)
-
-        return METADATA_CACHE.get_or_load((self.io, path, size, key), load, weigh)
+        return METADATA_CACHE.get_or_load(
+            (self.io, path, size, key), lambda: decode(self._read(path, size), path), weigh
+        )
 
     def _snapshots(self, ids: Sequence[int]) -> list[Snapshot]:
         return [snapshot for snapshot in self._map(self._snapshot_or_none, ids) if snapshot is not None]
@@ -380,6 +411,15 @@ class TableStore(SchemaStore):
             path=self.root,
             hint="tags keep a snapshot from expiring" if expired else None,
         )
+
+
+def cache_of(storage_options: Mapping[str, str] | None) -> LocalCache | None:
+    """The cache on this machine's disk that storage options ask for; None for that of the environment. OptionError."""
+    if not storage_options:
+        return None
+    from paimon_pyds.metadata.local_cache import LocalCache
+
+    return LocalCache.of(storage_options)
 
 
 def read_hint(io: FileIO, path: str) -> int | None:

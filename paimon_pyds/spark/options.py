@@ -31,7 +31,9 @@ _READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", "read-op
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
 """What Spark adds by itself (`CREATE TABLE … USING`, a list of paths)."""
-_STORAGE_PREFIXES = ("external-paths.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.")
+_STORAGE_PREFIXES = (
+    "external-paths.", "local-cache.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,16 @@ class ArrowFileIO:
     def __hash__(self) -> int:
         return hash(self._identity)
 
+    def version(self, path: str) -> str:
+        """What tells this store from others, without credentials; objects that are replaced are not told apart."""
+        given = {**os.environ, **self._options}
+        where = sorted(
+            (k, str(v))
+            for k, v in given.items()
+            if (k in self._options or k.startswith(_ENVIRONMENT)) and not names_secret(k) and not holds_secret(str(v))
+        )
+        return repr((self._root, where))
+
     def __repr__(self) -> str:
         return f"ArrowFileIO({scheme_of(self._root)}://…)"
 
@@ -219,7 +229,8 @@ class ArrowFileIO:
         raise UnsupportedError(
             f"committing to tables on {scheme_of(path)}:// is not supported by pyarrow: it can't create if absent",
             path=path,
-            hint="pip install 'paimon-pyds[cloud]', which can (not with s3.role-arn); reading works",
+            hint="pip install 'paimon-pyds[cloud]', which can (not with s3.role-arn; AWS profiles with roles or SSO"
+            " need boto3); reading works",
         )
 
     def write_bytes(self, path: str, data: bytes) -> None:

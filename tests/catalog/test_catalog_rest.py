@@ -361,6 +361,7 @@ def test_signatures_follow_the_file_of_the_key(tmp_path: Path, monkeypatch: pyte
     ("options", "error"),
     [
         ({"metastore": "hive", "uri": "thrift://h"}, UnsupportedError),
+        ({"warehouse": "/nowhere", "lock.enabled": "true"}, UnsupportedError),
         ({"metastore": "glue"}, UnsupportedError),
         ({"metastore": "filesystem"}, OptionError),
         ({"metastore": "rest"}, OptionError),

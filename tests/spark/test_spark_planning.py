@@ -310,3 +310,17 @@ def test_a_large_file_is_read_by_several_tasks_each_a_window_of_its_rows(tmp_pat
     rows = pa.Table.from_batches([b for p in partitions for b in reader.read(p)])
     columns = ["id", "color", "size", "__paimon_row_index"]
     assert rows.select(columns).to_pylist() == table.scan(filter_, columns=columns).to_arrow().to_pylist()
+
+
+def test_planning_keeps_decoded_manifests_for_the_next_one(spark, tmp_path):
+    path, cache = str(tmp_path / "t"), tmp_path / "cache"
+    table = pp.Table.create(
+        path,
+        pa.schema([("i", pa.int64()), ("s", pa.string())]),
+        options={"metadata.stats-mode": "full", "manifest.compression": "null"},
+    )
+    table.append([{"i": 1, "s": "x" * (80 << 10)}])
+    options = {"local-cache.enabled": "true", "local-cache.dir": str(cache)}
+    assert [row.i for row in spark.read.format("paimon").options(**options).load(path).select("i").collect()] == [1]
+    (kept,) = cache.iterdir()
+    assert kept.name.endswith(".manifest")

@@ -21,6 +21,7 @@ class Server:
     Attributes:
         address: its URL.
         requests: method and path of each request so far.
+        headers: of each, as WSGI has them.
         fail: says of a request (its number, method and path) whether, and when, it fails; None for those that don't.
         status: what a request that fails is answered.
         conditional: whether If-None-Match is honoured.
@@ -29,6 +30,7 @@ class Server:
     app: Any
     address: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     fail: Callable[[int, str, str], str | None] = lambda number, method, path: None
     status: str = "503 Slow Down"
     conditional: bool = True
@@ -39,6 +41,7 @@ class Server:
             method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
             number = len(self.requests)
             self.requests.append((method, path))
+            self.headers.append({name: text for name, text in environ.items() if name.startswith("HTTP_")})
             if not self.conditional:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
             when = self.fail(number, method, path)

@@ -1,0 +1,257 @@
+"""Decoded manifests on this machine's disk, so that the next process plans without decoding them again.
+
+A directory that is the user's alone (``$XDG_CACHE_HOME/paimon-pyds``, else ``~/.cache/paimon-pyds``; source: XDG Base
+Directory Specification) has a file for each manifest: a head, which says what it is and holds a checksum, and an Arrow
+IPC stream. A file gets its name once it is whole, so any number of processes may read, write and remove them. What is
+damaged counts as absent. Nothing here raises where the disk refuses: the cache is left alone then, which is logged.
+
+Only files that never change are kept: those with a UUID in their name. Snapshots, schemas and manifest lists are read
+anew each time, so a table that was dropped, rolled back or created anew is seen as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+import struct
+import time
+import uuid
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_pyds.errors import OptionError
+from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
+from paimon_pyds.options.option import Kind, parse_value
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage import FileIO
+
+VARIABLE = "PAIMON_PYDS_LOCAL_CACHE"
+"""The environment variable: ``off``, or how many bytes the directory may have (``2 GB``)."""
+_ENABLED, _DIRECTORY, _MAX_SIZE = "local-cache.enabled", "local-cache.dir", "local-cache.max-size"
+_DEFAULT_SIZE = 1 << 30
+_HEAD = struct.Struct("<8s32sQI")
+_MAGIC = b"PPYDSMF1"
+"""Its number grows when manifests are decoded to something else than before."""
+_BODY = 64
+"""Where the stream begins, so that its arrays are aligned."""
+_UNIQUE = re.compile(r"manifest-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
+_OWN_FILE = re.compile(r"[0-9a-f]{64}\.manifest(\.[0-9a-f]{32})?")
+_UNFINISHED_SECONDS = 3600
+"""A file without its last name that is older was left by a process that was killed."""
+_log = logging.getLogger("paimon_pyds.cache")
+_given_up: set[str] = set()
+"""Directories that this process writes to no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCache:
+    """A directory of decoded manifests.
+
+    Attributes:
+        directory: where; None where there is no place for one.
+        max_size: bytes of all its files together; what was used least recently makes room. 0 when it is off.
+    """
+
+    directory: str | None
+    max_size: int
+
+    @classmethod
+    def of(cls, storage_options: Mapping[str, str] | None = None) -> LocalCache:
+        """What storage options say, and the environment where they say nothing.
+
+        Raises:
+            OptionError: an unknown option of the cache, or one with a bad value.
+        """
+        given = {k.lower(): str(v) for k, v in (storage_options or {}).items() if is_option(k)}
+        known = (_ENABLED, _DIRECTORY, _MAX_SIZE)
+        for key in given:
+            if key not in known:
+                raise OptionError(f"unknown storage option {key}", hint=f"known: {', '.join(known)}")
+        directory, size = given.get(_DIRECTORY) or _user_directory(), _ambient_size()
+        if directory is not None and not os.path.isabs(directory):
+            raise OptionError(f"{_DIRECTORY} must be an absolute directory", path=directory)
+        if _MAX_SIZE in given:
+            size = int(parse_value(_MAX_SIZE, Kind.MEMORY, given[_MAX_SIZE]))
+        if _ENABLED in given:
+            enabled = parse_value(_ENABLED, Kind.BOOLEAN, given[_ENABLED])
+            size = (size or _DEFAULT_SIZE) if enabled else 0
+        return cls(directory, size)
+
+    def key(self, io: FileIO, path: str, size: int) -> bytes | None:
+        """What names the decoded form of a manifest here; None for one that can't be kept.
+
+        Args:
+            io: the storage; what tells it from others is a part of the key, its credentials are not.
+            path: of the manifest.
+            size: its bytes.
+        """
+        version = getattr(io, "version", None)
+        if not self.max_size or version is None or not _UNIQUE.fullmatch(path.rpartition("/")[2]):
+            return None
+        with suppress(OSError):
+            return sha256(repr((version(path), path, size)).encode(errors="surrogatepass")).digest()
+        return None
+
+    def read(self, key: bytes) -> pa.RecordBatch | None:
+        """The entries of a manifest; None when they are not here, or damaged."""
+        directory = self._opened(create=False)
+        if directory is None:
+            return None
+        path = _file(directory, key)
+        try:
+            data = _read(path)
+        except OSError:
+            return None
+        batch = _decode(data, key)
+        with suppress(OSError):
+            if batch is None:
+                os.unlink(path)
+            else:
+                os.utime(path)
+        return batch
+
+    def write(self, key: bytes, entries: pa.RecordBatch) -> None:
+        """Keep the entries of a manifest, all columns of `ENTRY_SCHEMA`."""
+        directory = self._opened(create=True)
+        if directory is None or directory in _given_up:
+            return
+        body = pa.BufferOutputStream()
+        with pa.ipc.new_stream(body, entries.schema) as stream:
+            stream.write_batch(entries)
+        data = body.getvalue()
+        if _BODY + data.size > self.max_size:
+            return
+        temporary = f"{_file(directory, key)}.{uuid.uuid4().hex}"
+        try:
+            try:
+                _write(temporary, _head(key, data), data)
+                os.rename(temporary, _file(directory, key))
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            self._make_room(directory)
+        except OSError as error:
+            _give_up(directory, os.strerror(error.errno or 0))
+
+    def _opened(self, *, create: bool) -> str | None:
+        """The directory, when nobody but this user can have put anything there."""
+        directory = self.directory
+        if directory is None or not self.max_size or not hasattr(os, "geteuid"):
+            return None
+        try:
+            if create and directory not in _given_up:
+                os.makedirs(os.path.dirname(directory), mode=0o700, exist_ok=True)
+                with suppress(FileExistsError):
+                    os.mkdir(directory, 0o700)
+            found = os.lstat(directory)
+        except OSError as error:
+            if create:
+                _give_up(directory, os.strerror(error.errno or 0))
+            return None
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077:
+            return directory
+        _give_up(directory, "it must be a directory of this user, no link, that nobody else may enter (mode 0700)")
+        return None
+
+    def _make_room(self, directory: str) -> None:
+        """Remove what was used least recently until all files fit, and what killed processes left. Raises OSError."""
+        kept = []
+        for entry in os.scandir(directory):
+            with suppress(FileNotFoundError):
+                if not _OWN_FILE.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                finished = entry.name.endswith(".manifest")
+                if finished or status.st_mtime > time.time() - _UNFINISHED_SECONDS:
+                    kept.append((finished, status.st_mtime_ns, status.st_size, entry.path))
+                else:
+                    os.unlink(entry.path)
+        total = sum(size for _, _, size, _ in kept)
+        for finished, _, size, path in sorted(kept):
+            if total <= self.max_size:
+                return
+            if finished:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+                total -= size
+
+
+def is_option(key: object) -> bool:
+    """Whether a storage option is one of the cache."""
+    return str(key).lower().startswith("local-cache.")
+
+
+def _user_directory() -> str | None:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "paimon-pyds") if os.path.isabs(base) else None
+
+
+def _ambient_size() -> int:
+    text = os.environ.get(VARIABLE, "").strip()
+    if not text or text.lower() in ("on", "true"):
+        return _DEFAULT_SIZE
+    if text.lower() in ("off", "false"):
+        return 0
+    return int(parse_value(VARIABLE, Kind.MEMORY, text))
+
+
+def _give_up(directory: str, reason: str) -> None:
+    if directory not in _given_up:
+        _given_up.add(directory)
+        _log.info("decoded manifests are not kept in %s: %s", directory, reason)
+
+
+def _file(directory: str, key: bytes) -> str:
+    return os.path.join(directory, f"{key.hex()}.manifest")
+
+
+def _head(key: bytes, body: pa.Buffer) -> bytes:
+    checksum = zlib.crc32(body, zlib.crc32(key))
+    return _HEAD.pack(_MAGIC, key, body.size, checksum).ljust(_BODY, b"\0")
+
+
+def _read(path: str) -> pa.Buffer:
+    """A file, copied rather than mapped: a page of a mapped file that another machine removes, as homes on network
+    storage are shared, ends the process, and could change after its checksum was right. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(fd, "rb", buffering=0) as file:
+        status = os.fstat(fd)
+        data = pa.allocate_buffer(status.st_size if stat.S_ISREG(status.st_mode) else 0)
+        view = memoryview(data)
+        while view and (count := file.readinto(view)):
+            view = view[count:]
+    return data.slice(0, data.size - len(view))
+
+
+def _write(path: str, head: bytes, body: pa.Buffer) -> None:
+    """A new file; it need not outlive a power failure. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb", buffering=0) as file:
+        for part in (head, body):
+            view = memoryview(part)
+            while view:
+                view = view[file.write(view) :]
+
+
+def _decode(data: pa.Buffer, key: bytes) -> pa.RecordBatch | None:
+    body = data.slice(min(_BODY, data.size))
+    if data.size <= _BODY or data.slice(0, _BODY).to_pybytes() != _head(key, body):
+        return None
+    try:
+        batch = pa.ipc.open_stream(body).read_next_batch()
+        batch.validate(full=True)
+    except (pa.ArrowException, StopIteration, OSError):
+        return None
+    return batch if batch.schema.equals(ENTRY_SCHEMA) else None
