@@ -176,7 +176,7 @@ def test_options_that_name_places_and_branches(tmp_path: Path) -> None:
 
 
 def test_two_copies_to_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one is refused before it writes: a snapshot and a hint of its own would be in the first one's table."""
+    """The second is refused before it writes: its snapshot and its hint would be in the first one's table."""
     table, other = _table(tmp_path / "t"), pp.Table.create(tmp_path / "o", _SCHEMA)
     other.append(_rows(1, 2, 3))
     gather = clone._Copy.gather
