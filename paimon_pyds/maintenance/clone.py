@@ -1,6 +1,7 @@
 """A copy of one state of a table, as a table of its own: all files that the state needs, and new manifests of them.
 
-Nothing is a table until its directory ``schema`` is there, and that comes last, in one step, by its name.
+Nothing is a table until its directory ``schema`` is there, and that comes last, in one step, by its name; in object
+stores the newest schema comes first, and a reader that needs an older one meanwhile fails.
 (Source: Paimon documentation, concepts/spec/overview: which file names which.)
 """
 
@@ -34,7 +35,7 @@ from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.progress import phase
 from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
-from paimon_pyds.storage import FileIO, discard
+from paimon_pyds.storage import FileIO, discard, scheme_of
 
 _CHUNK = 8 << 20
 _EXTERNAL = "data-file.external-paths"
@@ -243,12 +244,19 @@ class _Copy:
 
     def _write_schemas(self, newest: int) -> None:
         io, paths = self._target.io, self._target.paths
+        ids = [id_ for id_ in self._store.schema_ids() if id_ <= newest]
+        if scheme_of(paths.schema_dir) != "file":  # directories can't be renamed: the newest schema first
+            for id_ in reversed(ids):
+                self._made.append(paths.schema(id_))
+                if not self._target.try_create_schema(_without_places(self._store.schema(id_))):
+                    self._made.pop()
+                    raise AlreadyExistsError("another table was made in the place of the copy", path=self._target.root)
+            return
         temporary = f"{self._target.root}/.schema.{uuid.uuid4()}.tmp"
         try:
-            for id_ in self._store.schema_ids():
-                if id_ <= newest:
-                    text = schema_to_json(_without_places(self._store.schema(id_)))
-                    io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
+            for id_ in ids:
+                text = schema_to_json(_without_places(self._store.schema(id_)))
+                io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
             io.rename(temporary, paths.schema_dir)
         except BaseException:
             if not _is_renamed(io, temporary, paths.schema(newest)):

@@ -16,6 +16,7 @@ from paimon_pyds.maintenance import clone
 from paimon_pyds.metadata.snapshot import Snapshot
 from support.maintenance import files_there, is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
+from support.s3_server import serving
 from support.values import lines
 
 _SCHEMA = pa.schema(
@@ -194,3 +195,18 @@ def test_two_copies_to_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (tmp_path / "c/snapshot/LATEST").read_text() == "1"
     assert not (tmp_path / "c/.clone-lock").exists()
     is_exact(copy)
+
+
+def test_a_copy_in_an_object_store(tmp_path: Path) -> None:
+    pytest.importorskip("moto.server")
+    table = _table(tmp_path / "t")
+    table.alter(add_columns={"more": "INT"})
+    table.append(_rows(40))
+    with serving() as server:
+        place, options = f"{server.bucket()}/c", server.options()
+        table.clone(place, storage_options=options)
+        copy = pp.Table.open(place, storage_options=options)
+        assert rows_of(copy) == rows_of(table)
+        with pytest.raises(AlreadyExistsError):
+            table.clone(place, storage_options=options)
+        assert not copy.verify(deep=True).findings
