@@ -1,6 +1,7 @@
 """A copy of one state of a table, as a table of its own: all files that the state needs, and new manifests of them.
 
-Nothing is a table until its directory ``schema`` is there, and that comes last, in one step, by its name.
+Nothing is a table until its directory ``schema`` is there, and that comes last, in one step, by its name; in object
+stores the newest schema comes first, and a reader that needs an older one meanwhile fails.
 (Source: Paimon documentation, concepts/spec/overview: which file names which.)
 """
 
@@ -34,10 +35,12 @@ from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.progress import phase
 from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
-from paimon_pyds.storage import FileIO, discard
+from paimon_pyds.storage import FileIO, discard, scheme_of
 
 _CHUNK = 8 << 20
 _EXTERNAL = "data-file.external-paths"
+_LOCK = ".clone-lock"
+"""A file in the place of the copy, while it is made: who creates it may write there."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,6 +162,7 @@ class _Copy:
 
     def write(self, snapshot: Snapshot | None, newest: int) -> None:
         """Write all of it: files, manifests, the snapshot, the schemas."""
+        lock = self._locked()
         with phase("copying", bytes=self.bytes, files=len(self.files)) as step:
 
             def one(pair: tuple[str, str]) -> None:
@@ -172,6 +176,18 @@ class _Copy:
                 del self._made[-2:]  # they are of somebody else
                 raise AlreadyExistsError("another table is made in the place of the copy", path=self._target.root)
         self._write_schemas(newest)
+        discard(self._target.io, [lock])
+
+    def _locked(self) -> str:
+        """The file that keeps other copies out of the place, which must be empty still."""
+        io, root = self._target.io, self._target.root
+        lock = f"{root}/{_LOCK}"
+        if not io.create_if_absent(lock, b""):
+            raise AlreadyExistsError("another copy is made in this place", path=root, hint=f"else remove {_LOCK}")
+        self._made.append(lock)
+        if any(not entry.name.startswith(".") for entry in io.list(root)):
+            raise AlreadyExistsError("another table is in the place of the copy by now", path=root)
+        return lock
 
     def _copy(self, path: str, place: str) -> int:
         try:
@@ -228,12 +244,19 @@ class _Copy:
 
     def _write_schemas(self, newest: int) -> None:
         io, paths = self._target.io, self._target.paths
+        ids = [id_ for id_ in self._store.schema_ids() if id_ <= newest]
+        if scheme_of(paths.schema_dir) != "file":  # directories can't be renamed: the newest schema first
+            for id_ in reversed(ids):
+                self._made.append(paths.schema(id_))
+                if not self._target.try_create_schema(_without_places(self._store.schema(id_))):
+                    self._made.pop()
+                    raise AlreadyExistsError("another table was made in the place of the copy", path=self._target.root)
+            return
         temporary = f"{self._target.root}/.schema.{uuid.uuid4()}.tmp"
         try:
-            for id_ in self._store.schema_ids():
-                if id_ <= newest:
-                    text = schema_to_json(_without_places(self._store.schema(id_)))
-                    io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
+            for id_ in ids:
+                text = schema_to_json(_without_places(self._store.schema(id_)))
+                io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
             io.rename(temporary, paths.schema_dir)
         except BaseException:
             if not _is_renamed(io, temporary, paths.schema(newest)):

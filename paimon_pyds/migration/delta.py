@@ -54,9 +54,10 @@ def read_delta(io: FileIO, root: str) -> Source:
                         path=root,
                         hint="REORG TABLE … APPLY (PURGE) takes the deleted rows out of its files",
                     )
-                files[found["path"]] = _file(root, found)
+                file = _file(root, found)
+                files[file.path] = file
             elif found := action.get("remove"):
-                files.pop(found["path"], None)
+                files.pop(_location(root, found), None)
             protocol, metadata = action.get("protocol") or protocol, action.get("metaData") or metadata
         if metadata is None:
             raise CorruptFileError("the log has no metadata", path=f"{root}/_delta_log")
@@ -70,12 +71,19 @@ def read_delta(io: FileIO, root: str) -> Source:
     return Source("delta", tuple(files.values()), keys, fields, instants=True)
 
 
+def _location(root: str, action: Mapping[str, Any]) -> str:
+    """Where a file lies. Writers encode its path in different ways: one removes what another has added."""
+    path = unquote(action["path"])
+    return normalise_location(path) if _ABSOLUTE.match(path) else f"{root}/{path}"
+
+
 def _file(root: str, add: Mapping[str, Any]) -> SourceFile:
-    path = unquote(add["path"])
-    values = add["partitionValues"] or {}
+    size, values = add["size"], add["partitionValues"] or {}
+    if not isinstance(size, int) or size < 0:
+        raise TypeError(f"{size!r:.40} is no size")
     pairs = values.items() if isinstance(values, Mapping) else values
     partition = tuple((name, text or None) for name, text in pairs)
-    return SourceFile(normalise_location(path) if _ABSOLUTE.match(path) else f"{root}/{path}", add["size"], partition)
+    return SourceFile(_location(root, add), size, partition)
 
 
 def _actions(io: FileIO, log: str) -> Iterator[Mapping[str, Any]]:

@@ -12,8 +12,11 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.maintenance import clone
+from paimon_pyds.metadata.snapshot import Snapshot
 from support.maintenance import files_there, is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
+from support.s3_server import serving
 from support.values import lines
 
 _SCHEMA = pa.schema(
@@ -171,3 +174,39 @@ def test_options_that_name_places_and_branches(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="fallback-branch"):
         pp.Table.open(table.path).clone(tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_two_copies_to_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is refused before it writes: its snapshot and its hint would be in the first one's table."""
+    table, other = _table(tmp_path / "t"), pp.Table.create(tmp_path / "o", _SCHEMA)
+    other.append(_rows(1, 2, 3))
+    gather = clone._Copy.gather
+
+    def after_another(copy: clone._Copy, snapshot: Snapshot) -> None:
+        monkeypatch.undo()
+        other.clone(tmp_path / "c")
+        gather(copy, snapshot)
+
+    monkeypatch.setattr(clone._Copy, "gather", after_another)
+    with pytest.raises(AlreadyExistsError, match="by now"):
+        table.clone(tmp_path / "c")
+    copy = pp.Table.open(tmp_path / "c")
+    assert rows_of(copy) == rows_of(other)
+    assert (tmp_path / "c/snapshot/LATEST").read_text() == "1"
+    assert not (tmp_path / "c/.clone-lock").exists()
+    is_exact(copy)
+
+
+def test_a_copy_in_an_object_store(tmp_path: Path) -> None:
+    pytest.importorskip("moto.server")
+    table = _table(tmp_path / "t")
+    table.alter(add_columns={"more": "INT"})
+    table.append(_rows(40))
+    with serving() as server:
+        place, options = f"{server.bucket()}/c", server.options()
+        table.clone(place, storage_options=options)
+        copy = pp.Table.open(place, storage_options=options)
+        assert rows_of(copy) == rows_of(table)
+        with pytest.raises(AlreadyExistsError):
+            table.clone(place, storage_options=options)
+        assert not copy.verify(deep=True).findings

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import PaimonError
+from paimon_pyds.errors import CorruptFileError, PaimonError
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 
@@ -106,3 +106,23 @@ def test_files_are_not_moved_away(tmp_path: Path) -> None:
     with pytest.raises(PaimonError, match="without its files"):
         pp.migrate(source, str(tmp_path / "t"), mode="move")
     assert pp.migrate(source, str(tmp_path / "t"), mode="link").rows == 1
+
+
+@pytest.mark.parametrize("size", ["9", None, -1])
+def test_sizes_of_another_kind(tmp_path: Path, size: object) -> None:
+    source = _table(tmp_path / "s", add={"size": size}, configuration={}, protocol={})
+    with pytest.raises(CorruptFileError, match="is no size"):
+        pp.migrate(source, str(tmp_path / "t"))
+
+
+def test_a_file_is_removed_by_its_path_in_another_encoding(tmp_path: Path) -> None:
+    """Spark and delta-rs encode different characters: its rows would come back."""
+    source = _table(tmp_path / "s", add={}, configuration={}, protocol={})
+    pq.write_table(pa.table({"a": [2]}), tmp_path / "s" / "b c.parquet")
+    size = (tmp_path / "s" / "b c.parquet").stat().st_size
+    for version, action in (
+        (1, {"add": {"path": "b%20c.parquet", "size": size, "partitionValues": {}}}),
+        (2, {"remove": {"path": "b c.parquet"}}),
+    ):
+        (tmp_path / "s" / "_delta_log" / f"{version:020}.json").write_text(json.dumps(action))
+    assert pp.migrate(source, str(tmp_path / "t")).rows == 1
