@@ -79,7 +79,7 @@ class Catalog:
         if kind != "jdbc" and given.pop("lock.enabled", "false").strip().lower() == "true":
             raise UnsupportedError(
                 f"lock.enabled has no effect in a catalog of the kind {kind!r:.40}",
-                hint="leave it out: commits create snapshots if absent; metastore=jdbc has a lock that Java's writers hold, too",
+                hint="leave it out: snapshots are created if absent; only metastore=jdbc has a lock",
             )
         if kind == "filesystem":
             if "warehouse" not in given:
