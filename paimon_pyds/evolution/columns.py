@@ -131,15 +131,15 @@ class Evolution:
 
         ``predicate`` is bound to ``read_fields``; a column that is not among them is taken for unknown (kept).
         """
+        tests = {leaf.column.name: leaf for leaf in leaves(predicate, every=False)}
+        if not is_computed(predicate) and all(self._devolve_leaf(leaf) is leaf for leaf in tests.values()):
+            return predicate  # the file has these columns as they are now
         match predicate:
             case And(children=children):
                 return make_and(*(self.devolve(c) for c in children))
             case Or(children=children, ranges=ranges):
-                if ranges is not None:
-                    if self.constants and ranges.column.name in self.constants:
-                        return _of_constant(predicate, ranges.column.name, self.constants[ranges.column.name])
-                    if self._devolve_leaf(leaf := Leaf(Op.EQ, ranges.column, (0,))) is leaf:
-                        return predicate  # the file has the column as it is now
+                if ranges is not None and self.constants and ranges.column.name in self.constants:
+                    return _of_constant(predicate, ranges.column.name, self.constants[ranges.column.name])
                 return make_or(*(self.devolve(c) for c in children))
             case Leaf():
                 return self._devolve_leaf(predicate)

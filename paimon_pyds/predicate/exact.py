@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,8 +32,7 @@ from paimon_pyds.predicate.tree import (
     Or,
     Predicate,
     Ranges,
-    is_computed,
-    leaves,
+    ends,
     root_columns,
 )
 from paimon_pyds.types import arrow_type
@@ -98,10 +98,10 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
         return _in_ranges(predicate.ranges, column_values(predicate.ranges.column, batch))
     every = isinstance(predicate, And)
     found: _Values | None = None
-    for child in _cheap_first(predicate.children):
+    for costly, child in _cheap_first(predicate.children):
         if found is None:
             found = _evaluate(child, batch)
-        elif _is_costly(child):
+        elif costly:
             found = _evaluate_open(child, batch, found, every)
         else:
             part = _evaluate(child, batch)
@@ -125,16 +125,18 @@ def _in_ranges(ranges: Ranges, values: _Values) -> _Values:
     return pa.array(found, mask=np.asarray(values.is_null()) if values.null_count else None)
 
 
-def _cheap_first(children: Sequence[Predicate]) -> Sequence[Predicate]:
-    """Leaves first: what is computed is then computed for few rows, and not for those where it would fail."""
-    return sorted(children, key=_is_costly) if any(map(_is_costly, children)) else children
+def _cheap_first(children: Sequence[Predicate]) -> list[tuple[bool, Predicate]]:
+    """Whether each is costly; leaves first: what is computed is then computed for few rows, and not for those where it
+    would fail."""
+    return sorted(((_is_costly(child), child) for child in children), key=itemgetter(0))
 
 
 def _is_costly(predicate: Predicate) -> bool:
     """Whether it is worth evaluating it for those rows only that it decides: it computes, or has many leaves."""
-    if isinstance(predicate, Or) and predicate.ranges is not None:
+    if isinstance(predicate, Leaf) or (isinstance(predicate, Or) and predicate.ranges is not None):
         return False
-    return is_computed(predicate) or next(islice(leaves(predicate), _FEW, None), None) is not None
+    parts = list(islice(ends(predicate, every=True), _FEW + 1))
+    return len(parts) > _FEW or any(isinstance(part, Computed) for part in parts)
 
 
 def _evaluate_open(

@@ -233,7 +233,7 @@ def negate(predicate: Predicate) -> Predicate:
     return {Const.TRUE: Const.FALSE, Const.FALSE: Const.TRUE, Const.UNKNOWN: Const.UNKNOWN}[predicate]
 
 
-def _ends(predicate: Predicate, every: bool = False) -> Iterator[Leaf | Const | Computed]:
+def ends(predicate: Predicate, every: bool = False) -> Iterator[Leaf | Const | Computed]:
     """What is neither AND nor OR, left to right; see `leaves`."""
     left = [predicate]
     while left:
@@ -254,7 +254,7 @@ def _first_leaf(predicate: Predicate) -> Predicate:
 
 def leaves(predicate: Predicate, *, every: bool = True) -> Iterator[Leaf]:
     """The leaves, left to right: every one, or of an `Or` with ranges, whose column all have, the first only."""
-    return (node for node in _ends(predicate, every) if isinstance(node, Leaf))
+    return (node for node in ends(predicate, every) if isinstance(node, Leaf))
 
 
 def is_deep(predicate: Predicate, levels: int) -> bool:
@@ -268,7 +268,7 @@ def is_deep(predicate: Predicate, levels: int) -> bool:
 
 def computed_parts(predicate: Predicate) -> Iterator[Computed]:
     """Every part that rows alone can answer, left to right."""
-    return (node for node in _ends(predicate) if isinstance(node, Computed))
+    return (node for node in ends(predicate) if isinstance(node, Computed))
 
 
 def relaxed(predicate: Predicate, keep: Callable[[Leaf | Computed], bool]) -> Predicate:
@@ -297,7 +297,7 @@ def is_computed(predicate: Predicate) -> bool:
 def root_columns(predicate: Predicate) -> list[str]:
     """Names of the top-level columns a predicate reads, each once, in order of appearance."""
     found: dict[str, None] = {}
-    for node in _ends(predicate):
+    for node in ends(predicate):
         if isinstance(node, Leaf):
             found[node.column.name] = None
         elif isinstance(node, Computed):

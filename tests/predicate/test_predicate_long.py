@@ -116,6 +116,16 @@ def test_ten_thousand_ranges_are_not_looked_at_one_by_one(tmp_path: Path) -> Non
         assert many.to_arrow().column("a").to_pylist() == wanted
 
 
+def test_thousands_of_pairs_are_walked_through_once(tmp_path: Path) -> None:
+    """Planning and reading call some functions for each of the conditions, and not for each of those around it too."""
+    numbers = range(20_000)
+    rows = pa.table({"a": numbers, "b": [n % 7 for n in numbers]})
+    table = pp.Table.create(tmp_path / "t", rows)
+    scan = table.scan(" OR ".join(f"a = {n * 5} AND b > {n % 7}" for n in range(4000)))
+    assert scan.to_arrow().num_rows == sum(n * 5 % 7 > n % 7 for n in range(4000))
+    assert calls_of(lambda: scan.to_arrow()) < 100 * 4000
+
+
 def calls_of(function: Callable[[], object]) -> int:
     """How many functions of Python are called, on all threads."""
     calls = 0

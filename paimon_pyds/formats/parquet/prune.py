@@ -76,7 +76,11 @@ def _columns_with_statistics(source: ParquetSource, predicate: Predicate) -> dic
     """The predicate's columns whose statistics say something."""
     footer = source.footer
     found: dict[ColumnRef, Leaf] = {}
-    for test in leaves(predicate, every=False):
+    alike = {
+        (test.column.name, not test.column.path, test.op in (Op.IS_NULL, Op.IS_NOT_NULL)): test
+        for test in leaves(predicate, every=False)
+    }
+    for test in alike.values():  # there may be very many tests of few columns
         column = test.column
         numbers = footer.columns.get(column.name)
         if numbers is None or column.path or column.type is None or len(numbers) != 1:
@@ -114,23 +118,28 @@ def _prune_pages(
 
     pages = {column: _pages(source, column, leaf, groups) for column, leaf in columns.items()}
 
-    def rows_of(part: Predicate) -> BitMap:
+    def rows_of(part: Predicate, among: BitMap) -> BitMap:
+        """Those of some rows that a part may keep."""
         if isinstance(part, Or) and part.ranges is not None and part.ranges.column in pages:
-            return everything & pages[part.ranges.column].rows_of(part)
+            return among & pages[part.ranges.column].rows_of(part)
         if (column := _column_of(part)) is not None:
-            return everything & pages[column].rows_of(part) if column in pages else everything
+            return among & pages[column].rows_of(part) if column in pages else among
         if isinstance(part, And):
-            found = everything
             for child in _by_column(part):
-                found = found & rows_of(child)
-                if not found:
+                among = rows_of(child, among)
+                if not among:
                     break
-            return found
+            return among
         if isinstance(part, Or):
-            return BitMap.union(BitMap(), *(rows_of(child) for child in part.children))
-        return BitMap() if part in (Const.FALSE, Const.UNKNOWN) else everything
+            found = BitMap()
+            for child in part.children:
+                found |= rows_of(child, among)
+                if len(found) == len(among):
+                    break  # very many conditions keep all of few pages soon
+            return found
+        return BitMap() if part in (Const.FALSE, Const.UNKNOWN) else among
 
-    return rows_of(predicate)
+    return rows_of(predicate, everything)
 
 
 def _column_of(part: Predicate) -> ColumnRef | None:
