@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -222,6 +223,30 @@ def test_two_processes_lose_nothing(server: Server, root: str, writers: int, com
         assert process.exitcode == 0
     assert [s.id for s in table.snapshots()] == list(range(1, 2 * writers * commits + 1))
     assert len(_ids(table)) == 2 * writers * commits
+
+
+@pytest.mark.parametrize(("when", "rows"), [(BEFORE, 20), (AFTER, 21)])
+def test_a_writer_that_is_killed_while_it_commits(server: Server, root: str, when: str, rows: int) -> None:
+    table = pp.Table.create(f"{root}/t", ROWS.schema, storage_options=server.options())
+    table.append(ROWS)
+    writer = multiprocessing.get_context("spawn").Process(target=_write, args=(root, server.options(), 1, 1))
+
+    def kill(number: int, method: str, path: str) -> str | None:
+        if method != "PUT" or not path.endswith("/snapshot-2"):
+            return None
+        writer.kill()
+        return when
+
+    server.fail = kill
+    writer.start()
+    writer.join()
+    assert writer.exitcode == -signal.SIGKILL
+    server.fail = lambda *_: None
+    again = pp.Table.open(f"{root}/t", storage_options=server.options())
+    assert len(_ids(again)) == rows
+    again.append(ROWS.slice(0, 1))
+    assert len(_ids(again)) == rows + 1
+    assert [s.id for s in again.snapshots()] == list(range(1, rows - 17))
 
 
 def test_a_forked_process_is_refused_not_stuck(io: ObjectStoreFileIO, root: str) -> None:
