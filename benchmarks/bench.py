@@ -143,6 +143,15 @@ class Bench:
                 ("ours_plan", {"path": path, "filter": where}),
                 ("rust_plan", {"path": path, "filter": where}),
             )
+        cache = str(self.directory / "cache")
+        self.run("ours_plan", path=path, filter=None, cache=cache)
+        for what, where, target in (("", None, "≤ 0.3×"), (", 1 % by partition", "p = 17", "≤ 1.0×")):
+            self.compare(
+                f"plan 100,000 files, warm, in a new process{what}",
+                target,
+                ("ours_plan", {"path": path, "filter": where, "cache": cache}),
+                ("rust_plan", {"path": path, "filter": where}),
+            )
 
     def importing(self) -> None:
         spark = "import pyspark.sql.worker.plan_data_source_read"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast, overload
 
 _T = TypeVar("_T")
@@ -37,6 +39,20 @@ class cached_property(Generic[_T]):
         # Not a data descriptor: from now on the instance's own attribute is found first.
         value = instance.__dict__[self._name] = self._function(instance)
         return value
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No garbage is collected within: where very many objects are made that all stay, each search for cycles would look
+    at those made before, which takes as long again. Threads may be within at once; the first to leave ends it."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class ByteLimitedCache:

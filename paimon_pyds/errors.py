@@ -13,6 +13,7 @@
     ├─ SchemaError (ValueError)               data that does not fit the table, an evolution that is not allowed
     ├─ CardinalityError (ValueError)          two source rows of a merge change one row of the table
     ├─ CorruptFileError (ValueError)          bytes that are not what the format says
+    │  └─ MissingColumnError                  a data file without a column that its schema has
     ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
     ├─ CommitError (RuntimeError)
     │  ├─ CommitConflictError                 a concurrent commit contradicts ours; nothing was published
@@ -189,6 +190,10 @@ class CorruptFileError(PaimonError, ValueError):
         super().__init__(f"{message} ({', '.join(where)})" if where else message, path=path, hint=hint)
         self.offset = offset
         self.field = field
+
+
+class MissingColumnError(CorruptFileError):
+    """A data file without a column that its schema has, as those have that were migrated: their partitions' columns."""
 
 
 class StorageError(PaimonError, OSError):

@@ -76,6 +76,11 @@ class Catalog:
             return cls(options)
         given = dict(mapping("options", options))
         kind = given.pop("metastore", "filesystem").strip().lower()
+        if kind != "jdbc" and given.pop("lock.enabled", "false").strip().lower() == "true":
+            raise UnsupportedError(
+                f"lock.enabled has no effect in a catalog of the kind {kind!r:.40}",
+                hint="leave it out: commits create snapshots if absent. metastore=jdbc has a lock, as Java has it",
+            )
         if kind == "filesystem":
             if "warehouse" not in given:
                 raise OptionError("a filesystem catalog needs the option warehouse")
@@ -90,13 +95,28 @@ class Catalog:
             from paimon_pyds.catalog.jdbc import JdbcBackend
 
             catalog = cls.__new__(cls)
-            catalog._backend = JdbcBackend(given)
+            catalog._backend, catalog._options = JdbcBackend(given), RedactedDict({"metastore": kind, **given})
             return catalog
         if kind == "hive":
             raise UnsupportedError("Hive metastores are not supported", hint=_HIVE_HINT)
         raise UnsupportedError(
             f"catalogs of the kind {kind!r:.40} are not supported", hint="filesystem, jdbc and rest are"
         )
+
+    @classmethod
+    def configured(cls, name: str, more: Mapping[str, str] | None = None) -> Catalog:
+        """Open the catalog of that name in the config file: see `paimon_pyds.catalog.config`.
+
+        Args:
+            name: such as ``prod`` of ``[catalogs.prod]``.
+            more: options that take precedence.
+
+        Raises:
+            OptionError: there is no such catalog; and what `open` raises.
+        """
+        from paimon_pyds.catalog.config import catalog_options
+
+        return cls.open({**catalog_options(name), **(more or {})})
 
     @property
     def warehouse(self) -> str:

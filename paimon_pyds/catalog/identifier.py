@@ -58,6 +58,11 @@ def parse_identifier(name: str, default_database: str = DEFAULT_DATABASE) -> Ide
     return Identifier(database, table, None if branch == "main" else branch, system)
 
 
+def quoted_name(database: str, table: str) -> str:
+    """The name of a table that `parse_identifier` takes apart, whatever the two are."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in (database, table))
+
+
 def _split(name: str) -> list[str]:
     text = name.strip()
     match = _QUOTED.fullmatch(text) if "`" in text else None

@@ -73,8 +73,13 @@ class JdbcBackend(FileSystemBackend):
         if "warehouse" not in given:
             raise OptionError("a JDBC catalog needs the option warehouse")
         self._file = uri.removeprefix(_SCHEME)
+        if not self._file or self._file.startswith((":", "file:")) or "?" in self._file or "\0" in self._file:
+            raise OptionError(
+                f"{redact(uri)!r:.200} names no file",
+                hint="the option uri must be jdbc:sqlite:/path, without parameters",
+            )
         enabled = given.pop("lock.enabled", "false").strip().lower()
-        waits = [given.pop(name, text) for name, text in (("lock-acquire-timeout", "8 min"), _MAX_SLEEP)]
+        waits = {name: given.pop(name, text) for name, text in (("lock-acquire-timeout", "8 min"), _MAX_SLEEP)}
         self._lock = None if enabled != "true" else _waits(waits)
         super().__init__(given.pop("warehouse"), given)
         with self._connected() as database:
@@ -253,6 +258,6 @@ def _database(file: str) -> Iterator[sqlite3.Connection]:
         raise StorageError(f"the catalog's database failed ({error})", path=file) from error
 
 
-def _waits(texts: list[str]) -> tuple[float, float]:
-    timeout, longest = (parse_duration_ms(text) / 1000 for text in texts)
+def _waits(texts: Mapping[str, str]) -> tuple[float, float]:
+    timeout, longest = (parse_duration_ms(text, name) / 1000 for name, text in texts.items())
     return timeout, longest

@@ -46,7 +46,7 @@ class RestBackend:
         self._storage = {k: v for k, v in options.items() if k not in _OWN and not k.startswith(_PREFIXES)}
         self._client = RestClient(options["uri"], authorization_of(options), _headers(options))
         config = self._client.get("/v1/config", {"warehouse": self.warehouse} if self.warehouse else None)
-        self._options = {**_texts(config, "defaults"), **options, **_texts(config, "overrides")}
+        self._options = {**self._client.texts(config, "defaults"), **options, **self._client.texts(config, "overrides")}
         self._client.headers.update(_headers(self._options))
         prefix = self._options.get("prefix")
         self._root = f"/v1/{segment(prefix)}" if prefix else "/v1"
@@ -160,7 +160,7 @@ class VendedFileIO:
         self._client, self._table, self._path, self._options = client, table, path, options
         self._lock = threading.Lock()
         self._io: FileIO | None = None
-        self._expires_ms = 0.0
+        self._expires_ms = 0
 
     def __repr__(self) -> str:
         return f"VendedFileIO({self._table!r})"
@@ -183,18 +183,15 @@ class VendedFileIO:
         with self._lock:
             if self._io is None or self._expires_ms - time.time() * 1000 < REFRESH_BEFORE_MS:
                 answer = self._client.get(f"{self._table}/token")
-                given = {**self._options, **_texts(answer, "token")}
+                given = {**self._options, **self._client.texts(answer, "token")}
                 self._io, _ = open_file_io(self._path, options_of_store(self._path, given))
-                self._expires_ms = float(answer.get("expiresAtMillis") or answer.get("expiresAt") or 0)
+                expires = (self._client.member(answer, name, int) for name in ("expiresAtMillis", "expiresAt"))
+                self._expires_ms = next(filter(None, expires), 0)
             return self._io
 
 
 def _same(io: FileIO) -> FileIO:
     return io
-
-
-def _texts(answer: Mapping[str, Any], member: str) -> dict[str, str]:
-    return {str(key): str(value) for key, value in (answer.get(member) or {}).items() if value is not None}
 
 
 def _headers(options: Mapping[str, str]) -> dict[str, str]:

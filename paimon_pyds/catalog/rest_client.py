@@ -11,8 +11,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException
-from typing import Any
+from http.client import HTTPException, InvalidURL
+from typing import Any, TypeVar
 from urllib.parse import quote_plus, urlencode
 
 from paimon_pyds.catalog.rest_auth import Authorization, Request
@@ -33,6 +33,7 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 _MAX_BYTES = 256 << 20
 _BUSY = (429, 503)
+_T = TypeVar("_T")
 _KINDS: Mapping[int, tuple[type[PaimonError], str]] = {
     400: (OptionError, "refused the request"),
     401: (SecurityError, "does not accept the token or signature"),
@@ -55,7 +56,7 @@ _OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 class UnansweredError(StorageError):
-    """The server may have done what it was asked, or not."""
+    """The server may have done what it was asked, or not: there was no answer, or none of a Paimon catalog."""
 
 
 class MissingResourceError(NotFoundError):
@@ -108,14 +109,34 @@ class RestClient:
         """DELETE, which is sent again as a GET is; what is gone by then was deleted by an earlier try."""
         self._send(Request("DELETE", path, {}), again=True)
 
-    def pages(self, path: str, member: str) -> Iterator[Any]:
-        """The elements of a list that comes in pages."""
+    def member(self, answer: Mapping[str, Any], name: str, type_: type[_T]) -> _T | None:
+        """A member of an answer; None where it is missing. Raises UnansweredError for another type."""
+        found = answer.get(name)
+        if found is None or isinstance(found, type_):
+            return found
+        raise self._misunderstood(name)
+
+    def texts(self, answer: Mapping[str, Any], name: str) -> dict[str, str]:
+        """A member that is a map, its values as texts, without NULLs. Otherwise as `member`."""
+        return {k: str(value) for k, value in (self.member(answer, name, dict) or {}).items() if value is not None}
+
+    def _misunderstood(self, name: str) -> UnansweredError:
+        return UnansweredError(
+            f"the catalog's answer is not Paimon's: {name} is missing or of another type",
+            path=self.uri,
+            hint="check that the uri is that of a Paimon REST catalog",
+        )
+
+    def pages(self, path: str, member: str) -> Iterator[str]:
+        """The names of a list that comes in pages."""
         token, seen = None, set()
         while True:
             answer = self.get(path, {"pageToken": token} if token else None)
-            found = answer.get(member) or []
+            found = self.member(answer, member, list) or []
+            if not all(isinstance(name, str) for name in found):
+                raise self._misunderstood(member)
             yield from found
-            token = answer.get("nextPageToken")
+            token = self.member(answer, "nextPageToken", str)
             if not token or not found:
                 return
             if token in seen:
@@ -151,10 +172,18 @@ class RestClient:
         headers = {**self.headers, "Accept": "application/json", **self._authorization.headers(request)}
         if request.body is not None:
             headers["Content-Type"] = "application/json"
-        sent = urllib.request.Request(
-            self.uri + request.path + query, request.body, headers=headers, method=request.method
-        )
-        with _OPENER.open(sent, timeout=_TIMEOUT_SECONDS) as response:
+        try:
+            sent = urllib.request.Request(
+                self.uri + request.path + query, request.body, headers=headers, method=request.method
+            )
+            response = _OPENER.open(sent, timeout=_TIMEOUT_SECONDS)
+        except (ValueError, InvalidURL):  # their texts hold the token
+            raise OptionError(
+                "the request can't be sent: the uri, the token or a header has a character that is not allowed there",
+                path=self.uri,
+                hint="look for a line break at the end of the token",
+            ) from None
+        with response:
             data = response.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
             raise OSError(f"the answer is longer than {_MAX_BYTES} bytes")
@@ -162,16 +191,18 @@ class RestClient:
             return {}
         try:
             answer = json.loads(data)
-        except ValueError:
-            raise HTTPException("the answer is no JSON") from None
-        return answer if isinstance(answer, dict) else {}
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise HTTPException("the answer is no JSON object")
+        return answer
 
     def _error(self, error: urllib.error.HTTPError) -> PaimonError:
         """Our error for an answer that is one; of the server's text nothing is shown that may be a secret."""
         try:
             body = json.loads(error.read(1 << 16))
             text, resource = str(body.get("message") or ""), str(body.get("resourceType") or "")
-        except (OSError, HTTPException, ValueError, AttributeError):
+        except (OSError, HTTPException, ValueError, AttributeError, RecursionError):
             text = resource = ""
         kind, what = _KINDS.get(error.code, (UnansweredError, f"failed with status {error.code}"))
         said = f": {self._clean(text)[:500]}" if text else ""
@@ -194,4 +225,4 @@ def segment(name: str) -> str:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    return min(float(retry_after), _LONGEST_PAUSE_SECONDS) if retry_after and retry_after.isdigit() else None
+    return min(float(retry_after), _LONGEST_PAUSE_SECONDS) if retry_after and retry_after.isdecimal() else None

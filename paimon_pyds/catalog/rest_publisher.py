@@ -56,16 +56,17 @@ class RestPublisher:
 
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         """See `SnapshotPublisher`."""
+        client = self._connected(store)
         try:
-            answer = self._connected(store).get(f"{self._path(store)}/snapshot")
+            answer = client.get(f"{self._path(store)}/snapshot")
         except UnsupportedError:
             return store.latest_stored_snapshot()
         except MissingResourceError as error:
             if error.resource == "SNAPSHOT":
                 return None
             raise TableNotFoundError(error.message, path=store.root) from error
-        found = answer.get("snapshot") or {}
-        found = found.get("snapshot") or found
+        found = client.member(answer, "snapshot", dict) or {}
+        found = client.member(found, "snapshot", dict) or found
         return parse_snapshot(json.dumps(found).encode(), f"{self._table}/snapshot") if found else None
 
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
@@ -83,8 +84,11 @@ class RestPublisher:
         reason: PaimonError | None = None
         for pause in (*_PAUSES_SECONDS, None):
             try:
-                if client.post(f"{path}/commit", body, tries=1).get("success") is True:
+                success = client.member(client.post(f"{path}/commit", body, tries=1), "success", bool)
+                if success:
                     return True
+                if success is None:
+                    reason = UnansweredError("the answer does not say it", path=client.uri)
             except UnansweredError as error:
                 reason = error
             except PaimonError as error:

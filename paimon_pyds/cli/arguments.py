@@ -13,10 +13,13 @@ from paimon_pyds.errors import OptionError, suggest
 from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
+    from paimon_pyds.catalog import Catalog
     from paimon_pyds.table import Table
     from paimon_pyds.table_scan import Scan
+    from paimon_pyds.types import DataField
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+TABLE_HELP = "the table's directory or URL; or DATABASE.TABLE of a catalog"
 WHERE_PARTITIONS = "only partitions that this condition on partition columns keeps"
 
 
@@ -60,7 +63,7 @@ def add_table_command(commands: Commands, name: str, help_: str, *, rows: bool =
         rows: what it prints are rows, which files may hold as well.
     """
     parser = commands.add_parser(name, help=help_, description=help_)
-    parser.add_argument("table", metavar="TABLE_PATH", help="the table's directory or URL")
+    parser.add_argument("table", metavar="TABLE_PATH", help=TABLE_HELP)
     parser.add_argument("--branch", help="a branch of the table")
     add_common_arguments(parser, rows=rows)
     return parser
@@ -86,6 +89,9 @@ def add_common_arguments(parser: argparse.ArgumentParser, *, rows: bool = False,
             metavar="KEY=VALUE",
             help="an option of Paimon's, for this command only; can be repeated",
         )
+    parser.add_argument(
+        "--catalog", metavar="NAME", help="a catalog of ~/.config/paimon-pyds.toml (default: PAIMON_PYDS_CATALOG)"
+    )
     parser.add_argument(
         "--storage-option", action="append", default=[], metavar="KEY=VALUE", help="a credential or endpoint"
     )
@@ -132,17 +138,71 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+def warehouse_of(arguments: argparse.Namespace, warehouse: str | None) -> Catalog | None:
+    """The catalog of a warehouse that is named by its path, else that of `catalog_of`."""
+    if warehouse is None:
+        return catalog_of(arguments, None)
+    if arguments.catalog is not None:
+        raise OptionError("a warehouse and --catalog both say where the tables are", hint="leave one out")
+    from paimon_pyds.catalog import Catalog
+
+    return Catalog(warehouse, storage_options(arguments))
+
+
 def open_table(arguments: argparse.Namespace) -> Table:
     """The table that a command is about."""
+    catalog = catalog_of(arguments, arguments.table)
+    if catalog is not None:
+        branch = arguments.branch
+        return catalog.table(arguments.table if branch is None else f"{arguments.table}$branch_{branch}")
     from paimon_pyds.table import Table
 
-    return Table.open(arguments.table, arguments.branch, key_values(arguments.storage_option, "--storage-option"))
+    return Table.open(arguments.table, arguments.branch, storage_options(arguments))
+
+
+def create_table(arguments: argparse.Namespace, columns: Sequence[DataField], **more: Any) -> Table:
+    """Make the table that a command is about; ``more`` as for `Table.create`."""
+    catalog = catalog_of(arguments, arguments.table)
+    if catalog is not None:
+        return catalog.create_table(arguments.table, columns, **more)
+    from paimon_pyds.table import Table
+
+    return Table.create(arguments.table, columns, storage_options=storage_options(arguments), **more)
+
+
+def storage_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The credentials and endpoints that are given."""
+    return key_values(arguments.storage_option, "--storage-option")
+
+
+def catalog_of(arguments: argparse.Namespace, where: str | None) -> Catalog | None:
+    """The catalog that a command's option or the environment names; None where the table or warehouse is a path.
+
+    Args:
+        arguments: of the command.
+        where: the table or the warehouse; what has a slash is a path.
+    """
+    name = arguments.catalog
+    if where is not None and "/" in where:
+        if name is not None:
+            raise OptionError(f"{redact(where)!r:.200} is a path, and --catalog wants names", hint="leave one out")
+        return None
+    if name is None:
+        from paimon_pyds.catalog.config import default_catalog
+
+        name = default_catalog()
+    if name is None:
+        return None
+    from paimon_pyds.catalog import Catalog
+
+    return Catalog.configured(name, storage_options(arguments))
 
 
 def command_line(arguments: argparse.Namespace, command: str, *more: str) -> str:
     """A command on the same table, to be pasted into a shell. Credentials are left out."""
     branch = [] if arguments.branch is None else ["--branch", arguments.branch]
-    return f"paimon-pyds {command} {shlex.join([redact(arguments.table), *branch, *more])}"
+    catalog = [] if arguments.catalog is None else ["--catalog", arguments.catalog]
+    return f"paimon-pyds {command} {shlex.join([redact(arguments.table), *catalog, *branch, *more])}"
 
 
 def scan_of(arguments: argparse.Namespace, **more: Any) -> Scan:

@@ -10,7 +10,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from paimon_pyds.cli import show
-from paimon_pyds.cli.arguments import Commands, add_table_command, key_values, names_in, open_table, table_options
+from paimon_pyds.cli.arguments import (
+    Commands,
+    add_table_command,
+    key_values,
+    names_in,
+    open_table,
+    storage_options,
+    table_options,
+)
 from paimon_pyds.cli.output import show_rows
 from paimon_pyds.one_line import utc_text
 from paimon_pyds.redaction import visible
@@ -280,7 +288,7 @@ def _analyze(arguments: argparse.Namespace) -> None:
 
 def _clone(arguments: argparse.Namespace) -> None:
     state = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
-    storage = key_values(arguments.storage_option, "--storage-option")
+    storage = storage_options(arguments)
     table, target = open_table(arguments), arguments.target
     summary = table.clone(target, *state, dry_run=arguments.dry_run, storage_options=storage)
     _show(arguments, asdict(summary), str(summary))

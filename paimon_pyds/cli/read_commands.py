@@ -18,11 +18,11 @@ from paimon_pyds.cli.arguments import (
     add_query_arguments,
     add_table_command,
     add_travel_arguments,
-    key_values,
     names_in,
     open_table,
     scan_of,
     travel_of,
+    warehouse_of,
 )
 from paimon_pyds.cli.inputs import open_inputs
 from paimon_pyds.cli.output import form_of, show_rows
@@ -246,17 +246,15 @@ def _snapshots(arguments: argparse.Namespace) -> None:
 def _system(arguments: argparse.Namespace) -> None:
     from paimon_pyds.scan.travel import scan_options
 
-    if (arguments.table is None) == (arguments.warehouse is None):
-        raise OptionError("give the path of a table, or --warehouse", hint="and the name of a system table after it")
+    catalog = warehouse_of(arguments, arguments.warehouse) if arguments.table is None else None
+    if (arguments.table is None) == (catalog is None) or (arguments.table and arguments.warehouse):
+        raise OptionError("give a table, --warehouse or --catalog", hint="and the name of a system table after it")
     options = scan_options(**travel_of(arguments))
     query = {"columns": arguments.columns, "limit": arguments.limit, "options": options}
-    if arguments.warehouse is None:
+    if catalog is None:
         found = open_table(arguments).system_scan(arguments.name, arguments.filter, **query)
     elif arguments.branch is not None:
         raise OptionError("--branch goes with the path of a table", hint="write db.t$branch_NAME$files")
     else:
-        from paimon_pyds.catalog import Catalog
-
-        catalog = Catalog(arguments.warehouse, key_values(arguments.storage_option, "--storage-option"))
         found = catalog.system_scan(arguments.name, arguments.filter, **query)
     show_rows(arguments, found.arrow_schema, found.to_batches())

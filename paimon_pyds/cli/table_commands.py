@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
+    TABLE_HELP,
     Commands,
     add_common_arguments,
+    catalog_of,
+    create_table,
     key_values,
     names_in,
     open_table,
+    storage_options,
     table_options,
+    warehouse_of,
 )
 from paimon_pyds.cli.output import show_rows
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.redaction import counted, redact, visible
 
 if TYPE_CHECKING:
@@ -38,11 +43,11 @@ def add_table_commands(commands: Commands) -> None:
     parser.add_argument("--if-missing", action="store_true", help="leave a table alone that is there already")
     parser.set_defaults(run=_create)
 
-    help_ = "Make a table of a directory's Parquet, ORC or Avro files, or a Delta table's, as they are."
+    help_ = "Make a table of a directory's Parquet, ORC or Avro files, or a Delta or Iceberg table's, as they are."
     parser = commands.add_parser("migrate", help=help_, description=help_)
     parser.add_argument("source", metavar="SOURCE", help="the directory that has the files, flat or in k=v directories")
     parser.add_argument("table", metavar="TARGET", help="the new table's directory or URL")
-    parser.add_argument("--format", help="parquet, orc, avro or delta: refuse another source")
+    parser.add_argument("--format", help="parquet, orc, avro, delta or iceberg: refuse another source")
     parser.add_argument(
         "--mode", default="copy", help="copy (the default), link (hard links), or move: remove the files from SOURCE"
     )
@@ -66,7 +71,7 @@ def add_table_commands(commands: Commands) -> None:
 
 def _add(commands: Commands, name: str, help_: str, *, options: bool = False) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=help_, description=help_)
-    parser.add_argument("table", metavar="TABLE_PATH", help="the table's directory or URL")
+    parser.add_argument("table", metavar="TABLE_PATH", help=TABLE_HELP)
     add_common_arguments(parser, options=options)
     parser.set_defaults(branch=None)
     return parser
@@ -83,7 +88,8 @@ def _add_warehouse_commands(commands: Commands) -> None:
         ("drop-database", "Remove a database from a warehouse."),
     ):
         parser = commands.add_parser(name, help=help_, description=help_)
-        parser.add_argument("warehouse", metavar="WAREHOUSE", help="the directory or URL that has the databases")
+        where = "the directory or URL that has the databases; or --catalog"
+        parser.add_argument("warehouse", metavar="WAREHOUSE", nargs="?", help=where)
         add_common_arguments(parser, rows=name == "tables", options=False)
         if name == "tables":
             parser.add_argument("--database", help="of this database only")
@@ -107,6 +113,8 @@ def _repeated(parser: argparse.ArgumentParser, name: str, metavar: str, help_: s
 def _migrate(arguments: argparse.Namespace) -> None:
     from paimon_pyds.migration.migrate import migrate
 
+    if arguments.catalog is not None:
+        raise UnsupportedError("tables of a catalog can't be made of other files", hint="give the path of TARGET")
     parts = arguments.partition_by
     if parts is not None and any("=" in part for part in parts):
         parts = key_values(parts, "--partition-by")
@@ -118,7 +126,7 @@ def _migrate(arguments: argparse.Namespace) -> None:
         partition_by=parts,
         options=table_options(arguments),
         comment=arguments.comment,
-        storage_options=key_values(arguments.storage_option, "--storage-option"),
+        storage_options=storage_options(arguments),
         dry_run=arguments.dry_run,
     )
     if arguments.output == "json":
@@ -148,19 +156,22 @@ def _add_alter(commands: Commands) -> None:
     parser.set_defaults(run=_alter)
 
 
-def _catalog(arguments: argparse.Namespace, warehouse: str) -> Catalog:
-    from paimon_pyds.catalog import Catalog
-
-    return Catalog(warehouse, key_values(arguments.storage_option, "--storage-option"))
+def _catalog(arguments: argparse.Namespace) -> Catalog:
+    catalog = warehouse_of(arguments, arguments.warehouse)
+    if catalog is None:
+        raise OptionError("give the path of a warehouse, or --catalog")
+    return catalog
 
 
 def _tables(arguments: argparse.Namespace) -> None:
     import pyarrow as pa
 
-    catalog = _catalog(arguments, arguments.warehouse)
+    from paimon_pyds.catalog.identifier import quoted_name
+
+    catalog = _catalog(arguments)
     databases = catalog.databases() if arguments.database is None else [arguments.database]
     rows = [
-        (database, table, redact(f"{catalog.warehouse}/{database}.db/{table}"))
+        (database, table, redact(catalog.path(quoted_name(database, table))))
         for database in databases
         for table in catalog.tables(database)
     ]
@@ -170,12 +181,12 @@ def _tables(arguments: argparse.Namespace) -> None:
 
 
 def _create_database(arguments: argparse.Namespace) -> None:
-    _catalog(arguments, arguments.warehouse).create_database(arguments.database, arguments.if_missing)
+    _catalog(arguments).create_database(arguments.database, arguments.if_missing)
     _done(arguments, f"database {arguments.database} is there", database=arguments.database)
 
 
 def _drop_database(arguments: argparse.Namespace) -> None:
-    catalog = _catalog(arguments, arguments.warehouse)
+    catalog = _catalog(arguments)
     tables = catalog.tables(arguments.database)
     if arguments.cascade or not tables:
         _confirm(arguments, f"drop the database {arguments.database} with {counted(len(tables), 'table')}?")
@@ -185,18 +196,16 @@ def _drop_database(arguments: argparse.Namespace) -> None:
 
 def _create(arguments: argparse.Namespace) -> None:
     from paimon_pyds.errors import AlreadyExistsError
-    from paimon_pyds.table import Table
     from paimon_pyds.types.columns import parse_columns
 
     try:
-        table = Table.create(
-            arguments.table,
+        table = create_table(
+            arguments,
             parse_columns(arguments.columns),
             primary_key=arguments.primary_key,
             partition_by=arguments.partition_by,
             options=table_options(arguments),
             comment=arguments.comment,
-            storage_options=key_values(arguments.storage_option, "--storage-option"),
         )
     except AlreadyExistsError:
         if not arguments.if_missing:
@@ -241,8 +250,15 @@ def _texts(pairs: list[str], what: str) -> dict[str, str | None]:
 
 
 def _rename(arguments: argparse.Namespace) -> None:
+    from paimon_pyds.catalog import Catalog
     from paimon_pyds.catalog.identifier import checked_object_name
     from paimon_pyds.errors import AlreadyExistsError
+
+    catalog = catalog_of(arguments, arguments.table)
+    if catalog is not None:
+        catalog.rename_table(arguments.table, arguments.name)
+        _done(arguments, f"renamed to {arguments.name}", name=arguments.name)
+        return
 
     store = open_table(arguments).store
     directory, _, _ = store.root.rpartition("/")
@@ -252,7 +268,7 @@ def _rename(arguments: argparse.Namespace) -> None:
         if not old.endswith(".db"):
             raise OptionError("the table is in no database", path=store.root, hint="give its new name without a dot")
         directory = f"{warehouse}/{checked_object_name(database, 'database')}.db"
-        _catalog(arguments, warehouse).tables(database)  # it is there
+        Catalog(warehouse, storage_options(arguments)).tables(database)  # it is there
     target = f"{directory}/{checked_object_name(name, 'table')}"
     if store.io.exists(target):
         raise AlreadyExistsError("there is something of that name", path=target)
@@ -265,7 +281,11 @@ def _drop(arguments: argparse.Namespace) -> None:
     snapshot, path = table.snapshot(), redact(table.path)
     rows = "never written" if snapshot is None else counted(snapshot.total_record_count or 0, "row")
     _confirm(arguments, f"drop {path} ({rows})?")
-    table.store.io.delete_tree(table.store.root)
+    catalog = catalog_of(arguments, arguments.table)
+    if catalog is None:
+        table.store.io.delete_tree(table.store.root)
+    else:
+        catalog.drop_table(arguments.table)
     _done(arguments, f"dropped {path}", dropped=path)
 
 

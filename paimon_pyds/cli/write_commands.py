@@ -15,9 +15,11 @@ from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
     add_table_command,
+    create_table,
     key_values,
     names_in,
     open_table,
+    storage_options,
     table_options,
 )
 from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, open_inputs
@@ -156,7 +158,6 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
 
     from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.options import check_writable
-    from paimon_pyds.table import Table
     from paimon_pyds.types.arrow import from_arrow_schema
     from paimon_pyds.write.conform import ROW_KIND_COLUMN
 
@@ -167,14 +168,7 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
     key, parts = (tuple(filter(None, names_in(text))) for text in (arguments.primary_key, arguments.partition_by))
     key = key or tuple(filter(None, names_in(own.pop("primary-key", ""))))
     check_writable(TableSchema(0, fields, len(fields), parts, key, own))  # else it would stay, empty
-    table = Table.create(
-        arguments.table,
-        fields,
-        primary_key=key,
-        partition_by=parts,
-        options=own,
-        storage_options=key_values(arguments.storage_option, "--storage-option"),
-    )
+    table = create_table(arguments, fields, primary_key=key, partition_by=parts, options=own)
     return table, {} if kinds is None else {ROW_KIND_COLUMN: kinds}
 
 
@@ -244,8 +238,7 @@ def _source(arguments: argparse.Namespace, table: Table) -> Any:
         raise OptionError("a merge takes several files, or one table, as its source")
     from paimon_pyds.table import Table
 
-    of_storage = key_values(arguments.storage_option, "--storage-option")
-    return Table.open(paths[0], storage_options=of_storage).scan().to_reader()
+    return Table.open(paths[0], storage_options=storage_options(arguments)).scan().to_reader()
 
 
 def _compact(arguments: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.index.build import IndexSpec
 from paimon_pyds.index.keys import supports
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.partition import partition_scalars
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -29,7 +30,7 @@ from paimon_pyds.scan.planned_files import FileDetails, file_locations, index_fi
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import FileBounds, PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
-from paimon_pyds.types import DataField, MapType
+from paimon_pyds.types import DataField, MapType, arrow_schema
 from paimon_pyds.types.kinds import STRING_KINDS
 
 _BATCH_ROWS = 131_072
@@ -104,13 +105,14 @@ def planned_live_files(
     bounds = [FileBounds(Const.TRUE, {}, index) for index in entries.column("embedded_index").to_pylist()]
     files = list(planned_files(store, schema, entries, FileDetails(bounds=bounds)))
     schemas = {id_: store.schema(id_).fields for id_ in {file.schema_id for file in files}}
-    return ReadSpec(store.io, schemas, fields=(), options=without_secrets(dict(schema.options))), files
+    options = without_secrets(dict(schema.options))
+    return ReadSpec(store.io, schemas, (), partition_fields=schema.partition_fields, options=options), files
 
 
 def data_batches(
     read: ReadSpec, file: PlannedFile, fields: Sequence[DataField], selection: RowSelection = RowSelection.ALL
 ) -> Iterator[pa.RecordBatch]:
-    """Columns of a data file, under the names of its own schema.
+    """Columns of a data file as it holds them, under the names of its own schema.
 
     Args:
         read: how to read it.
@@ -119,10 +121,47 @@ def data_batches(
         selection: the rows to read.
 
     Raises:
+        MissingColumnError: the file lacks one of them.
         CorruptFileError, StorageError: the file can't be read.
     """
     with open_data_file(read, file) as reader:
         yield from reader.read(fields, selection, _BATCH_ROWS)
+
+
+def indexed_batches(
+    read: ReadSpec, file: PlannedFile, fields: Sequence[DataField], selection: RowSelection = RowSelection.ALL
+) -> Iterator[pa.RecordBatch]:
+    """Columns of a data file as filters see them: those of partitions have the partition's value.
+
+    Files that were migrated from directories lack partition columns. Arguments and errors are those of `data_batches`.
+    """
+    of_partition = {f.id for f in read.partition_fields}
+    stored = [f for f in fields if f.id not in of_partition]
+    if len(stored) == len(fields):
+        yield from data_batches(read, file, fields, selection)
+        return
+    values = partition_scalars(read.partition_fields, file.partition)
+    schema = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
+    for rows, batch in _stored_batches(read, file, stored, selection):
+        columns = [
+            pa.repeat(values[f.name].cast(schema.field(f.name).type), rows)
+            if f.id in of_partition
+            else batch.column(f.name)
+            for f in fields
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _stored_batches(
+    read: ReadSpec, file: PlannedFile, fields: Sequence[DataField], selection: RowSelection
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Numbers of rows, and columns of these; a file none of whose columns is read is not opened."""
+    if fields:
+        yield from ((batch.num_rows, batch) for batch in data_batches(read, file, fields, selection))
+        return
+    rows = selection.count(file.row_count)
+    empty = pa.RecordBatch.from_arrays([], names=[])
+    yield from ((min(_BATCH_ROWS, rows - at), empty) for at in range(0, rows, _BATCH_ROWS))
 
 
 def index_source(io: FileIO, file: PlannedFile) -> ByteSource | None:

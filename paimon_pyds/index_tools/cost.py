@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import plan_evolution
-from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, planned_live_files
+from paimon_pyds.execution.live_files import file_specs, indexed_batches, live_in, planned_live_files
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_specs, size_advice
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
@@ -117,7 +117,7 @@ def read_sample(read: ReadSpec, file: PlannedFile, names: set[str], max_rows: in
     selection = RowSelection.ALL if rows == file.row_count else RowSelection.of(range(rows))
     if not fields:
         return FileSample(file, own, fields, (_no_columns(rows),), rows)
-    batches = tuple(data_batches(read, file, fields, selection))
+    batches = tuple(indexed_batches(read, file, fields, selection))
     return FileSample(file, own, fields, batches, sum(b.num_rows for b in batches))
 
 

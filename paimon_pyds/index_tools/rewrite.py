@@ -23,9 +23,9 @@ from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_
 from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import (
-    data_batches,
     file_specs,
     index_source,
+    indexed_batches,
     live_in,
     live_of,
     planned_live_files,
@@ -254,7 +254,7 @@ def _build(read: ReadSpec, file: PlannedFile, specs: Sequence[IndexSpec]) -> dic
     if not fields:
         return {}
     builder = FileIndexBuilder(specs, fields)
-    for batch in data_batches(read, file, fields):
+    for batch in indexed_batches(read, file, fields):
         builder.update(batch)
     return builder.bodies()
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
-from paimon_pyds.execution.live_files import data_batches, file_specs, live_in, planned_live_files
+from paimon_pyds.execution.live_files import file_specs, indexed_batches, live_in, planned_live_files
 from paimon_pyds.index.bitmap import BitmapReader, write_bitmap
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.bsi import BsiReader
@@ -257,7 +257,7 @@ def _encoded(
         can_have_index = any(supports(kind, type_) for kind in INDEX_TYPES)
         dictionaries[name] = ColumnDictionary(key_codec(type_)) if can_have_index else None
     fields = [f for f in read.fields_of(file) if any(f is field for field, _ in located.values())]
-    for batch in data_batches(read, file, fields):
+    for batch in indexed_batches(read, file, fields):
         for name, (field, key) in located.items():
             dictionary = dictionaries[name]
             if dictionary is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,14 +30,14 @@ from paimon_pyds.metadata.schema import TableSchema, schema_to_json, utf8_bytes
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, summary_text
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.progress import phase
 from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
 from paimon_pyds.storage import FileIO, discard
 
 _CHUNK = 8 << 20
-_DROPPED = "data-file.external-paths"
+_EXTERNAL = "data-file.external-paths"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,9 +87,12 @@ def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSumm
         OptionError: the place is in the table, or contradicting arguments.
         SnapshotNotFoundError: there is no such state, or it expired while it was copied; nothing is left of the copy.
         StorageError: a file could not be copied; nothing is left of the copy.
+        UnsupportedError: an option that is refused by name, such as one that takes rows of a branch, which the copy
+            would not have.
     """
     started = time.monotonic()
     options = maintenance_options(store, None)
+    check_readable(store.latest_schema())
     snapshot, newest = _state(store, how)
     if lies_below(f"{target.root}/", [store.root]):
         raise OptionError("the copy would lie in the table", path=target.root, hint="name another directory")
@@ -229,7 +232,7 @@ class _Copy:
         try:
             for id_ in self._store.schema_ids():
                 if id_ <= newest:
-                    text = schema_to_json(_without_external_paths(self._store.schema(id_)))
+                    text = schema_to_json(_without_places(self._store.schema(id_)))
                     io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
             io.rename(temporary, paths.schema_dir)
         except BaseException:
@@ -261,6 +264,7 @@ def _is_renamed(io: FileIO, temporary: str, schema: str) -> bool:
         return False
 
 
-def _without_external_paths(schema: TableSchema) -> TableSchema:
-    options: Mapping[str, str] = schema.options
-    return replace(schema, options={key: value for key, value in options.items() if not key.startswith(_DROPPED)})
+def _without_places(schema: TableSchema) -> TableSchema:
+    """Without the options that name places of the table: where a schema has ``path``, Java Paimon goes by it."""
+    options = {key: value for key, value in schema.options.items() if key != "path" and not key.startswith(_EXTERNAL)}
+    return replace(schema, options=options)

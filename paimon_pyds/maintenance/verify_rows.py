@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_pyds.bucket.functions import bucket_of
 from paimon_pyds.bucket.hash_index import Hashes
 from paimon_pyds.buffers import is_true, one_batch
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import MissingColumnError, UnsupportedError
 from paimon_pyds.execution.live_files import data_batches
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index_tools.verify import VerifyTask, verify_one
@@ -89,10 +89,8 @@ def _held(
         if field.name in partition_keys:
             try:
                 next(data_batches(read, file, [field]), None)
-            except CorruptFileError as error:
-                if error.message.startswith("the file has no column"):
-                    continue
-                raise
+            except MissingColumnError:
+                continue
         held.append(field)
     return held
 

@@ -28,7 +28,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths, TablePaths
 from paimon_pyds.metadata.schema import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import FileIO, discard, is_path, open_file_io
+from paimon_pyds.storage import FileIO, discard, is_file, is_path, open_file_io
 
 if TYPE_CHECKING:
     import os
@@ -149,7 +149,7 @@ class TableStore(SchemaStore):
 
     def snapshot_exists(self, id_: int) -> bool:
         """Whether the snapshot of that number is there."""
-        return self.io.exists(self.paths.snapshot(id_))
+        return is_file(self.io, self.paths.snapshot(id_))
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot; None when nothing was ever committed."""
@@ -157,6 +157,9 @@ class TableStore(SchemaStore):
 
     def latest_stored_snapshot(self) -> Snapshot | None:
         """The snapshot file of the highest number; None when there is none."""
+        hint = read_hint(self.io, self.paths.latest_hint)
+        if hint is not None and not self.snapshot_exists(hint + 1) and (found := self._snapshot_or_none(hint)):
+            return found
         while (id_ := self._latest_stored_id()) is not None:
             try:
                 return self.snapshot(id_)

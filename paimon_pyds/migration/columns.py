@@ -33,6 +33,7 @@ from paimon_pyds.types import (
 Bounds: TypeAlias = "tuple[Any, Any, int | None]"
 """The least and greatest value of a column and its number of NULLs: internal values, None where not known."""
 _MOST_DIGITS = 38
+_APPEND = "append the rows of this table instead: they are written anew"
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
@@ -44,9 +45,10 @@ class FileFacts:
     Attributes:
         format: parquet, orc or avro.
         rows: how many it has.
-        fields: its columns, without ids.
+        fields: its columns; with the ids that the file gives them, or -1.
         untyped: columns that hold nothing but NULL, of no type.
-        statistics: by the names of columns.
+        statistics: by the names of columns in the file.
+        names: in the file, of columns that ``fields`` names otherwise, as they were renamed since.
     """
 
     format: str
@@ -54,15 +56,20 @@ class FileFacts:
     fields: tuple[DataField, ...]
     untyped: tuple[str, ...] = ()
     statistics: Mapping[str, Bounds] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A data file: its path, its bytes, and the texts of its partition's values (None for NULL) by column."""
+    """A data file: its path, its bytes, and the texts of its partition's values (None for NULL) by column.
+
+    ``needed`` are the ids of columns that it must have, as the source has their values outside of it, too.
+    """
 
     path: str
     size: int
     partition: tuple[tuple[str, str | None], ...] = ()
+    needed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +77,12 @@ class Source:
     """What is migrated.
 
     Attributes:
-        kind: ``directory`` or ``delta``.
+        kind: ``directory``, ``delta`` or ``iceberg``.
         files: its live data files.
         partition_by: the columns whose values partitions have.
         fields: its columns, where it declares them.
         instants: timestamps of 96 bits are instants.
+        by_id: ``fields`` have ids, and columns of files are those of the same id, whatever their names.
     """
 
     kind: str
@@ -82,6 +90,7 @@ class Source:
     partition_by: tuple[str, ...] = ()
     fields: tuple[DataField, ...] | None = None
     instants: bool = False
+    by_id: bool = False
 
 
 def widest_fields(
@@ -149,6 +158,52 @@ def _widest_atom(left: AtomicType, right: AtomicType) -> AtomicType | None:
         if kinds <= alike and left != right:
             return AtomicType(of_any_length, length=max(left.length or 0, right.length or 0))
     return left if replace(left, nullable=True) == replace(right, nullable=True) else None
+
+
+def named_by_id(file: SourceFile, facts: FileFacts, declared: Sequence[DataField]) -> FileFacts:
+    """What a file holds of the declared columns, which are those of the same ids, under the declared names.
+
+    Raises:
+        UnsupportedError: columns without ids, or none that is left; fields of rows that were renamed; a column is
+            missing that the file must have.
+    """
+    ours = {f.id: f for f in declared}
+    if missing := [f.name for f in facts.fields if f.id < 0]:
+        raise UnsupportedError(f"columns without ids: {', '.join(missing):.200}", path=file.path, hint=_APPEND)
+    if absent := file.needed - {f.id for f in facts.fields}:
+        lacking = ", ".join(sorted(ours[id_].name for id_ in absent))
+        raise UnsupportedError(f"the file lacks the partition columns {lacking}", path=file.path, hint=_APPEND)
+    fields = []
+    names: dict[str, str] = {}
+    for theirs in facts.fields:
+        if (found := ours.get(theirs.id)) is not None:
+            _check_ids(theirs.type, found.type, found.name, file.path)
+            fields.append(replace(theirs, name=found.name))
+            if theirs.name != found.name:
+                names[found.name] = theirs.name
+    if not {f.name for f in fields} - {name for name, _ in file.partition}:
+        raise UnsupportedError("none of the columns of this file is left", path=file.path, hint=_APPEND)
+    return replace(facts, fields=tuple(fields), names=names)
+
+
+def _check_ids(theirs: DataType, ours: DataType, within: str, path: str) -> None:
+    """Refuse fields of rows whose names and ids don't go together: those are found by their names."""
+    if isinstance(theirs, RowType) and isinstance(ours, RowType):
+        by_id, by_name = {f.id: f for f in ours.fields}, {f.name: f for f in ours.fields}
+        for inner in theirs.fields:
+            if by_id.get(inner.id) is not by_name.get(inner.name):
+                raise UnsupportedError(
+                    f"field {within}.{inner.name} was renamed, or made anew, since this file was written",
+                    path=path,
+                    hint=_APPEND,
+                )
+            if inner.id in by_id:
+                _check_ids(inner.type, by_id[inner.id].type, f"{within}.{inner.name}", path)
+        if by_id.keys().isdisjoint(f.id for f in theirs.fields):
+            raise UnsupportedError(f"none of the fields of {within} in this file is left", path=path, hint=_APPEND)
+    else:
+        for left, right in zip(theirs.children(), ours.children(), strict=False):
+            _check_ids(left, right, within, path)
 
 
 def in_file(fields: Sequence[DataField], table: Sequence[DataField]) -> tuple[DataField, ...]:

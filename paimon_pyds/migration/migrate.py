@@ -32,6 +32,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.migration.columns import FileFacts, Source, SourceFile
+from paimon_pyds.migration.iceberg import table_directory
 from paimon_pyds.migration.plan import Plan, plan_table
 from paimon_pyds.migration.sources import read_source
 from paimon_pyds.one_line import Summary, files_text, names_text, summary_text
@@ -45,7 +46,8 @@ from paimon_pyds.types import field_to_json
 
 _log = logging.getLogger("paimon_pyds.migration")
 _MODES = ("copy", "move", "link")
-_FORMATS = ("parquet", "orc", "avro", "delta")
+_TABLES = ("delta", "iceberg")
+_FORMATS = ("parquet", "orc", "avro", *_TABLES)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,7 +56,7 @@ class MigrationSummary(Summary):
 
     Attributes:
         snapshot_id: the table's first snapshot; None for a dry run, and where no file has a row.
-        kind: of the source: ``directory`` or ``delta``.
+        kind: of the source: ``directory``, ``delta`` or ``iceberg``.
         format: of its files.
         schema: of the table.
         files: with the columns ``path`` (in the source), ``partition``, ``rows``, ``bytes`` and ``schema_id``.
@@ -143,15 +145,16 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
     executor: Executor | None = None,
     progress: Any = None,
 ) -> MigrationSummary:
-    """Make an append table of a directory's Parquet, ORC or Avro files, or a Delta table's, as they are.
+    """Make an append table of a directory's Parquet, ORC or Avro files, or a Delta or Iceberg table's, as they are.
 
     All footers are looked at: columns that some files lack are NULL there, and numbers get the widest type. What Java
     Paimon would read otherwise than its writer meant it is refused by name. See `paimon_pyds.migration.migrate`.
 
     Args:
-        source: the directory, with ``k=v`` directories or flat; or a Delta table, of which the live files are taken.
+        source: the directory, with ``k=v`` directories or flat; or a Delta or Iceberg table, of which the live files
+            are taken; or one of the metadata files of an Iceberg table.
         target: where the new table goes; nothing may be there.
-        format: parquet, orc, avro or delta: refuse another source than this.
+        format: parquet, orc, avro, delta or iceberg: refuse another source than this.
         mode: ``copy`` files; ``link`` to them (hard links: one local disk, and nobody changes the source's files in
             place); ``move``: remove the source's files once the table is there.
         partition_by: the columns of the ``k=v`` directories, in the order that the table is to have; or their types by
@@ -175,7 +178,8 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         open_file_io(path_like(name, place), storage_options)
         for name, place in (("source", source), ("target", target))
     )
-    if f"{root}/".startswith(f"{source_root}/") or f"{source_root}/".startswith(f"{root}/"):
+    inside = table_directory(source_root)
+    if f"{root}/".startswith(f"{inside}/") or f"{inside}/".startswith(f"{root}/"):
         raise OptionError("source and target lie in one another", path=root, hint="choose another target")
     with shown("migrate", progress):
         _check_free(io, root)
@@ -221,7 +225,7 @@ def _check_free(io: FileIO, root: str) -> None:
 
 
 def _check_kind(source: Source, format_: str | None, mode: str, root: str) -> None:
-    wanted = "delta" if format_ == "delta" else source.kind
+    wanted = format_ if format_ in _TABLES else source.kind
     if source.kind != wanted:
         raise UnsupportedError(f"this is a {source.kind}, no {wanted} table", path=root)
     if mode == "move" and source.kind != "directory":

@@ -155,7 +155,7 @@ class _Columns:
         if _repetition(element) == _REPEATED:
             raise _refused(f"{within}{name}", "values that repeat without being a list", self._path)
         type_ = self._type(element, f"{within}{name}")
-        return None if type_ is None else DataField(-1, name, type_)
+        return None if type_ is None else DataField(_field_id(element), name, type_)
 
     def _type(self, element: Struct, name: str) -> DataType | None:
         nullable = _repetition(element) != _REQUIRED
@@ -224,6 +224,11 @@ _PHYSICAL = dict(
 
 def _name(element: Struct) -> str:
     return str(require(element, 4, BINARY, "SchemaElement.name").decode("utf-8", "replace"))
+
+
+def _field_id(element: Struct) -> int:
+    found = get(element, 9, I32, "field_id")
+    return -1 if found is None else int(found)
 
 
 def _repetition(element: Struct) -> int:

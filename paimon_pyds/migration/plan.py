@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from paimon_pyds.ddl.create import TableDefinition, table_schema
+from paimon_pyds.ddl.create import TableDefinition, fresh_ids, table_schema
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats import LEGACY_TYPE, has_kind
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, ColumnStats, encode_stats, measured, stats_modes
@@ -21,6 +21,7 @@ from paimon_pyds.migration.columns import (
     check_names,
     in_file,
     inferred_type,
+    named_by_id,
     partition_value,
     widest_fields,
 )
@@ -73,6 +74,8 @@ def plan_table(
         OptionError, UnsupportedError: options that such a table can't have.
     """
     name = _one_format(source, facts)
+    if source.by_id:
+        facts = [named_by_id(f, fact, source.fields or ()) for f, fact in zip(source.files, facts, strict=True)]
     keys, types = _partition_types(source, partition_by)
     fields = _merged(source, facts)
     given = {f.name: f for f in fields}
@@ -157,7 +160,7 @@ def _definition(
     instants = format_ == "orc" and any(has_kind(f.type, Kind.TIMESTAMP_LTZ) for f in fields)
     if instants and given.setdefault(LEGACY_TYPE, "false").strip().lower() != "false":
         raise OptionError(f"{LEGACY_TYPE} must be false: other writers store instants as such")
-    return TableDefinition(fields, partition_by=keys, options=given, comment=comment)
+    return TableDefinition(fresh_ids(fields), partition_by=keys, options=given, comment=comment)
 
 
 def _schemas(table: TableSchema, facts: Sequence[FileFacts]) -> tuple[tuple[TableSchema, ...], list[int]]:
@@ -168,7 +171,9 @@ def _schemas(table: TableSchema, facts: Sequence[FileFacts]) -> tuple[tuple[Tabl
     for fact in facts:
         own = {f.id: f for f in in_file([f for f in fact.fields if f.name not in keys], table.fields)}
         fields = tuple(
-            replace(f, default=None) if f.name in keys else replace(own[f.id], description=f.description)
+            replace(f, default=None)
+            if f.name in keys
+            else replace(own[f.id], name=fact.names.get(f.name, f.name), description=f.description)
             for f in table.fields
             if f.name in keys or f.id in own
         )

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from paimon_pyds.errors import NotFoundError, SchemaError, UnsupportedError
 from paimon_pyds.migration.columns import Source, SourceFile
+from paimon_pyds.migration.iceberg import HINT, METADATA_SUFFIX, read_iceberg
 from paimon_pyds.storage import FileIO
 
 _HIVE_NULL = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
@@ -16,26 +17,28 @@ _STEP = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 
 
 def read_source(io: FileIO, root: str) -> Source:
-    """The data files of a directory, or the live ones of a Delta table.
+    """The data files of a directory, or the live ones of a Delta or Iceberg table.
 
     Raises:
         NotFoundError: there is nothing.
         UnsupportedError: a table of a kind, or with a feature, of which files alone don't give the rows.
         SchemaError: partitions of unlike columns.
     """
+    if root.endswith(METADATA_SUFFIX):
+        return read_iceberg(io, root)
     names = {entry.name for entry in io.list(root)}
     if "_delta_log" in names:
         from paimon_pyds.migration.delta import read_delta
 
         return read_delta(io, root)
-    of_table = {"metadata": "Iceberg", ".hoodie": "Hudi"}
-    for name in sorted(of_table.keys() & names):
-        if name != "metadata" or any(e.name.endswith(".metadata.json") for e in io.list(f"{root}/metadata")):
-            raise UnsupportedError(
-                f"{of_table[name]} tables can't be migrated: only some of their files are live",
-                path=root,
-                hint="read it by its own library, and append the rows",
-            )
+    if "metadata" in names and any(e.name.endswith((HINT, METADATA_SUFFIX)) for e in io.list(f"{root}/metadata")):
+        return read_iceberg(io, root)
+    if ".hoodie" in names:
+        raise UnsupportedError(
+            "Hudi tables can't be migrated: only some of their files are live",
+            path=root,
+            hint="read it by its own library, and append the rows",
+        )
     if {"schema", "snapshot"} <= names:
         raise UnsupportedError("this is a Paimon table already", path=root, hint="clone it")
     files = tuple(_files(io, root))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, from_numpy, to_numpy
+from paimon_pyds.caching import collection_paused
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
@@ -133,7 +134,8 @@ class Planner:
         if self.schema.primary_keys:
             entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
         entries = self.pruned(entries, ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index))
-        files = self.files(entries)
+        with collection_paused():
+            files = self.files(entries)
         return ScanPlan(
             spec=self.spec(files),
             files=tuple(files),
@@ -175,7 +177,7 @@ class Planner:
             partition_fields=self.schema.partition_fields,
             options=without_secrets(dict(request.options)),
             use_index=request.options.get("file-index.read.enabled"),
-            merging=self.merging() if any(file.merged for file in files) else None,
+            merging=self.merging() if self.schema.primary_keys and any(file.merged for file in files) else None,
         )
 
     def with_merged(self, entries: pa.RecordBatch) -> pa.RecordBatch:
@@ -365,10 +367,17 @@ class Planner:
         return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
     def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
-        files = []
+        files: list[PlannedFile] = []
         parts = by_state(entries) if self.schema.primary_keys else [entries]
-        planned = (planned_files(self.store, self.schema, part, self.details(part)) for part in parts)
-        for file in chain.from_iterable(planned):
+        for part in parts:
+            details = self.details(part)
+            planned = planned_files(self.store, self.schema, part, details)
+            files += self.alive(planned) if details.deletions else planned
+        return self.limited(files)
+
+    def alive(self, files: Iterable[PlannedFile]) -> Iterator[PlannedFile]:
+        """The files that have rows their deletion vectors leave. Raises CorruptFileError."""
+        for file in files:
             deleted = None if file.deletion is None else file.deletion.cardinality
             if deleted is not None and deleted > file.row_count:
                 raise CorruptFileError(
@@ -378,8 +387,7 @@ class Planner:
                 skip = SkippedFile(file.name, file.row_count, file.size, "every row is deleted", "deletion vectors")
                 self.skips.append(skip)
             else:
-                files.append(file)
-        return self.limited(files)
+                yield file
 
     def details(self, entries: pa.RecordBatch) -> FileDetails:
         """What is known of the files of these entries beside them."""

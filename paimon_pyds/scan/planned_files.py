@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import CorruptFileError, PredicateError
 from paimon_pyds.merge.files import MERGED, OLDER, SECTION
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
@@ -34,6 +36,8 @@ from paimon_pyds.sql.values import parse_timestamp
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, timestamp_unit
 from paimon_pyds.types.kinds import NANOS_PER_UNIT, Kind
+
+_LEAST_BUCKET = -(1 << 31)
 
 
 class FileLocations(NamedTuple):
@@ -65,9 +69,8 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
         SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
     """
     paths = store.paths.with_options(schema.options)
-    keys = list(zip(entries.column("partition").to_pylist(), *_columns(entries, "bucket"), strict=True))
-    shared = {key: PartitionBucket(*key) for key in dict.fromkeys(keys)}
-    bucket_ids = [shared[key] for key in keys]
+    shared, of_file = _buckets(entries)
+    bucket_ids = [shared[number] for number in of_file]
     names = entries.column("file_name").to_pylist()
     check_names(names, "data file")
     if zoned_partitions(schema):
@@ -77,10 +80,8 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
             for id_, name in zip(bucket_ids, names, strict=True)
         ]
     else:
-        of_bucket = {
-            id_: paths.bucket_dir(partition_directory(schema, id_.partition), id_.bucket) for id_ in shared.values()
-        }
-        directories = [of_bucket[id_] for id_ in bucket_ids]
+        of_bucket = [paths.bucket_dir(partition_directory(schema, id_.partition), id_.bucket) for id_ in shared]
+        directories = [of_bucket[number] for number in of_file]
     external = entries.column("external_path")
     if external.null_count == len(names):
         files = [f"{directory}/{name}" for directory, name in zip(directories, names, strict=True)]
@@ -100,6 +101,20 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
                 raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
             indexes[number] = paths.extra_file(path, found[0]) if found else None
     return FileLocations(bucket_ids, names, files, indexes)
+
+
+def _buckets(entries: pa.RecordBatch) -> tuple[list[PartitionBucket], list[int]]:
+    """The buckets that entries are of, and for each entry which one."""
+    partitions = entries.column("partition").dictionary_encode()
+    numbers = to_numpy(entries.column("bucket")).astype(np.int64)
+    both = from_numpy((to_numpy(partitions.indices).astype(np.int64) << 32) + numbers - _LEAST_BUCKET)
+    coded = both.dictionary_encode()
+    rows = partitions.dictionary.to_pylist()
+    ids = [
+        PartitionBucket(rows[code >> 32], (code & 0xFFFFFFFF) + _LEAST_BUCKET)
+        for code in to_numpy(coded.dictionary).tolist()
+    ]
+    return ids, to_numpy(coded.indices).tolist()
 
 
 class FileDetails(NamedTuple):
@@ -136,7 +151,9 @@ def planned_files(
     located = file_locations(store, schema, entries)
     sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
     row_ids, sequences, written = _columns(entries, "first_row_id", "max_sequence_number", "write_cols")
-    write_cols = (None if names is None else tuple(names) for names in written)
+    write_cols: Iterable[tuple[str, ...] | None] = repeat(None)
+    if entries.column("write_cols").null_count < entries.num_rows:
+        write_cols = (None if names is None else tuple(names) for names in written)
     selections, deletions = details.selections, details.deletions
     selected: Iterable[bytes | None] = map(selections.get, located.file_keys()) if selections else repeat(None)
     deleted: Iterable[DeletionFile | None] = repeat(None)
@@ -144,13 +161,14 @@ def planned_files(
         deleted = (
             deletions.get(key) or deletions.get((key[0]._replace(bucket=-1), key[1])) for key in located.file_keys()
         )
-    files: Iterator[PlannedFile] = map(  # many files: as few steps as can be for each
-        PlannedFile, located.paths, sizes, rows, schema_ids, located.bucket_ids, totals, selected, located.indexes,
-        deleted, row_ids, sequences, write_cols, details.bounds,
-    )  # fmt: skip
     instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
-    if instants is not None:
-        files = (file._replace(instants=bounds) for file, bounds in zip(files, instants, strict=True))
+    columns = zip(  # all members of a PlannedFile
+        located.paths, sizes, rows, schema_ids, located.bucket_ids, totals, selected, located.indexes,
+        deleted, row_ids, sequences, write_cols, details.bounds, repeat(None), instants or repeat(()), repeat(None),
+        strict=False,
+    )  # fmt: skip
+    # Many files: its own constructor would take twice as long.
+    files: Iterator[PlannedFile] = map(partial(tuple.__new__, PlannedFile), columns)
     return _in_runs(files, entries) if schema.primary_keys else files
 
 

@@ -41,6 +41,7 @@ _HINTS = {
 """What can be done about an error of the operating system."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 """What a URI begins with."""
+_FIRST_READ = 64 << 10
 _OPTIONS_OF_ALL = ("external-paths.", "local-cache.")
 """Storage options that hold whatever the store is; those who act by them check them."""
 _ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
@@ -140,6 +141,14 @@ class FileIO(Protocol):
         """Rename a directory or file. Raises AlreadyExistsError when the target is there."""
 
 
+@runtime_checkable
+class ReadsStart(Protocol):
+    """A FileIO that looks up a size for a whole request."""
+
+    def read_start(self, path: str, length: int) -> tuple[bytes, int]:
+        """The first bytes, ``length`` of them where there are so many, and the file's size. Errors as `size`."""
+
+
 class ByteSource(Protocol):
     """Random access to one run of bytes: a side file, or bytes embedded in a manifest."""
 
@@ -184,21 +193,36 @@ class FileSource:
         self._io = io
         self.name = path
         self._size = size
+        self._start = b""
         self.bytes_read = 0
 
     @property
     def size(self) -> int:
         if self._size is None:
-            self._size = self._io.size(self.name)
+            if isinstance(self._io, ReadsStart):
+                self._start, self._size = self._io.read_start(self.name, _FIRST_READ)
+            else:
+                self._size = self._io.size(self.name)
         return self._size
 
     def read(self, offset: int, length: int) -> bytes:
         self.bytes_read += length
+        start, self._start = self._start, b""  # for the first read, which keeps what it needs
+        if 0 <= offset and 0 < length <= len(start) - offset:
+            return start[offset : offset + length]
         return self._io.read_range(self.name, offset, length)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         self.bytes_read += sum(n for _, n in ranges)
         return self._io.read_ranges(self.name, ranges)
+
+
+def is_file(io: FileIO, path: str) -> bool:
+    """Whether a file is there; to object stores this is one request, where `FileIO.exists` may need several."""
+    try:
+        return io.size(path) >= 0
+    except FileNotFoundError:
+        return False
 
 
 def scheme_of(path: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,9 +23,10 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, scheme_of
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, is_file, scheme_of
 from paimon_pyds.storage.arrow import ArrowFileIO, family
 from paimon_pyds.storage.aws_profile import current_profile
+from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
 
 _NAMES: dict[str, dict[str, str]] = {
     "s3": {
@@ -51,7 +51,6 @@ _NAMES: dict[str, dict[str, str]] = {
 """What pyarrow's arguments are called by obstore. Timeouts are options of its client."""
 _TIMEOUTS = {"request_timeout": "timeout", "connect_timeout": "connect_timeout"}
 _TRIES = 5
-_IN_MEMORY = 8 << 20
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 _conditional: set[bytes] = set()
 """The stores that were seen to refuse a second put of one key."""
@@ -156,12 +155,24 @@ class ObjectStoreFileIO(ArrowFileIO):
             check_range(path, offset, length, size)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(_Input(self, path, self.size(path)), mode="r")
+        return pa.PythonFile(ObjectInput(self, path, self.size(path)), mode="r")
 
     def size(self, path: str) -> int:
         store, key = self._locate(path)
         with self._requests("look up", path):
             return int(obstore.head(store, key)["size"])
+
+    def read_start(self, path: str, length: int) -> tuple[bytes, int]:
+        """The first bytes and the size of an object, by one request."""
+        store, key = self._locate(path)
+        try:
+            with self._requests("read", path):
+                found = obstore.get(store, key, options={"range": (0, length)})
+                return bytes(found.bytes()), int(found.meta["size"])
+        except StorageError:  # an empty object has no range
+            if self.size(path):
+                raise
+            return b"", 0
 
     def exists(self, path: str) -> bool:
         """Whether an object, or anything below that prefix, is there."""
@@ -195,7 +206,7 @@ class ObjectStoreFileIO(ArrowFileIO):
     def open_output(self, path: str) -> OutputFile:
         """A new object, which is sent when it is closed: what waits lies on local disk."""
         self._locate(path)
-        return _Output(self, path)
+        return NewObject(self.send, self.delete, path)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create the object in one atomic step; False when it is there already.
@@ -256,6 +267,18 @@ class ObjectStoreFileIO(ArrowFileIO):
                 hint="bring the store up to date, or let a writer that holds a catalog's lock write",
             )
 
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create an object of a unique name, so that one of the same content is what an earlier try has made."""
+        if len(data) <= IN_MEMORY:
+            store, key = self._locate(path)
+            with suppress(FileNotFoundError, StorageError), self._requests("write", path):
+                obstore.put(store, key, data, mode="create", use_multipart=False)
+                return
+        if not is_file(self, path):
+            self.send(path, data)
+        elif self.read_bytes(path) != data:
+            raise StorageError("can't write: the file exists", path=path)
+
     def replace(self, path: str, data: bytes) -> None:
         """Create or replace a small object: a put is atomic."""
         self.send(path, data)
@@ -282,73 +305,6 @@ class _UnknownOutcomeError(Exception):
     def __init__(self, error: StorageError) -> None:
         super().__init__(str(error))
         self.storage_error = error
-
-
-class _Output:
-    """A new object that is gathered here."""
-
-    def __init__(self, io: ObjectStoreFileIO, path: str) -> None:
-        self._io = io
-        self._path = path
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed by close and abort
-        self._size: int | None = None
-
-    @property
-    def sink(self) -> BinaryIO:
-        return cast(BinaryIO, self._file)
-
-    def tell(self) -> int:
-        return self._file.tell() if self._size is None else self._size
-
-    def close(self) -> int:
-        if self._size is None:
-            size = self._file.tell()
-            try:
-                self._file.seek(0)
-                self._io.send(self._path, cast(BinaryIO, self._file))
-            except BaseException:
-                self.abort()
-                raise
-            self._file.close()
-            self._size = size
-        return self._size
-
-    def abort(self) -> None:
-        self._file.close()
-        with suppress(OSError):
-            self._io.delete([self._path])
-
-
-class _Input:
-    """A seekable file whose reads are requests."""
-
-    def __init__(self, io: ObjectStoreFileIO, path: str, size: int) -> None:
-        self._io, self._path, self._size = io, path, size
-        self._at = 0
-        self.closed = False
-
-    def read(self, size: int | None = None) -> bytes:
-        left = max(self._size - self._at, 0)
-        length = left if size is None or size < 0 else min(size, left)
-        data = self._io.read_range(self._path, self._at, length)
-        self._at += length
-        return data
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def _client(root: str, bucket: str, arguments: Mapping[str, Any], retries: bool) -> Any:

@@ -144,6 +144,12 @@ def test_options_that_name_no_database(tmp_path: Path) -> None:
         assert "canary" not in str(caught.value)
     with pytest.raises(OptionError):
         Catalog.open({"metastore": "jdbc", "uri": "jdbc:sqlite:x"})
+    for name in ("", ":memory:", "file:x.db", f"{tmp_path}/x.db?busy_timeout=1", f"{tmp_path}/\0"):
+        with pytest.raises(OptionError, match="names no file"):
+            Catalog.open({"metastore": "jdbc", "uri": f"jdbc:sqlite:{name}", "warehouse": str(tmp_path)})
+    with pytest.raises(OptionError, match="lock-acquire-timeout must be"):
+        locking(tmp_path, "soon")
+    assert not list(tmp_path.iterdir())
     (tmp_path / "bad").write_text("no database at all, but long enough to have a header of its own" * 9)
     with pytest.raises(StorageError, match="database failed"):
         Catalog.open({"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/bad", "warehouse": str(tmp_path)})

@@ -146,6 +146,67 @@ def test_a_commit_of_which_nothing_can_be_learned(catalog: Catalog, server: Rest
     assert ids(catalog.table("shop.t")) == [0, 1]
 
 
+@pytest.mark.parametrize("answer", [{}, [], "ok", {"success": "true"}, {"success": None}])
+def test_a_commit_with_an_answer_of_another_kind(catalog: Catalog, server: RestCatalogServer, answer: object) -> None:
+    """It may have been published, and nobody can say so now: its files stay."""
+    table = catalog.create_table("shop.t", SCHEMA)
+    server.faults = [
+        Fault("POST", "/commit", 200, after=True, answer=answer),
+        Fault("GET", "/snapshot", 500, times=20, later=True),
+        Fault("POST", "/commit", 200, times=9, later=True, answer=answer),
+    ]
+    with pytest.raises(CommitOutcomeUnknownError):
+        table.append(rows(0))
+    server.faults = []
+    assert ids(catalog.table("shop.t")) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("ending", "answer"),
+    [
+        ("/config", {"defaults": [1]}),
+        ("/config", {"overrides": "x"}),
+        ("/databases", {"databases": "abc"}),
+        ("/databases", {"databases": 5}),
+        ("/databases", {"databases": ["a", None]}),
+        ("/databases", {"databases": ["a"], "nextPageToken": ["b"]}),
+        ("/databases", []),
+        ("/token", {"token": "x"}),
+        ("/token", {"token": {}, "expiresAtMillis": "soon"}),
+        ("/snapshot", {"snapshot": [1]}),
+        ("/snapshot", {"snapshot": {"snapshot": "x"}}),
+    ],
+)
+def test_answers_of_another_kind(catalog: Catalog, server: RestCatalogServer, ending: str, answer: object) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    if ending == "/token":
+        server.overrides["data-token.enabled"] = "true"
+    server.faults = [Fault("GET", ending, 200, times=9, answer=answer)]
+    with pytest.raises(StorageError, match="answer"):
+        opened = open_catalog(server)
+        opened.databases()
+        ids(opened.table("shop.t"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"token": "canary\n"},
+        {"token": "canary…"},
+        {"header.x-key": "canary\r\nmore: 1"},
+        {"header.x y\n": "canary"},
+        {"uri": "http://[canary"},
+        {"uri": "http://h…st"},
+        {"uri": "http://h:port"},
+    ],
+)
+def test_what_no_request_may_hold(server: RestCatalogServer, options: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="not allowed there") as caught:
+        open_catalog(server, **options)
+    assert "canary\n" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
 @pytest.mark.parametrize(("status", "error"), [(400, OptionError), (403, SecurityError), (404, TableNotFoundError)])
 def test_a_commit_that_is_refused(
     catalog: Catalog, server: RestCatalogServer, status: int, error: type[PaimonError]
@@ -300,6 +361,7 @@ def test_signatures_follow_the_file_of_the_key(tmp_path: Path, monkeypatch: pyte
     ("options", "error"),
     [
         ({"metastore": "hive", "uri": "thrift://h"}, UnsupportedError),
+        ({"warehouse": "/nowhere", "lock.enabled": "true"}, UnsupportedError),
         ({"metastore": "glue"}, UnsupportedError),
         ({"metastore": "filesystem"}, OptionError),
         ({"metastore": "rest"}, OptionError),

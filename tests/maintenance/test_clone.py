@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SnapshotNotFoundError
+from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
 from support.maintenance import files_there, is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
@@ -151,3 +152,22 @@ def test_files_outside_of_the_table_come_into_the_copy(oracle: Oracle, tmp_path:
     with oracle.batch() as batch:
         read = batch.read(tmp_path, "db.copy")
     assert sorted(read.lines) == sorted(lines(copy.scan().to_arrow()))
+
+
+def _set_options(path: Path, options: dict[str, str]) -> None:
+    """Options that a writer of another kind has put into the newest schema."""
+    schema = json.loads((path / "schema" / "schema-0").read_text())
+    schema["options"] |= options
+    (path / "schema" / "schema-1").write_text(json.dumps(schema | {"id": 1}))
+
+
+def test_options_that_name_places_and_branches(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    _set_options(tmp_path / "t", {"path": table.path})
+    pp.Table.open(table.path).clone(tmp_path / "copy")
+    assert "path" not in pp.Table.open(tmp_path / "copy").options
+    table.create_branch("b", "x")
+    _set_options(tmp_path / "t", {"scan.fallback-branch": "b"})
+    with pytest.raises(UnsupportedError, match="fallback-branch"):
+        pp.Table.open(table.path).clone(tmp_path / "c")
+    assert not (tmp_path / "c").exists()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
@@ -74,6 +75,36 @@ def test_statistics_prune_and_indexes_are_built(tmp_path: Path) -> None:
     table.compact(full=True)
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 2, 3, 4, 5, 9]
     assert table.verify(deep=True).ok
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+def test_indexes_on_partition_columns(tmp_path: Path, format_: str) -> None:
+    """Files lack the columns of their directories: an index there has the directory's value."""
+    for day in ("2024-01-31", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"s/day={day}").mkdir(parents=True)
+        _in_format(format_, tmp_path / f"s/day={day}/a")
+    options = {"file-index.bitmap.columns": "day", "file-index.bloom-filter.columns": "k,day"}
+    pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"), options=options)
+    table = pp.Table.open(tmp_path / "t")
+    done = table.rewrite_file_index()
+    assert (done.rewritten, done.built) == (2, 6)
+    assert [table.scan(f"day {test}").count() for test in ("= DATE '2024-01-31'", "IS NULL")] == [2, 2]
+    assert table.verify(deep=True).ok
+    assert table.index_verify().ok
+    assert table.rewrite_file_index().rewritten == 0
+    table.index_cost()  # reads the columns, too
+    table.alter(unset_options=["file-index.bloom-filter.columns"])
+    assert table.rewrite_file_index().rewritten == 2
+
+
+def _in_format(format_: str, path: Path) -> None:
+    rows = [{"k": 1}, {"k": 2}]
+    if format_ == "avro":
+        schema = {"type": "record", "name": "r", "fields": [{"name": "k", "type": "int"}]}
+        with path.open("wb") as file:
+            fastavro.writer(file, schema, rows)
+    else:
+        {"parquet": pq, "orc": orc}[format_].write_table(pa.Table.from_pylist(rows), path)
 
 
 def test_floats_have_no_bounds_and_texts_are_cut(tmp_path: Path) -> None:
@@ -153,7 +184,7 @@ _REFUSED: dict[str, tuple[list[Callable[[Path], object]], str]] = {
     "unnamed": ([lambda p: orc.write_table(pa.table({"_col0": [1], "_col1": [2]}), p / "a")], "no names but"),
     "delta": ([lambda p: (p / "_delta_log").mkdir()], "versions are missing"),
     "hudi": ([lambda p: (p / ".hoodie").mkdir()], "Hudi tables"),
-    "iceberg": ([lambda p: _text_in(p / "metadata", "v1.metadata.json", "{}")], "Iceberg tables"),
+    "iceberg": ([lambda p: _text_in(p / "metadata", "v1.metadata.json", "{}")], "metadata is damaged"),
     "paimon": ([lambda p: pp.Table.create(p, pa.schema({"a": pa.int32()})).append({"a": [1]})], "Paimon table already"),
     "uneven": (
         [_write("a", a=_LONG), lambda p: (p / "k=1").mkdir(), lambda p: _write("k=1/a", a=_LONG)(p)],

@@ -28,7 +28,8 @@ class Refusal(Exception):
 
 @dataclass
 class Fault:
-    """One request that fails. ``status`` 0 cuts the connection; ``later`` waits for the first commit."""
+    """One request that fails. ``status`` 0 cuts the connection, 200 sends ``answer``; ``later`` waits for the first
+    commit."""
 
     method: str
     ending: str
@@ -37,6 +38,7 @@ class Fault:
     times: int = 1
     message: str = ""
     later: bool = False
+    answer: Any = None
 
 
 @dataclass
@@ -195,6 +197,8 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
                 fault = fault or catalog.fault(self.command, address.path, True)
             if fault is None:
                 return self.reply(status, answer)
+            if fault.status == 200:
+                return self.reply(200, fault.answer)
             if fault.status:
                 return self.reply(fault.status, {"code": fault.status, "message": fault.message})
             self.close_connection = True
@@ -204,7 +208,7 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
 
         do_GET = do_POST = do_DELETE = handle_one
 
-        def reply(self, status: int, answer: dict[str, Any]) -> None:
+        def reply(self, status: int, answer: Any) -> None:
             data = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 from paimon_pyds.types.kinds import STRING_KINDS, Kind
 
@@ -173,14 +173,15 @@ def project(schema: Any, plain: Any, fields: Sequence[DataField], path: object) 
         path: the file.
 
     Raises:
-        CorruptFileError: a column that the file does not have, or has in another type.
+        MissingColumnError: a column that the file does not have.
+        CorruptFileError: one that it has in another type.
     """
     logical = {f["name"]: f["type"] for f in _records(schema)["fields"]}
     records = _records(plain)
     by_name = {f["name"]: f for f in records["fields"]}
     for field in fields:
         if field.name not in by_name:
-            raise CorruptFileError(f"the file has no column {field.name!r}", path=path, field="avro.schema")
+            raise MissingColumnError(f"the file has no column {field.name!r}", path=path, field="avro.schema")
         if not _fits(field.type, logical[field.name]):
             raise CorruptFileError(
                 f"column {field.name!r} is not {field.type} in the file", path=path, field="avro.schema"

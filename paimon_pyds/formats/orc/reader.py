@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import sliced, unzigzag
-from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, MissingColumnError, PaimonError, UnsupportedError
 from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
 from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack
@@ -103,7 +103,7 @@ class OrcReader:
         for wanted in fields:
             type_ = self._tail.root.child(wanted.name)
             if type_ is None:
-                raise CorruptFileError(f"the file has no column {wanted.name!r}", path=self._path, field="types")
+                raise MissingColumnError(f"the file has no column {wanted.name!r}", path=self._path, field="types")
             check_type(wanted.type, type_, wanted.name, self._path)
             types.append(type_)
         for number, stripe in enumerate(self._tail.stripes):

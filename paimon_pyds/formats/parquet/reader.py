@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
 from paimon_pyds.formats.parquet.arrays import (
@@ -146,7 +146,7 @@ class ParquetReader:
         footer = self._source.footer
         found = footer.columns.get(name)
         if found is None:
-            raise CorruptFileError(
+            raise MissingColumnError(
                 f"the file has no column {name!r}, its schema says so", path=self._path,
                 hint=f"it has {', '.join(list(footer.columns)[:20])}",
             )  # fmt: skip

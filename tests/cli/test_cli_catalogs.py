@@ -1,0 +1,137 @@
+"""Tables by their names in a catalog, which a config file or the environment describes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.catalog.config import catalog_options
+from paimon_pyds.cli.main import main
+from paimon_pyds.errors import OptionError, SecurityError
+from support.rest_catalog import TOKEN, rest_catalog
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("PAIMON_PYDS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Path]:
+    def written(text: str, mode: int = 0o600) -> Path:
+        file = tmp_path / "config" / "paimon-pyds.toml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+        return file
+
+    return written
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def result(*arguments: str, status: int = 0) -> str:
+        assert main(arguments) == status, capsys.readouterr().err
+        captured = capsys.readouterr()
+        assert TOKEN not in captured.out + captured.err
+        return captured.err if status else captured.out
+
+    return result
+
+
+def sqlite(tmp_path: Path) -> str:
+    uri, warehouse = f"jdbc:sqlite:{tmp_path}/catalog.db", tmp_path / "wh"
+    return f'[catalogs.local]\nmetastore = "jdbc"\nuri = "{uri}"\nwarehouse = "{warehouse}"\n"lock.enabled" = true\n'
+
+
+@pytest.mark.parametrize("kind", ["rest", "jdbc"])
+def test_all_commands(tmp_path: Path, config, run, monkeypatch, kind: str) -> None:
+    with rest_catalog(tmp_path / "rest") as server:
+        rest = f'[catalogs.local]\nmetastore = "rest"\nuri = "{server.address}"\ntoken = "{TOKEN}"\n'
+        config(rest if kind == "rest" else sqlite(tmp_path))
+        run("create-database", "shop", "--catalog", "local")
+        monkeypatch.setenv("PAIMON_PYDS_CATALOG", "local")
+        run("create", "shop.orders", "id INT, name STRING")
+        (tmp_path / "rows.csv").write_text("id,name\n1,a\n2,b\n")
+        assert "2 rows" in run("write", "shop.orders", str(tmp_path / "rows.csv"))
+        run("write", "shop.more", str(tmp_path / "rows.csv"), "--create", "--primary-key", "id", "--option", "bucket=1")
+        if kind == "rest":
+            assert len(server.bodies) == 2  # commits went through the catalog
+        assert run("read", "shop.orders", "--filter", "id = 2", "--output", "csv") == "id,name\n2,b\n"
+        assert run("count", "shop.more").startswith("2")
+        run("rename", "shop.more", "shop.other")
+        listed = run("tables", "--database", "shop", "--output", "csv").splitlines()
+        assert [line.split(",")[:2] for line in listed[1:]] == [["shop", "orders"], ["shop", "other"]]
+        path = listed[1].split(",")[2]
+        assert run("count", path.removeprefix("file:")).startswith("2")  # what has a slash is a path
+        assert "orders" in run("system", "tables", "--output", "csv")
+        assert "orders" in run("read", "shop.ordres", status=1)  # did you mean
+        run("drop", "shop.other", "--yes")
+        assert "shop,other" not in run("tables", "--output", "csv")
+        run("drop-database", "shop", "--cascade", "--yes")
+        assert run("tables", "--output", "csv").splitlines()[1:] == []
+
+
+def test_branches(tmp_path: Path, config, run) -> None:
+    config(sqlite(tmp_path))
+    catalog = pp.Catalog.configured("local")
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.t", pa.table({"id": [1, 2]}))
+    table.create_branch("b")
+    catalog.table("shop.t$branch_b").append({"id": [3]})
+    assert run("count", "shop.t", "--branch", "b", "--catalog", "local").startswith("1")
+
+
+def test_environment(tmp_path: Path, config, monkeypatch) -> None:
+    monkeypatch.setenv("PAIMON_PYDS_CATALOG", "one")
+    monkeypatch.setenv("PAIMON_PYDS_URI", "http://one")
+    monkeypatch.setenv("PAIMON_PYDS_TOKEN", TOKEN)
+    config(
+        '[catalogs.one]\nuri = "http://before"\nwarehouse = "w"\ns3.endpoint = "e"\n[catalogs.two]\nuri = "http://two"\n'
+    )
+    one = catalog_options("one")
+    assert one == {"uri": "http://one", "warehouse": "w", "token": TOKEN, "s3.endpoint": "e"}
+    assert TOKEN not in repr(one)
+    assert catalog_options("two") == {"uri": "http://two"}  # another server gets no token of the first
+    with pytest.raises(OptionError, match=r"no catalog 'twoo'.*two"):
+        catalog_options("twoo")
+    monkeypatch.setenv("PAIMON_PYDS_CONFIG", str(tmp_path / "none.toml"))
+    assert catalog_options("one") == {"uri": "http://one", "token": TOKEN}
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+def test_a_file_with_secrets_that_others_can_read(config, run, mode: int) -> None:
+    text = f'[catalogs.one]\nmetastore = "rest"\nuri = "http://127.0.0.1:9"\ntoken = "{TOKEN}"\n'
+    file = config(text, mode)
+    with pytest.raises(SecurityError, match="chmod 600"):
+        catalog_options("one")
+    assert str(file) in run("tables", "--catalog", "one", status=1)
+    config(text, 0o600)
+    assert catalog_options("one")["token"] == TOKEN
+    config('[catalogs.one]\nuri = "http://u"\n', mode)
+    assert catalog_options("one") == {"uri": "http://u"}
+
+
+@pytest.mark.parametrize(
+    "text", [f"token = '{TOKEN}", "catalogs = 1", "[catalogs]\none = 2", "[catalogs.one]\nuri = [1]", "\xff[", "["]
+)
+def test_what_is_no_config(config, text: str) -> None:
+    config(text)
+    with pytest.raises(OptionError, match=r"paimon-pyds\.toml") as caught:
+        catalog_options("one")
+    assert TOKEN not in str(caught.value)
+
+
+def test_mistakes(tmp_path: Path, config, run) -> None:
+    config(sqlite(tmp_path))
+    assert "is a path" in run("count", "/wh/shop.db/t", "--catalog", "local", status=1)
+    assert "local" in run("count", "shop.t", "--catalog", "loca", status=1)
+    assert "--catalog" in run("tables", status=1)
+    assert "--catalog" in run("tables", str(tmp_path), "--catalog", "local", status=1)
