@@ -120,6 +120,10 @@ def tokenize(source: SqlText) -> list[Token]:
     tokens: list[Token] = []
     position = 0
     while position < len(text):
+        if text[position] == ",":  # half of the tokens of a long list
+            tokens.append(Token("op", ",", position, position + 1, ","))
+            position += 2 if text.startswith(" ", position + 1) else 1
+            continue
         match = _TOKEN.match(text, position)
         if match is None:
             _bad_character(source, position)

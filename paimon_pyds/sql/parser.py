@@ -306,7 +306,10 @@ class Parser(Cursor):
                 self.at += 1
                 return Value(Literal(token.value, tree.STRING), start=token.start, stop=token.stop)
             if token.kind == "number":
-                return Value(self.number(), start=token.start, stop=token.stop)
+                if token.suffix or len(token.value) > 18 or not token.value.isdigit():
+                    return Value(self.number(), start=token.start, stop=token.stop)
+                self.at += 1
+                return Value(tree.integer(int(token.value)), start=token.start, stop=token.stop)
         return self._expression(_SUFFIX)
 
     def _refuse_subquery(self, where: Token) -> None:

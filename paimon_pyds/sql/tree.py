@@ -30,6 +30,8 @@ DATE = AtomicType(Kind.DATE)
 
 _SUFFIX_KIND = {"Y": Kind.TINYINT, "S": Kind.SMALLINT, "L": Kind.BIGINT}
 
+_INTEGERS = [(type_, INTEGER_RANGES[type_.kind]) for type_ in (INT, LONG)]
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -45,8 +47,8 @@ class Literal:
 
 def integer(value: int) -> Literal:
     """An integer literal without suffix: INT, BIGINT, or DECIMAL when it fits neither."""
-    for type_ in (INT, LONG):
-        if value in INTEGER_RANGES[type_.kind]:
+    for type_, held in _INTEGERS:
+        if value in held:
             return Literal(value, type_)
     return decimal_literal(Decimal(value))
 
