@@ -741,6 +741,7 @@ class Table:
         dry_run: bool = False,
         *,
         options: OptionValues | None = None,
+        progress: Progress | None = None,
     ) -> RemovalSummary:
         """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
 
@@ -753,12 +754,13 @@ class Table:
             older_than: only those made before this time, in milliseconds since the epoch or as text in UTC.
             dry_run: only tell what would go.
             options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 
-        return expire_snapshots(
-            self._store, ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
-        )
+        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
+        with shown("expire", progress):
+            return expire_snapshots(self._store, request)
 
     def create_tag(
         self,
@@ -1017,6 +1019,7 @@ class Table:
         *,
         external: bool = False,
         executor: Executor | None = None,
+        progress: Progress | None = None,
     ) -> OrphanFiles:
         """Find files in the table's directories that no snapshot, tag, branch or changelog names, and remove them.
 
@@ -1029,12 +1032,16 @@ class Table:
             external: also look in the directories of ``data-file.external-paths``. Only right where no other table
                 uses them.
             executor: where directories are listed and manifests are read; this machine by default.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.orphans import remove_orphan_files
 
-        return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
+        with shown("find orphans", progress):
+            return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
 
-    def verify(self, deep: bool = False, *, executor: Executor | None = None) -> Verification:
+    def verify(
+        self, deep: bool = False, *, executor: Executor | None = None, progress: Progress | None = None
+    ) -> Verification:
         """Look for damage: of snapshots, tags, branches, manifests, data files and indexes. Nothing is changed.
 
         Finds all faults, and does not raise for them: ``print(table.verify())`` says of each what to do.
@@ -1042,10 +1049,12 @@ class Table:
         Args:
             deep: also read all data: statistics, file indexes, the order of keys, the place of each row.
             executor: where files are looked at; this machine by default.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.verify import verify
 
-        return verify(self._store, deep=deep, executor=executor)
+        with shown("verify", progress):
+            return verify(self._store, deep=deep, executor=executor)
 
     def repair(
         self,
@@ -1053,6 +1062,7 @@ class Table:
         *,
         dry_run: bool = False,
         executor: Executor | None = None,
+        progress: Progress | None = None,
     ) -> Repair | RepairPlan:
         """Mend what can be mended without a guess of what `verify` finds: dangling hints, file indexes of the newest
         state, an expiry that was killed. ``print`` says of all else what to do.
@@ -1061,22 +1071,26 @@ class Table:
             plan: ``table.verify(…).repair_plan()``; found out here by default.
             dry_run: only return the plan.
             executor: where the work runs; this machine by default.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.repair import repair
 
-        plan = self.verify(executor=executor).repair_plan() if plan is None else plan
-        return plan.repair_plan() if dry_run else repair(self._store, plan, executor=executor)
+        with shown("repair", progress):
+            plan = self.verify(executor=executor).repair_plan() if plan is None else plan
+            return plan.repair_plan() if dry_run else repair(self._store, plan, executor=executor)
 
-    def remove_unexisting_files(self, dry_run: bool = True) -> UnexistingFiles:
+    def remove_unexisting_files(self, dry_run: bool = True, *, progress: Progress | None = None) -> UnexistingFiles:
         """Take the entries of data files that are gone out of the newest state, so that the others can be read: the
         rows in these files are lost. As Java's procedure of that name.
 
         Args:
             dry_run: only tell which files, which is the default.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.repair import remove_unexisting_files
 
-        return remove_unexisting_files(self._store, dry_run=dry_run)
+        with shown("look for missing files", progress):
+            return remove_unexisting_files(self._store, dry_run=dry_run)
 
     def diff(self, a: StateName, b: StateName | None = None) -> TableDiff:
         """What makes state ``b`` of state ``a``: rows, columns, options and files.

@@ -30,6 +30,7 @@ from paimon_pyds.metadata.snapshot import parse_snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, counts_text
 from paimon_pyds.options.option import comma_separated, parse_duration_ms
+from paimon_pyds.progress import counted
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.storage import FileIO, normalise_location
 
@@ -143,7 +144,8 @@ def _old_files(store: TableStore, before: int, executor: Executor, threads: int,
     tasks.append(_Directories("temporary", tuple(_named_directories(store))))
     buckets = _bucket_directories(store, threads, external=external)
     tasks += [_Directories("data", tuple(buckets[i : i + _TOGETHER])) for i in range(0, len(buckets), _TOGETHER)]
-    found = list(executor.map(partial(_list, store.io, before), tasks))
+    listed = executor.map(partial(_list, store.io, before), tasks)
+    found = list(counted(listed, "listing", tasks=len(tasks)))
     # In one order, whatever worker was first.
     return pa.concat_tables([_SCHEMA.empty_table(), *found]).sort_by("path")
 
@@ -220,7 +222,8 @@ def _named(store: TableStore, candidates: pa.Table, executor: Executor) -> pa.Ch
     tasks = list(manifests.items())
     groups = [tasks[i : i + _TOGETHER] for i in range(0, len(tasks), _TOGETHER)]
     needed = pc.is_in(names, pa.array(sorted(seen | manifests.keys()), pa.string()))
-    for part in _gathered(executor.map(partial(_names_in, store), groups), candidates.num_rows):
+    named = counted(executor.map(partial(_names_in, store), groups), "reading manifests", tasks=len(groups))
+    for part in _gathered(named, candidates.num_rows):
         needed = pc.or_(needed, pc.is_in(names, part))
     return needed
 

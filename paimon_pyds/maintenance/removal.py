@@ -26,6 +26,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import counts_text
 from paimon_pyds.options import TableOptions
+from paimon_pyds.progress import phase
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
 from paimon_pyds.storage import FileIO
@@ -108,7 +109,13 @@ def in_threads(call: Callable[[T], R], items: Sequence[T], threads: int) -> list
 def delete_files(io: FileIO, paths: Iterable[str], threads: int) -> None:
     """Remove files on several threads; those that are gone are fine."""
     listed = list(dict.fromkeys(paths))
-    in_threads(io.delete, [listed[i : i + _TOGETHER] for i in range(0, len(listed), _TOGETHER)], threads)
+    with phase("removing", files=len(listed)) as step:
+
+        def delete(some: list[str]) -> None:
+            io.delete(some)
+            step.advance(files=len(some))
+
+        in_threads(delete, [listed[i : i + _TOGETHER] for i in range(0, len(listed), _TOGETHER)], threads)
 
 
 @dataclass

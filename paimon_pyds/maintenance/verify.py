@@ -44,6 +44,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import parse_snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.progress import counted
 
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ class _Walk:
         self.looked_at = self.rows = 0
 
     def _map(self, function: Callable[[T], Iterable[Finding]], tasks: Sequence[T]) -> None:
-        for found in self._executor.map(function, tasks):
+        for found in counted(self._executor.map(function, tasks), "checking files", tasks=len(tasks)):
             self.findings.found.update(dict.fromkeys(found))
 
     # --------------------------------------------------------------------------------------------- manifests
@@ -117,7 +118,7 @@ class _Walk:
             for branch, files in _by_branch(self.states.manifests)
             for part in _parts(files)
         ]
-        for found in self._executor.map(read_manifests, tasks):
+        for found in counted(self._executor.map(read_manifests, tasks), "reading manifests", tasks=len(tasks)):
             for manifest in found:
                 self.manifests[manifest.name] = manifest
                 self.findings.found.update(dict.fromkeys(manifest.findings))

@@ -93,6 +93,26 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
         ["planning", "verifying"],
         {"files": 3, "rows": 300},
     ),
+    "expire": (
+        lambda t, seen: t.expire_snapshots(retain_max=1, retain_min=1, progress=seen),
+        ["removing"],
+        {"files": 4},
+    ),
+    "orphans": (
+        lambda t, seen: t.remove_orphan_files("0 ms", progress=seen),
+        ["listing", "reading manifests"],
+        {"tasks": 5},
+    ),
+    "verify": (
+        lambda t, seen: t.verify(progress=seen),
+        ["reading manifests", "checking files", "listing", "reading manifests"],
+        {"tasks": 5},
+    ),
+    "missing files": (
+        lambda t, seen: t.remove_unexisting_files(progress=seen),
+        ["planning"],
+        {"manifests": 3},
+    ),
     "read": (lambda t, _: t.scan().to_arrow(), ["planning", "reading"], {"files": 3, "rows": 300}),
     "head": (lambda t, _: t.head(3), ["planning", "reading"], {}),
     "top_n": (lambda t, _: t.top_n("id desc, 3"), ["planning", "reading"], {}),
