@@ -1001,7 +1001,10 @@ class Table:
             return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run))
 
     def purge(self, confirm: str = "", *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:
-        """Remove all rows, snapshots and files for good; columns and options stay. No one may write meanwhile.
+        """Remove all rows, snapshots and files for good; columns and options stay.
+
+        Files of the last day that nothing names stay, as a writer may be about to commit them: see
+        `remove_orphan_files`.
 
         Args:
             confirm: the name of the table, the last part of its path: without it nothing is done.

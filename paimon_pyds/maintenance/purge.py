@@ -1,7 +1,8 @@
 """Everything of a table goes but its columns and options (source: Java Paimon 1.4, FileStoreTable.purgeFiles).
 
 As in Java: branches, tags and consumers first, then all rows by an OVERWRITE snapshot, which alone stays, then the
-files that nothing names.
+files that nothing names. Java takes these however young they are, also those that a writer is about to commit, whose
+table can't be read then; here those of the last day stay, as they do in a search for orphans.
 """
 
 from __future__ import annotations
@@ -91,5 +92,5 @@ def _steps(store: TableStore, tags: list[str], branches: list[str]) -> Iterator[
     yield RemovalSummary(consumers=readers)
     truncate(store)
     yield expire_snapshots(store, ExpireOptions(1, 1))
-    orphans = remove_orphan_files(store, int(time.time() * 1000), dry_run=False)
+    orphans = remove_orphan_files(store, dry_run=False)
     yield RemovalSummary(data_files=orphans.files.num_rows, bytes=orphans.bytes)

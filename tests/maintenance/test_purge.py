@@ -25,6 +25,7 @@ def _table(path: Path) -> pp.Table:
     orphan = path / "bucket-0" / "data-1.parquet"
     orphan.write_bytes(b"123")
     os.utime(orphan, (0, 1e9))
+    (path / "bucket-0" / "data-2.orc").write_bytes(b"a writer is about to commit it")
     (path / "consumer").mkdir()
     (path / "consumer/consumer-c").write_text('{"nextSnapshot": 1}')
     return table
@@ -50,6 +51,7 @@ def test_what_goes(tmp_path: Path) -> None:
     assert table.count() == 0
     assert (len(table.snapshots()), table.tags(), table.branches()) == (1, {}, [])
     assert not list((tmp_path / "t").rglob("*.parquet"))
+    (tmp_path / "t/bucket-0/data-2.orc").unlink()
     is_exact(table)
     table.purge("t")
     table.append(pa.table({"id": [7]}, _SCHEMA))
