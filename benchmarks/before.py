@@ -110,7 +110,7 @@ class BeforeBench(Bench):
         try:
             return run_module("benchmarks.worker", [case, json.dumps(self._moved(arguments))], self._checkout)
         except SystemExit as error:
-            if f"KeyError: '{case}'" in str(error):
+            if f"KeyError: '{case}'" in str(error) or "unexpected keyword argument" in str(error):
                 raise _MissingCaseError from error
             raise
 

@@ -182,7 +182,15 @@ class _Copy:
         """The file that keeps other copies out of the place, which must be empty still."""
         io, root = self._target.io, self._target.root
         lock = f"{root}/{_LOCK}"
-        if not io.create_if_absent(lock, b""):
+        own = uuid.uuid4().hex.encode()
+        try:
+            created = io.create_if_absent(lock, own)
+        except BaseException:
+            with suppress(PaimonError, OSError):  # its answer may be all that was lost
+                if io.read_bytes(lock) == own:
+                    self._made.append(lock)
+            raise
+        if not created:
             raise AlreadyExistsError("another copy is made in this place", path=root, hint=f"else remove {_LOCK}")
         self._made.append(lock)
         if any(not entry.name.startswith(".") for entry in io.list(root)):

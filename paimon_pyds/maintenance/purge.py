@@ -26,7 +26,7 @@ from paimon_pyds.maintenance.references import consumers
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tags import delete_tag
 from paimon_pyds.metadata.paths import MAIN_BRANCH
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_writable
 from paimon_pyds.options.option import text
 from paimon_pyds.redaction import redact
@@ -91,6 +91,10 @@ def _steps(store: TableStore, tags: list[str], branches: list[str]) -> Iterator[
     delete_files(store.io, map(store.paths.consumer, readers), 1)
     yield RemovalSummary(consumers=readers)
     truncate(store)
+    latest = store.latest_snapshot()
+    if latest is not None and read_hint(store.io, store.paths.latest_hint) != latest.id:
+        # A commit whose hint got lost: the snapshot that it names would stay.
+        store.io.replace(store.paths.latest_hint, str(latest.id).encode())
     yield expire_snapshots(store, ExpireOptions(1, 1))
     orphans = remove_orphan_files(store, dry_run=False)
     yield RemovalSummary(data_files=orphans.files.num_rows, bytes=orphans.bytes)

@@ -409,7 +409,7 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
             arguments["scheme"], arguments["endpoint_override"] = endpoint.split("://", 1)
     elif store == "azure":
         arguments.setdefault("account_name", authority.partition("@")[2].partition(".")[0])
-        _check_key(arguments.get("account_key"), root)
+        check_account_key(arguments, root)
     elif store == "hdfs":
         host, _, port = authority.partition(":")
         arguments |= {"host": host or "default", "port": int(port) if port.isdigit() else 0}
@@ -423,10 +423,10 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
         )
 
 
-def _check_key(key: str | None, root: str) -> None:
+def check_account_key(arguments: Mapping[str, Any], root: str) -> None:
     """Raise OptionError for a key of an Azure account that isn't base64; the error doesn't show it."""
     try:
-        b64decode(key or "", validate=True)
+        b64decode(arguments.get("account_key") or "", validate=True)
     except ValueError:
         raise OptionError(
             "azure.account-key is not base64", path=root, hint="copy the whole access key of the storage account"

@@ -2,9 +2,10 @@
 
 The content is written and synced under a temporary name first and then linked to its own name, which the kernel does
 for one of all rivals and only when the name is free. Where hard links are refused (FUSE volumes, some network shares),
-`renameat2` with RENAME_NOREPLACE does the same. Where that is missing too, the file is created exclusively and then
-filled: one writer still wins, but a reader may for a moment see it incomplete (`metadata.store` looks again), and a
-crash in between leaves an incomplete file, to be removed by hand.
+`renameat2` with RENAME_NOREPLACE does the same. Where that is missing too, a process looks whether the name is free and
+renames, both while it holds a lock file beside it, which is created exclusively: readers see whole files only. A
+process that dies in that moment leaves its lock, and the next writers are refused with who held it and what to do.
+Nothing here could prove that it isn't about to rename, and then a commit would be replaced.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import errno
 import functools
 import io
 import os
+import random
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -33,8 +36,9 @@ if TYPE_CHECKING:
 _GAP = 2048  # reading a gap of 2 KiB from the page cache costs about what one more request does
 _MAX_REQUEST = 1 << 20  # what is read together is copied once more
 _WRITE_BUFFER = 1 << 20
-_NO_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
-_NO_LINKS = _NO_RENAME | {errno.EPERM, errno.EMLINK, errno.EXDEV}
+_NO_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
+_NO_LINKS = _NO_RENAME | {errno.EMLINK, errno.EXDEV}
+_LOCK_SECONDS = 30.0  # a lock is held for two calls, which may take a second each on a mounted object store
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
@@ -343,7 +347,7 @@ def publish(path: str, data: bytes) -> bool:
     temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
     try:
         write_new(temporary, data)
-        created = _give_name(temporary, path, data)
+        created = _give_name(temporary, path)
     finally:
         with suppress(OSError):
             os.unlink(temporary)
@@ -352,8 +356,8 @@ def publish(path: str, data: bytes) -> bool:
     return created
 
 
-def _give_name(temporary: str, path: str, data: bytes) -> bool:
-    """Give a finished temporary file with this content its name; False when the name is taken. Raises OSError."""
+def _give_name(temporary: str, path: str) -> bool:
+    """Give a finished temporary file its name; False when the name is taken. Raises OSError."""
     try:
         os.link(temporary, path)
         return True
@@ -367,12 +371,56 @@ def _give_name(temporary: str, path: str, data: bytes) -> bool:
         if error.errno not in _NO_LINKS:
             raise
     try:
-        if rename_noreplace(temporary, path):
-            return True
-        write_new(path, data)
-        return True
+        return rename_noreplace(temporary, path) or _rename_locked(temporary, path)
     except FileExistsError:
         return False
+
+
+def _rename_locked(temporary: str, path: str) -> bool:
+    """Rename when the target is free, while no other process does so; False when it is taken. Raises OSError."""
+    directory, name = os.path.split(path)
+    lock = os.path.join(directory, f".{name}.lock")
+    if not _take_lock(lock, path):
+        return False
+    try:
+        os.lstat(path)  # any other failure than a missing file says nothing about it
+        return False
+    except FileNotFoundError:
+        os.rename(temporary, path)
+        return True
+    finally:
+        with suppress(OSError):  # the name is taken, or the next writer reports the lock
+            os.unlink(lock)
+
+
+def _take_lock(lock: str, path: str) -> bool:
+    """Create the lock file of a path; False when another process created the path. Raises OSError, and StorageError
+    when another process holds the lock for longer than it can need."""
+    import socket
+
+    now = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
+    holder = f"process {os.getpid()} on {socket.gethostname()} since {now}"
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        with suppress(FileExistsError):
+            write_new(lock, holder.encode())
+            return True
+        if os.path.lexists(path):
+            return False
+        if time.monotonic() > deadline:
+            raise StorageError(
+                f"can't write: {_holder_of(lock)} holds the lock of a file that it didn't create",
+                path=path,
+                hint=f"if that process runs no more, remove {lock} and write again; reading goes on meanwhile",
+            )
+        time.sleep(random.uniform(0.01, 0.05))
+
+
+def _holder_of(lock: str) -> str:
+    """Who wrote a lock file, as far as it says."""
+    with suppress(OSError), open(lock, "rb") as file:
+        return file.read(200).decode(errors="replace") or "an unknown process"
+    return "an unknown process"
 
 
 def rename_noreplace(source: str, target: str) -> bool:

@@ -24,7 +24,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, is_file, scheme_of
-from paimon_pyds.storage.arrow import ArrowFileIO, family
+from paimon_pyds.storage.arrow import ArrowFileIO, check_account_key, family
 from paimon_pyds.storage.aws_profile import current_profile
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
 
@@ -65,6 +65,7 @@ class ObjectStoreFileIO(ArrowFileIO):
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
         super().__init__(root, options)
         self._stores: dict[tuple[str, bool], Any] = {}
+        check_account_key(self._arguments, root)
 
     @property
     def served(self) -> bool:

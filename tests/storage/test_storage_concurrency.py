@@ -7,8 +7,10 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import paimon_pyds as pp
 from paimon_pyds.storage import local as publish_module
 from paimon_pyds.storage.local import LocalFileIO
 
@@ -28,11 +30,11 @@ def _refuse_links(kind: str) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     os.link = refuse  # type: ignore[assignment]
-    if kind == "exclusive":
+    if kind == "lock":
         publish_module.rename_noreplace = lambda source, target: False  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("kind", ["links", "renameat2", "exclusive"])
+@pytest.mark.parametrize("kind", ["links", "renameat2", "lock"])
 def test_processes_race_and_exactly_one_wins_each_file(tmp_path: Path, kind: str) -> None:
     writers, rounds = 6, 40
     context = multiprocessing.get_context("spawn")
@@ -45,7 +47,33 @@ def test_processes_race_and_exactly_one_wins_each_file(tmp_path: Path, kind: str
     assert len(os.listdir(tmp_path)) == rounds
 
 
-def test_threads_race_and_readers_see_whole_files_only(tmp_path: Path) -> None:
+def _append(arguments: tuple[str, int, int]) -> None:
+    path, who, commits = arguments
+    _refuse_links("lock")
+    table = pp.Table.open(path)
+    for n in range(commits):
+        table.append(pa.table({"a": [100 * who + n]}), options={"commit.max-retries": 1000})
+
+
+def test_commits_of_processes_race_without_links_and_none_is_lost(tmp_path: Path) -> None:
+    path, writers, commits = str(tmp_path / "t"), 3, 6
+    table = pp.Table.create(path, pa.schema({"a": pa.int64()}))
+    with multiprocessing.get_context("spawn").Pool(writers) as pool:
+        pool.map(_append, [(path, who, commits) for who in range(writers)], chunksize=1)
+    expected = [100 * who + n for who in range(writers) for n in range(commits)]
+    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == expected
+    assert [s.id for s in table.snapshots()] == list(range(1, writers * commits + 1))
+    assert not [name for name in os.listdir(f"{path}/snapshot") if name.startswith(".")]
+
+
+@pytest.mark.parametrize("kind", ["links", "renameat2", "lock"])
+def test_threads_race_and_readers_see_whole_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind != "links":
+        monkeypatch.setattr(os, "link", os.link)
+        monkeypatch.setattr(publish_module, "rename_noreplace", publish_module.rename_noreplace)
+        _refuse_links(kind)
     io = LocalFileIO()
     writers, rounds = 8, 30
     barrier = Barrier(writers)

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import ctypes
 import errno
+import itertools
 import os
 import pickle
+import signal
 import stat
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paimon_pyds as pp
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, StorageError
 from paimon_pyds.storage import FileIO, FileSource, read_coalesced
 from paimon_pyds.storage import local as local_module
-from paimon_pyds.storage import local as publish_module
 from paimon_pyds.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -225,10 +230,18 @@ def _raising(code: int) -> Any:
 def _without_links(monkeypatch: pytest.MonkeyPatch, *, rename: bool) -> None:
     monkeypatch.setattr(os, "link", _raising(errno.EPERM))
     if not rename:
-        monkeypatch.setattr(publish_module, "rename_noreplace", lambda source, target: False)
+        _without_renameat2(monkeypatch, errno.ENOTSUP)
 
 
-@pytest.mark.parametrize("kind", ["links", "renameat2", "exclusive"])
+def _without_renameat2(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def refuse(*_: object) -> int:
+        ctypes.set_errno(code)
+        return -1
+
+    monkeypatch.setattr(local_module, "_libc", lambda: SimpleNamespace(renameat2=refuse))
+
+
+@pytest.mark.parametrize("kind", ["links", "renameat2", "lock"])
 def test_create_if_absent_publishes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     if kind != "links":
         _without_links(monkeypatch, rename=kind == "renameat2")
@@ -239,7 +252,7 @@ def test_create_if_absent_publishes_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert os.listdir(tmp_path / "snapshot") == ["snapshot-1"]
 
 
-@pytest.mark.parametrize("kind", ["links", "renameat2", "exclusive"])
+@pytest.mark.parametrize("kind", ["links", "renameat2", "lock"])
 def test_a_rival_between_look_and_leap_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """The target appears after the first look: the atomic step itself has to notice."""
     if kind != "links":
@@ -249,6 +262,125 @@ def test_a_rival_between_look_and_leap_wins(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os.path, "lexists", lambda p: False)
     assert not IO.create_if_absent(path, b"ours")
     assert IO.read_bytes(path) == b"rival" and os.listdir(tmp_path) == ["s"]
+
+
+@pytest.mark.parametrize("rename", [errno.EPERM, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS])
+@pytest.mark.parametrize("link", [errno.EPERM, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS])
+def test_without_links_and_renameat2_whole_files_get_their_names_under_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: int, rename: int
+) -> None:
+    monkeypatch.setattr(os, "link", _raising(link))
+    _without_renameat2(monkeypatch, rename)
+    path, real, seen = str(tmp_path / "s"), os.rename, []
+
+    def watched(source: str, target: str) -> None:
+        seen.append((sorted(os.listdir(tmp_path)), Path(source).read_bytes()))
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", watched)
+    assert IO.create_if_absent(path, b"x" * 100_000)
+    ((names, content),) = seen
+    assert content == b"x" * 100_000 and ".s.lock" in names and "s" not in names
+    assert not IO.create_if_absent(path, b"second") and os.listdir(tmp_path) == ["s"]
+
+
+@pytest.mark.parametrize("call", ["open", "lstat", "rename"])
+def test_a_failure_under_the_lock_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    _without_links(monkeypatch, rename=False)
+    real = os.open
+
+    def full(path: str, flags: int, *mode: int) -> int:
+        return _raising(errno.ENOSPC)() if path.endswith(".lock") else real(path, flags, *mode)
+
+    monkeypatch.setattr(os, call, full if call == "open" else _raising(errno.EACCES))
+    with pytest.raises(StorageError):
+        IO.create_if_absent(str(tmp_path / "s"), b"x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_writer_waits_for_the_lock_and_sees_who_won(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _without_links(monkeypatch, rename=False)
+    path, lock = tmp_path / "s", tmp_path / ".s.lock"
+    lock.touch()
+    monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(b"rival"))
+    assert not IO.create_if_absent(str(path), b"ours")
+    assert path.read_bytes() == b"rival" and lock.exists()
+    path.unlink()
+    monkeypatch.setattr(time, "sleep", lambda _: lock.unlink())
+    assert IO.create_if_absent(str(path), b"ours")
+    assert os.listdir(tmp_path) == ["s"]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_file_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    _without_links(monkeypatch, rename=False)
+    monkeypatch.setattr(local_module, "_LOCK_SECONDS", 0.0)
+    ours, outcomes = b"ours" * 1000, []
+    for step in range(100):
+        directory = tmp_path / str(step)
+        directory.mkdir()
+        path, lock = directory / "snapshot-1", directory / ".snapshot-1.lock"
+        if not _killed(str(path), ours, step, before):
+            break
+        if path.exists():
+            outcomes.append("published")
+            assert path.read_bytes() == ours
+        elif lock.exists():
+            outcomes.append("locked")
+            holder = r"process \d+ on \S+ since \d+" if lock.read_bytes() else "an unknown process"
+            with pytest.raises(StorageError, match=rf"{holder}.* remove {lock} and write again"):
+                IO.create_if_absent(str(path), b"next")
+            lock.unlink()
+        else:
+            outcomes.append("nothing")
+        assert IO.create_if_absent(str(path), b"next") == (outcomes[-1] != "published")
+        assert path.read_bytes() in (ours, b"next")
+    assert list(dict.fromkeys(outcomes)) == ["nothing", "locked", "published"]
+
+
+def _killed(path: str, data: bytes, step: int, before: bool) -> bool:
+    """Publish in a process that is killed at one of its calls; False when it ended before that."""
+    pid = os.fork()
+    if pid == 0:
+        calls = itertools.count()
+
+        def counted(call: Any) -> Any:
+            def run(*arguments: Any) -> Any:
+                last = next(calls) == step
+                if last and before:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                result = call(*arguments)
+                if last:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return result
+
+            return run
+
+        try:
+            for name in ("open", "write", "fsync", "close", "rename", "unlink"):
+                setattr(os, name, counted(getattr(os, name)))
+            IO.create_if_absent(path, data)
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+
+
+def test_a_table_is_read_while_a_dead_writer_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _without_links(monkeypatch, rename=False)
+    rows = pa.table({"a": [1, 2]})
+    table = pp.Table.create(str(tmp_path / "t"), rows.schema)
+    table.append(rows)
+    lock = tmp_path / "t" / "snapshot" / ".snapshot-2.lock"
+    lock.write_text("process 7 on elsewhere since 2026-01-01 00:00:00Z")
+    monkeypatch.setattr(local_module, "_LOCK_SECONDS", 0.0)
+    with pytest.raises(StorageError, match="process 7 on elsewhere since 2026"):
+        table.append(rows)
+    assert table.scan().to_arrow().num_rows == 2
+    lock.unlink()
+    table.append(rows)
+    assert pp.Table.open(str(tmp_path / "t")).scan().to_arrow().num_rows == 4
 
 
 def test_a_link_that_was_made_counts_whatever_the_file_system_says(
