@@ -36,11 +36,18 @@ class ManifestWriter:
     def write(self, entries: pa.RecordBatch) -> list[ManifestFile]:
         """Entries in manifests of about ``manifest.target-file-size``; none for no entries.
 
-        Entries are encoded to about a third of their size in memory.
+        Entries are encoded to a third of their size in memory, or less: then as those before them.
         """
         target = int(self.options.get("manifest.target-file-size"))
-        rows = max(1, int(entries.num_rows * target / max(1, entries.nbytes / 3))) if entries.num_rows else 1
-        return [self._one(entries.slice(start, rows)) for start in range(0, entries.num_rows, rows)]
+        each = max(1, entries.nbytes / 3) / max(1, entries.num_rows)
+        files: list[ManifestFile] = []
+        start = 0
+        while start < entries.num_rows:
+            some = entries.slice(start, max(1, int(target / each)))
+            files.append(self._one(some))
+            start += some.num_rows
+            each = min(each, files[-1].file_size / some.num_rows)
+        return files
 
     def _one(self, entries: pa.RecordBatch) -> ManifestFile:
         data = encode_manifest(entries, str(self.options.get("manifest.compression")))
@@ -127,11 +134,12 @@ def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter, *, fu
 
     A full rewrite drops every deleted entry once the manifests that hold deletions or are small add up to
     ``manifest.full-compaction-threshold-size``, or when the caller wants it (``full``); else runs of small manifests
-    are joined to target-size ones.
+    are joined to target-size ones. What is written misses the target: small is less than half of it, or the same
+    entries would be written again by every commit.
     """
     target = int(writer.options.get("manifest.target-file-size"))
     threshold = int(writer.options.get("manifest.full-compaction-threshold-size"))
-    changing = [m for m in manifests if m.num_deleted_files or m.file_size < target]
+    changing = [m for m in manifests if m.num_deleted_files or m.file_size < target // 2]
     worthwhile = sum(m.file_size for m in changing) >= threshold and any(m.num_deleted_files for m in changing)
     if full or worthwhile:
         return writer.write(ManifestReader(writer.store).live(manifests))
@@ -140,7 +148,7 @@ def merge_manifests(manifests: list[ManifestFile], writer: ManifestWriter, *, fu
     run: list[ManifestFile] = []
     size = 0
     for manifest in manifests:
-        if manifest.file_size >= target:
+        if manifest.file_size >= target // 2:
             result += [*_joined(run, writer, least), manifest]
             run, size = [], 0
             continue

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import publisher
+from paimon_pyds.commit import Changes, Increment, commit, publisher
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitError, OptionError, SchemaError
+from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.row import EMPTY_ROW, encode_row
+from paimon_pyds.types import from_arrow_schema
 
 _SCHEMA = pa.schema([("p", pa.string()), ("q", pa.int32()), ("v", pa.int64())])
 
@@ -102,6 +109,29 @@ def test_manifests_are_merged(tmp_path: Path) -> None:
     assert _content(table) == sorted(expected, key=repr)
     for snapshot in table.snapshots():
         assert len(_content(table, snapshot=snapshot.id)) == snapshot.total_record_count
+
+
+def test_large_manifests_are_not_written_again_by_each_commit(tmp_path: Path) -> None:
+    """Their entries take less than was thought, so none has the target size."""
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options={"manifest.target-file-size": "20 kb"})
+    row = encode_row(["a"], [from_arrow_schema(_SCHEMA)[0].type])
+    none = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
+    file = DataFile(
+        file_name="", file_size=1, row_count=1, min_key=EMPTY_ROW, max_key=EMPTY_ROW, key_stats=none, value_stats=none,
+        min_sequence_number=0, max_sequence_number=0, schema_id=0, creation_time=0,
+    )  # fmt: skip
+    files = tuple(replace(file, file_name=f"data-{uuid.uuid4()}-0.parquet") for _ in range(3000))
+    added = BucketFiles(row, 0, -1, f"{table.path}/p=a/bucket-0", files)
+    commit(table.store, Changes([Increment(added=[added])]), TableOptions(table.options))
+    for number in range(6):
+        table.append(_rows(("b", number, number)))
+    lists = [table.store.read_manifest_list(snapshot.base_manifest_list) for snapshot in table.snapshots()]
+    large = [{m.file_name for m in one if m.num_added_files > 20} for one in lists]
+    assert large[-1] == large[3], "they are as they were"
+    assert sum(m.num_added_files for m in lists[-1]) == 3005
+    sizes = [m.file_size for m in lists[-1] if m.num_added_files > 20]
+    assert sum(sizes) > 20 << 10, "enough to be joined"
+    assert sum(size > 12 << 10 for size in sizes) >= len(sizes) - 2, "but for the first and the last"
 
 
 def test_a_lost_race_is_tried_again_on_top_of_the_winner(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:

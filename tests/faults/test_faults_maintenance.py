@@ -3,6 +3,7 @@ had, and the operation, run again, finishes."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,17 @@ def _make(path: Path) -> pp.Table:
     return table
 
 
+def _make_partitioned(path: Path) -> pp.Table:
+    schema = pa.schema([("day", pa.int32()), ("id", pa.int64())])
+    options = {"file-operation.thread-num": "1", "write-only": "true"}
+    table = pp.Table.create(path, schema, partition_by=["day"], options=options)
+    for number in range(2):
+        table.append(pa.table({"day": [1, 2, 3], "id": [number, 10 + number, 20 + number]}, schema))
+    table.create_tag("old", 1)
+    table.mark_partitions_done({"day": 1})
+    return table
+
+
 def _expired_tag(table: pp.Table) -> None:
     table.expire_snapshots(retain_max=1)
 
@@ -51,6 +63,22 @@ def _expired_tag(table: pp.Table) -> None:
 def _dangling_hints(table: pp.Table) -> None:
     for hint in (table.store.paths.latest_hint, table.store.paths.earliest_hint):
         table.store.io.replace(hint, b"99")
+
+
+def _killed_expiry(table: pp.Table) -> None:
+    """Its data files are gone, and no more than these."""
+    copy = Path(f"{table.path}_copy")
+    shutil.copytree(table.path, copy)
+    METADATA_CACHE.clear()
+    _expire_on(io := FaultyIO(), copy)
+    shutil.rmtree(copy)
+    METADATA_CACHE.clear()
+    with pytest.raises(PaimonError):
+        _expire_on(FaultyIO(io.done.index("delete"), AFTER, forever="down"), Path(table.path))
+
+
+def _expire_on(io: FaultyIO, path: Path) -> None:
+    pp.Table(TableStore(io, str(path))).expire_snapshots(retain_max=2)
 
 
 _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], object]]] = {
@@ -68,9 +96,14 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], 
     "analyze": (lambda t: None, lambda t: t.statistics() or t.analyze()),
     "purge": (lambda t: None, lambda t: t.purge(t.path.rpartition("/")[2], named_states=True)),
     "truncate": (lambda t: None, lambda t: t.truncate()),
+    "drop partitions": (lambda t: None, lambda t: t.drop_partitions([{"day": 1}, {"day": 3}])),
+    "mark partitions": (lambda t: None, lambda t: t.mark_partitions_done([{"day": 1}, {"day": 2}])),
     "repair": (_dangling_hints, lambda t: t.repair()),
+    "repair a killed expiry": (_killed_expiry, lambda t: t.repair()),
     "rollback to a tag": (_expired_tag, lambda t: t.rollback("old")),
 }  # fmt: skip
+_REMOVING = ("expire", "purge", "repair a killed expiry")
+"""What makes snapshots unreadable before they are gone."""
 _FINISHED = (AlreadyExistsError, NotFoundError)
 """What an operation says that has been done."""
 
@@ -97,10 +130,15 @@ def _through_snapshots(name: str, states: dict[tuple[str, str, object], list[str
     return [rows for state, rows in states.items() if state[:2] == ("main", "snapshot")]
 
 
+def _marked(path: Path) -> dict[str, dict[str, int]]:
+    """The partitions that are marked as done, and what their marks say."""
+    return {mark.parent.name: json.loads(mark.read_bytes()) for mark in path.glob("*/_SUCCESS")}
+
+
 @pytest.mark.parametrize("name", _OPERATIONS)
 def test_one_fault(tmp_path: Path, name: str) -> None:
     prepare, operation = _OPERATIONS[name]
-    prepare(_make(tmp_path / "before"))
+    prepare((_make_partitioned if "partitions" in name else _make)(tmp_path / "before"))
     before = _states(pp.Table.open(tmp_path / "before"))
     shutil.copytree(tmp_path / "before", tmp_path / "after")
     io = FaultyIO()
@@ -116,9 +154,10 @@ def test_one_fault(tmp_path: Path, name: str) -> None:
             with suppress(PaimonError):
                 operation(pp.Table(TableStore(FaultyIO(at, mode), str(path))))
             table = pp.Table.open(path)
+            assert all({"creationTime", "modificationTime"} == one.keys() for one in _marked(path).values()), case
             for state, rows in _states(table).items():
                 fine = [before.get(state), after.get(state)]
-                fine += [[]] if name in ("expire", "purge") and state[1] == "snapshot" else []
+                fine += [[]] if name in _REMOVING and state[1] == "snapshot" else []
                 fine += _through_snapshots(name, before) if state == ("main", "latest", None) else []
                 assert rows in fine, (case, state)
             with suppress(*_FINISHED):
@@ -126,9 +165,11 @@ def test_one_fault(tmp_path: Path, name: str) -> None:
             assert _states(table) == after, case
             missing = set(table_files(table.store)) - files_there(path)
             assert not missing, case
-            if name == "expire":
+            if name in ("expire", "repair a killed expiry"):
                 is_exact(table)
-            if name == "repair":
+            if name == "mark partitions":
+                assert sorted(_marked(path)) == ["day=1", "day=2"], case
+            if name.startswith("repair"):
                 assert read_hint(table.store.io, table.store.paths.latest_hint) != 99, case
                 assert read_hint(table.store.io, table.store.paths.earliest_hint) != 99, case
             shutil.rmtree(path)
