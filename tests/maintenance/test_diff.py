@@ -173,7 +173,9 @@ def test_states_of_fixtures_by_java() -> None:
     for name in sampled(fixture_names(), 30):
         table = pp.Table.open(table_path(name))
         states = table.snapshots()
-        if len(states) < 2 or states[0].schema_id != states[-1].schema_id or name == "pk_dynamic_bucket_part":
+        if name == "pk_dynamic_bucket_part" or table.options.get("data-evolution.enabled") == "true":
+            continue  # keys in two buckets; not read here
+        if len(states) < 2 or states[0].schema_id != states[-1].schema_id:
             continue
         _check(table, states[0].id, states[-1].id)
         checked += 1
