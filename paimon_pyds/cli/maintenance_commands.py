@@ -95,10 +95,7 @@ def add_maintenance_commands(commands: Commands) -> None:
     help_ = "Copy one state of the table, with all its files, to an empty place."
     parser = add_table_command(commands, "clone", help_)
     parser.add_argument("target", metavar="TARGET_PATH", help="where the copy will be")
-    state = parser.add_mutually_exclusive_group()
-    state.add_argument("--snapshot", type=int, help="the number of a snapshot; the newest by default")
-    state.add_argument("--tag", help="the name of a tag")
-    state.add_argument("--timestamp", help=f"the state of: {_TIME}")
+    _add_state(parser, "the number of a snapshot; the newest by default")
     parser.add_argument("--dry-run", action="store_true", help="only show how much would be copied")
     parser.set_defaults(run=_clone)
 
@@ -118,14 +115,19 @@ def add_maintenance_commands(commands: Commands) -> None:
 
     help_ = "Make an older snapshot, or a tag, the newest state: what came after goes."
     parser = add_table_command(commands, "rollback", help_)
-    target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--snapshot", type=int, help="the number of a snapshot")
-    target.add_argument("--tag", help="the name of a tag")
-    target.add_argument("--timestamp", help=f"the state of: {_TIME}")
+    _add_state(parser, "the number of a snapshot", required=True)
     _removes(parser, _rollback)
 
     _add_tag_commands(commands)
     _add_branch_commands(commands)
+
+
+def _add_state(parser: argparse.ArgumentParser, snapshot: str, *, required: bool = False) -> None:
+    """The options that name one state; ``snapshot`` is the help of the first."""
+    state = parser.add_mutually_exclusive_group(required=required)
+    state.add_argument("--snapshot", type=int, help=snapshot)
+    state.add_argument("--tag", help="the name of a tag")
+    state.add_argument("--timestamp", help=f"the state of: {_TIME}")
 
 
 def _add_tag_commands(commands: Commands) -> None:
