@@ -25,6 +25,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from support.fixtures import ROOT
+from support.snippets import run_typed
 
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.stem != "index")]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -71,13 +72,9 @@ class Reader:
         return out.buffer.getvalue().decode().replace(self._warehouse, "/wh")  # type: ignore[attr-defined]
 
     def _python(self, code: str) -> None:
-        tree = ast.parse(code)
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, "<page>", "exec"), self._names)
-        if last is not None:
-            value = eval(compile(ast.Expression(last.value), "<page>", "eval"), self._names)
-            if value is not None:
-                print(value)
+        value = run_typed(code, self._names)
+        if value is not None:
+            print(value)
 
     def _sql(self, code: str) -> None:
         for statement in filter(str.strip, code.split(";")):

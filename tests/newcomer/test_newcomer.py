@@ -7,7 +7,6 @@ Lines are added wherever they belong; each of the two transcripts runs from its 
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import re
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from paimon_pyds.cli.main import main
+from support.snippets import run_typed
 
 HERE = Path(__file__).parent
 PROMPTS = (">>> ", "$ ", "sql> ")
@@ -67,13 +67,9 @@ class Typist:
         return out.buffer.getvalue().decode()  # type: ignore[attr-defined]
 
     def _python(self, typed: str) -> None:
-        tree = ast.parse(typed)
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, "<typed>", "exec"), self._names)
-        if last is not None:
-            value = eval(compile(ast.Expression(last.value), "<typed>", "eval"), self._names)
-            if value is not None:
-                print(repr(value))
+        value = run_typed(typed, self._names)
+        if value is not None:
+            print(repr(value))
 
     def _shell(self, typed: str) -> None:
         words = shlex.split(typed)
