@@ -201,7 +201,7 @@ def _copy_snapshots(store: TableStore, branch: TableStore, ids: Sequence[int]) -
     for id_ in reversed(ids):
         store.io.replace(store.paths.snapshot(id_), branch.io.read_bytes(branch.paths.snapshot(id_)))
         if id_ == ids[-1]:
-            store.io.replace(store.paths.latest_hint, str(id_).encode())
+            store.write_latest_hint(id_)
     for id_ in reversed([id_ for id_ in store.snapshot_ids() if id_ > ids[-1]]):
         store.io.delete([store.paths.snapshot(id_)])
     gaps = set(store.snapshot_ids()) - set(ids)

@@ -94,7 +94,7 @@ def _steps(store: TableStore, tags: list[str], branches: list[str]) -> Iterator[
     latest = store.latest_snapshot()
     if latest is not None and read_hint(store.io, store.paths.latest_hint) != latest.id:
         # A commit whose hint got lost: the snapshot that it names would stay.
-        store.io.replace(store.paths.latest_hint, str(latest.id).encode())
+        store.write_latest_hint(latest.id)
     yield expire_snapshots(store, ExpireOptions(1, 1))
     orphans = remove_orphan_files(store, dry_run=False)
     yield RemovalSummary(data_files=orphans.files.num_rows, bytes=orphans.bytes)

@@ -236,8 +236,12 @@ class TableStore(SchemaStore):
         if not self.io.create_if_absent(self.paths.snapshot(snapshot.id), data):
             return False
         with suppress(StorageError):  # the table is right without it
-            self.io.replace(self.paths.latest_hint, str(snapshot.id).encode())
+            self.write_latest_hint(snapshot.id)
         return True
+
+    def write_latest_hint(self, id_: int) -> None:
+        """Name a snapshot as the newest, for readers that would else list the directory."""
+        self.io.replace(self.paths.latest_hint, str(id_).encode())
 
     # ------------------------------------------------------------------------------ tags and branches
 
