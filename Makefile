@@ -23,14 +23,16 @@ ARGS ?=
 
 # make test REQUIRE_ORACLE=1 fails, and does not skip, where Java Paimon's tests can't run.
 REQUIRE_ORACLE ?=
+# The same of the servers that `make servers` brings: make test REQUIRE_SERVERS=1
+REQUIRE_SERVERS ?=
 
 # Spark starts Python processes for each query: without bytecode, each would compile this package.
 unexport PYTHONDONTWRITEBYTECODE
-export REQUIRE_ORACLE
+export REQUIRE_ORACLE REQUIRE_SERVERS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check docs test-newest test-plain test-spark test-connect test-oldest test-long bench format package clean newest oldest pypaimon python java
+.PHONY: help demo test check docs test-newest test-plain test-spark test-connect test-oldest test-long bench format package clean newest oldest pypaimon servers python java
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +99,9 @@ oldest: python
 
 java: python
 	@$(PYTHON) tools/environment.py --java
+
+servers: java  ## real servers for the tests of stores and catalogs: s3proxy, Azurite, PostgreSQL, MariaDB
+	@$(PYTHON) tools/servers.py
 
 python:
 	@command -v $(PYTHON) >/dev/null || { \

@@ -32,8 +32,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--only", default="writing,scanning,points,index,rows,keys,layout,planning,importing,spark")
-    # "maintenance" is run by its name only: a table of 1,000 snapshots takes long to make.
+    parser.add_argument(
+        "--only", default="writing,scanning,points,index,rows,keys,layout,planning,stores,importing,spark"
+    )
+    # "maintenance" is run by its name only: a table of 1,000 snapshots takes minutes to make.
     parser.add_argument("--before", type=Path, help="another checkout: compare with its cases instead of the peers'")
     arguments = parser.parse_args()
     _compile(Path(__file__).parents[1])

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cases_index, cases_keys, cases_layout, cases_maintenance, cases_rows, files100k
+from benchmarks import (
+    cases_index,
+    cases_keys,
+    cases_layout,
+    cases_maintenance,
+    cases_rows,
+    cases_stores,
+    files100k,
+)
 from benchmarks.data import batches
 from benchmarks.worker import INDEX, INDEX_TWO
 
@@ -181,6 +189,9 @@ class Bench:
     def maintenance(self) -> None:
         cases_maintenance.section(self)
 
+    def stores(self) -> None:
+        cases_stores.section(self)
+
     def spark_tables(self) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -197,10 +208,15 @@ class Bench:
     def spark(self) -> None:
         self.spark_tables()
         result = run_module("benchmarks.spark_cases", [self.path(name) for name in SPARK_TABLES])
-        for name, rows, target in (("large", self.rows, "≤ 1.0×"), ("small", 100, "≤ 1.3×")):
+        for name, what, target in (
+            ("large", f"filtered query on {self.rows:,} rows", "≤ 1.0×"),
+            ("small", "filtered query on 100 rows", "≤ 1.3×"),
+            ("full", f"all columns of {self.rows:,} rows", ""),
+            ("narrow", f"one column of {self.rows:,} rows", ""),
+        ):
             ours, peer = result[name]["ours"], result[name]["parquet"]
             self.add(
-                f"Spark: filtered query on {rows:,} rows",
+                f"Spark: {what}",
                 f"{ours:.3f} s",
                 f"parquet {peer:.3f} s",
                 f"{result[name]['ratio']:.2f}×",

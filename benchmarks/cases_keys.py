@@ -99,13 +99,14 @@ def _dynamic_buckets(bench: Bench) -> None:
             ("ours_dynamic_write", {"path": bench.path("dynamic_ours"), "keys": keys, "known": known}),
             ("rust_dynamic_write", {"path": bench.path("dynamic_rust"), "keys": keys, "known": known}),
         )  # fmt: skip
-    found = bench.run("ours_assigner", path=bench.path("dynamic_index"), keys=bench.rows)
-    if found:
-        bench.add(
-            f"find the buckets of {bench.rows:,} keys", f"{found['seconds']:.3f} s",
-            f"{found['bytes']:.1f} bytes a key, {found['most']:.1f} at most", "", "≤ 10 bytes",
-            f"{found['peak_mib']:.0f} MiB",
-        )  # fmt: skip
+    for known in (False, True):
+        found = bench.run("ours_assigner", path=bench.path("dynamic_index"), keys=bench.rows, known=known)
+        if found:
+            bench.add(
+                f"find the buckets of {bench.rows:,} {'known' if known else 'new'} keys", f"{found['seconds']:.3f} s",
+                f"{found['bytes']:.1f} bytes a key, {found['most']:.1f} at most", "", "≤ 10 bytes",
+                f"{found['peak_mib']:.0f} MiB",
+            )  # fmt: skip
 
 
 def _compacted(bench: Bench) -> None:
@@ -131,20 +132,24 @@ def _rescaled(bench: Bench) -> None:
 
 
 def _found_keys(bench: Bench) -> None:
-    """Few rows, scattered over all keys: by key, and by a value with a bitmap index."""
+    """Few rows by key, and by a value with a bitmap index: scattered over all keys, and neighbours."""
     for runs, what in ((1, "compacted"), (1 + LATER_RUNS, f"in {1 + LATER_RUNS} runs")):
         path, rows = bench.path(f"keys_lookup_{runs}"), bench.rows
         bench.run("ours_found_table", path=path, rows=rows, runs=runs, options=_SMALL_PAGES)
-        bench.compare(
-            f"look up {_LOOKED_UP:,} scattered keys of {rows:,}, {what}: against a scan", "≤ 0.05×",
-            ("ours_lookup", {"path": path, "rows": rows}), ("ours_merged", {"path": path}),
-        )  # fmt: skip
+        for near in (False, True):
+            keys = f"{_LOOKED_UP:,} {'neighbouring' if near else 'scattered'} keys of {rows:,}"
+            bench.compare(
+                f"look up {keys}, {what}: against a scan", "≤ 0.05×",
+                ("ours_lookup", {"path": path, "rows": rows, "near": near}), ("ours_merged", {"path": path}),
+            )  # fmt: skip
         path, rows = bench.path(f"keys_value_{runs}"), bench.rows // 2
         options = {**_SMALL_PAGES, "file-index.bitmap.columns": "code"}
-        bench.run("ours_found_table", path=path, rows=rows, runs=runs, options=options)
         arguments = {"path": path, "where": ("code", 17)}
-        by_value = f"filter on a value with a bitmap index, about {_LOOKED_UP:,} of {rows:,} rows, {what}"
-        bench.compare(by_value, "≤ 0.2×", ("ours_merged", arguments), ("rust_merged", arguments))
+        for near in (True, False):
+            bench.run("ours_found_table", path=path, rows=rows, runs=runs, options=options, near=near)
+            kind = "neighbouring" if near else "scattered"
+            by_value = f"filter on a value with a bitmap index, about {_LOOKED_UP:,} {kind} of {rows:,} rows, {what}"
+            bench.compare(by_value, "≤ 0.2×", ("ours_merged", arguments), ("rust_merged", arguments))
         if runs > 1:
             everything = ("ours_merged", {**arguments, "use_index": False})
             bench.compare(f"{by_value}: against merging all", "≤ 0.2×", ("ours_merged", arguments), everything)
@@ -193,8 +198,11 @@ def ours_mode(path: str, rows: int, options: dict[str, str]) -> dict[str, Any]:
 
 
 @case
-def ours_found_table(path: str, rows: int, runs: int, options: dict[str, str]) -> None:
-    """Keys from 0 on, each in one of the runs: all of these have keys everywhere. One run alone is compacted."""
+def ours_found_table(path: str, rows: int, runs: int, options: dict[str, str], near: bool = False) -> None:
+    """Keys from 0 on, each in one of the runs: all of these have keys everywhere. One run alone is compacted.
+
+    ``near``: keys that follow one another have the same code.
+    """
     import paimon_pyds as pp
 
     shutil.rmtree(path, ignore_errors=True)
@@ -204,8 +212,8 @@ def ours_found_table(path: str, rows: int, runs: int, options: dict[str, str]) -
         ids = np.flatnonzero(run_of == run)
         batch = next(batches(len(ids), len(ids), seed=run))
         batch = batch.set_column(0, batch.schema.field(0), pa.array(ids))
-        code = pa.array(rng.integers(0, codes, len(ids), dtype=np.int32))
-        batch = batch.set_column(1, batch.schema.field(1), code)
+        code = (ids // _LOOKED_UP).astype(np.int32) if near else rng.integers(0, codes, len(ids), dtype=np.int32)
+        batch = batch.set_column(1, batch.schema.field(1), pa.array(code))
         instants = pa.array(1_700_000_000_000_000 + rng.integers(0, 10**13, len(ids)), pa.timestamp("us"))
         batch = batch.append_column("at", instants)
         if not run:
@@ -218,8 +226,9 @@ def ours_found_table(path: str, rows: int, runs: int, options: dict[str, str]) -
 
 
 @case
-def ours_lookup(path: str, rows: int) -> dict[str, Any]:
-    keys = pa.table({"id": np.random.default_rng(6).choice(rows, _LOOKED_UP, replace=False)})
+def ours_lookup(path: str, rows: int, near: bool = False) -> dict[str, Any]:
+    scattered = np.random.default_rng(6).choice(rows, _LOOKED_UP, replace=False)
+    keys = pa.table({"id": rows // 2 + np.arange(_LOOKED_UP) if near else scattered})
     seconds, found = median_of(lambda: ours(path).lookup(keys).num_rows, _RUNS)
     return {"seconds": seconds, "rows": found}
 
@@ -275,8 +284,9 @@ def rust_dynamic_write(path: str, keys: int, known: bool) -> dict[str, Any]:
 
 
 @case
-def ours_assigner(path: str, keys: int) -> dict[str, Any]:
-    """Seconds to read a hash index and find all its keys; bytes of memory for each, afterwards and at most."""
+def ours_assigner(path: str, keys: int, known: bool) -> dict[str, Any]:
+    """Seconds to find the buckets of keys, those of a hash index that is read first or new ones, which are handed out
+    for one; bytes of memory for each key, when all are found and at most."""
     import paimon_pyds as pp
     from paimon_pyds.bucket.assigner import PartitionedRows
     from paimon_pyds.bucket.dynamic import DynamicBuckets, KeyShare
@@ -298,7 +308,8 @@ def ours_assigner(path: str, keys: int) -> dict[str, Any]:
         first = bucket * _BUCKET_KEYS
         hashes = hash_rows(rows(first, first + _BUCKET_KEYS).columns, types)
         entries.append(index.write(PartitionBucket(EMPTY_ROW, bucket), [hashes], [])[0])
-    assigner = DynamicBuckets(table.schema, TableOptions({}), HashIndex(table.store, table.schema, entries), KeyShare())
+    index = HashIndex(table.store, table.schema, entries if known else ())
+    assigner = DynamicBuckets(table.schema, TableOptions({}), index, KeyShare())
 
     def find() -> None:
         for start in range(0, keys, _FOUND_AT_ONCE):
@@ -306,12 +317,10 @@ def ours_assigner(path: str, keys: int) -> dict[str, Any]:
             assigner.assign(PartitionedRows(batch, [EMPTY_ROW], np.zeros(batch.num_rows, np.int64)))
 
     held, peak = held_mib(), peak_mib()
-    seconds = timed(find)[0]
-    return {
-        "seconds": seconds,
-        "bytes": (held_mib() - held) * 2**20 / keys,
-        "most": (peak_mib() - peak) * 2**20 / keys,
-    }
+    seconds, found = timed(find)[0], held_mib() - held
+    new = sum(len(hashes) for _, hashes in assigner.new_hashes())
+    assert bool(new) is not known
+    return {"seconds": seconds, "bytes": found * 2**20 / keys, "most": (peak_mib() - peak) * 2**20 / keys}
 
 
 @case

@@ -46,14 +46,11 @@ def section(bench: Bench) -> None:
     mine = ("ours_merge", {**on["ours"], **merge})
     bench.compare(f"merge {bench.rows // _SHARE:,} changes", "≤ 0.5×", mine, ("rust_merge", {**on["best"], **merge}))
     bench.compare(f"merge {bench.rows // _SHARE:,} changes", "≤ 1.0×", mine, ("delta_merge", {**on["delta"], **merge}))
-    few = bench.rows // 5
-    large = {name: {"path": bench.path(f"rows_{name}_large"), "rows": few} for name in ("ours", "delta")}
-    for name, table in large.items():
-        bench.run(f"{name}_rows_table", **table)
-    bench.compare(
-        f"merge {few // 2:,} changes into {few:,} rows", "≤ 1.0×",
-        ("ours_merge", {**large["ours"], "many": True}), ("delta_merge", {**large["delta"], "many": True}),
-    )  # fmt: skip
+    few, many = bench.rows // 5, bench.rows * 6 // 5
+    ours_few, delta_few = _large_merges(bench, few)
+    bench.compare(f"merge {few // 2:,} changes into {few:,} rows", "≤ 1.0×", ours_few, delta_few)
+    ours_many, delta_many = (bench.run(name, **arguments) for name, arguments in _large_merges(bench, many))
+    bench.once(f"merge {many // 2:,} changes into {many:,} rows", "≤ 1.5×", ours_many, "delta", delta_many)
     deleted = bench.path("rows_deleted")
     bench.run("ours_deleted_table", path=tables["ours"], target=deleted)
     bench.compare(
@@ -63,6 +60,16 @@ def section(bench: Bench) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
+
+
+def _large_merges(bench: Bench, rows: int) -> list[tuple[str, dict[str, Any]]]:
+    """Half as many changes as a new table has rows, of ours and of delta-rs."""
+    found = []
+    for name in ("ours", "delta"):
+        table = {"path": bench.path(f"rows_{name}_large"), "rows": rows}
+        bench.run(f"{name}_rows_table", **table)
+        found.append((f"{name}_merge", {**table, "many": True}))
+    return found
 
 
 @case

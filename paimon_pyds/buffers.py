@@ -284,6 +284,21 @@ def build(
     return pa.Array.from_buffers(type_, count, [bits, buffer])
 
 
+def fixed_values(column: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]:
+    """The values of a fixed-width column without copying, ``per_value`` numbers for each; those of NULLs are any."""
+    data, kind = column.buffers()[1], np.dtype(dtype)
+    if data is None or not len(column):
+        return np.zeros(0, kind)
+    return np.frombuffer(data, kind, len(column) * per_value, column.offset * per_value * kind.itemsize)
+
+
+def varint(value: int) -> bytes:
+    """The bytes of a number from 0 up."""
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
+
+
 def unsigned_varints(words: Words) -> tuple[Words, npt.NDArray[np.uint8]]:
     """The unsigned number that begins each word, and its bytes; of those of `LONGER` size the lowest 56 bits."""
     # The lowest byte without the continuation bit ends the number; what lies above it is cut off.
@@ -291,9 +306,13 @@ def unsigned_varints(words: Words) -> tuple[Words, npt.NDArray[np.uint8]]:
     stop &= np.uint64(0) - stop
     group = words & (stop | (stop - _U1)) & _LOW_7
     size = (np.bitwise_count(stop - _U1) >> 3) + np.uint8(1) if _HAS_BITCOUNT else _stop_bytes(stop)
-    group = ((group & np.uint64(0x7F007F007F007F00)) >> _U1) | (group & np.uint64(0x007F007F007F007F))
-    group = ((group & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2)) | (group & np.uint64(0x00003FFF00003FFF))
-    group = ((group >> np.uint64(32)) << np.uint64(28)) | (group & np.uint64(0x0FFFFFFF))
+    longest = int(size.max(initial=0))
+    if longest > 1:
+        group = ((group & np.uint64(0x7F007F007F007F00)) >> _U1) | (group & np.uint64(0x007F007F007F007F))
+    if longest > 2:
+        group = ((group & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2)) | (group & np.uint64(0x00003FFF00003FFF))
+    if longest > 4:
+        group = ((group >> np.uint64(32)) << np.uint64(28)) | (group & np.uint64(0x0FFFFFFF))
     return group, size
 
 

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.buffers import one_batch, to_numpy
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.options.option import integer
 from paimon_pyds.progress import shown
 
 if TYPE_CHECKING:
     import duckdb
     import pandas  # noqa: TID251
     import polars
+    import torch
 
 _ROWS_AT_ONCE = 65_536
 _TAKEN = (
@@ -125,7 +128,10 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             from paimon_pyds.types.misfits import first_refused
 
-            refused = SchemaError(f"column {name!r}: {str(error).splitlines()[0]}", hint="give values of one type")
+            why, hint = str(error).splitlines()[0], "give values of one type"
+            if isinstance(error, OverflowError):
+                why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
+            refused = SchemaError(f"column {name!r}: {why}", hint=hint)
             refused.row = first_refused(len(values), lambda n, values=values: pa.array(values[:n]))  # type: ignore[misc]
             raise refused from error
     lengths = {name: len(values) for name, values in arrays.items()}
@@ -218,6 +224,71 @@ class RowStream:
             UnsupportedError: duckdb is not installed.
         """
         return (_library("duckdb") if connection is None else connection).from_arrow(self.to_reader())
+
+    def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
+        """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.
+
+        Columns of numbers and booleans have tensors of one dimension, arrays of them that are equally long of two. NULL
+        is NaN in a column of FLOAT or DOUBLE, and refused in others.
+
+        Args:
+            batch_rows: how many rows a dictionary has, the last one but fewer; as they are read when None.
+
+        Raises:
+            UnsupportedError: torch is not installed, a column of another type, or NULL, when it is met.
+            OptionError: ``batch_rows`` < 1.
+        """
+        module = _library("torch")
+        if batch_rows is not None and integer("batch_rows", batch_rows) < 1:
+            raise OptionError(f"batch_rows must be at least 1, it is {batch_rows}")
+        for field in self.arrow_schema:
+            if not _is_number(field.type.value_type if pa.types.is_list(field.type) else field.type):
+                raise UnsupportedError(
+                    f"column {field.name!r} is of type {field.type}, and tensors hold numbers and booleans",
+                    hint="leave it out by columns=[…], or convert it with to_batches()",
+                )
+        batches = self.to_batches() if batch_rows is None else _of_length(self.to_batches(), batch_rows)
+        return ({n: _tensor(n, batch[n], module) for n in batch.schema.names} for batch in batches)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_))
+
+
+def _of_length(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows, so many in each batch but the last."""
+    waiting: list[pa.RecordBatch] = []
+    missing = rows
+    for batch in batches:
+        at = 0
+        while batch.num_rows - at >= missing:
+            yield one_batch(pa.Table.from_batches([*waiting, batch.slice(at, missing)]))
+            at, missing = at + missing, rows
+            waiting = []
+        if at < batch.num_rows:
+            waiting.append(batch.slice(at))
+            missing -= batch.num_rows - at
+    if waiting:
+        yield one_batch(pa.Table.from_batches(waiting))
+
+
+def _tensor(name: str, values: pa.Array, module: Any) -> Any:
+    shape = [len(values)]
+    if pa.types.is_list(values.type):
+        lengths = values.value_lengths().unique()
+        if len(lengths) > 1 or values.null_count:
+            raise UnsupportedError(
+                f"column {name!r} has arrays of several lengths in a batch, or NULL, and a tensor has rows of one",
+                hint="filter them out, or convert them with to_batches()",
+            )
+        shape.append(lengths[0].as_py() if len(lengths) else 0)
+        values = values.flatten()
+    if values.null_count and not pa.types.is_floating(values.type):
+        raise UnsupportedError(
+            f"column {name!r} has NULL, which a tensor of {values.type} can't hold",
+            hint=f"filter by {name} IS NOT NULL, or fill it in with to_batches()",
+        )
+    return module.from_numpy(to_numpy(values).copy().reshape(shape))  # a copy, as tensors may be written to
 
 
 def _library(name: str) -> Any:

@@ -5,7 +5,7 @@ Nothing here fails, reads a file or shows a secret; what is long is cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def one_line(thing: object, *parts: str) -> str:
     """``Name(part, part)``; empty parts are left out."""
-    return f"{type(thing).__name__}({_plain(parts)})"
+    return f"{type(thing).__name__}({plain(*parts)})"
 
 
 class Summary:
@@ -38,10 +38,11 @@ def summary_text(snapshot_id: int | None, parts: Sequence[str], seconds: float) 
         seconds: that it took.
     """
     snapshot = "" if snapshot_id is None else f"snapshot {snapshot_id}"
-    return f"{_plain((snapshot, *parts))} in {seconds:.1f} s"
+    return f"{plain(snapshot, *parts)} in {seconds:.1f} s"
 
 
-def _plain(parts: Iterable[str]) -> str:
+def plain(*parts: str) -> str:
+    """The parts that are not empty, without secrets and control characters; what is long is cut."""
     text = visible(redact(", ".join(part for part in parts if part)))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 

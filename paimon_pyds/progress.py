@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
     from paimon_pyds.progress_view import Drawer, View
@@ -223,7 +223,7 @@ class Operation:
         self.name = name
         self._listener = listener
         self.began = time.monotonic()
-        self._told = 0.0
+        self._reported = 0.0
         self.phases: list[Phase] = []
         self.lock = threading.RLock()
 
@@ -247,16 +247,16 @@ class Operation:
                 return
             for unit, n in done.items():
                 phase.done[unit] = phase.done.get(unit, 0) + n
-            if time.monotonic() - self._told >= _EVENT_INTERVAL:
+            if time.monotonic() - self._reported >= _EVENT_INTERVAL:
                 self.tell(phase.name, phase)
 
     def tell(self, name: str, phase: Phase = _UNSEEN) -> None:
         """Call the listener. What it runs itself is no part of the operation, and its errors do not end that."""
         if self._listener is None:
             return
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         name = name or next((p.name for p in reversed(self.phases) if p.name), "")
-        event = ProgressEvent(self.name, name, dict(phase.done), dict(phase.total), self._told - self.began)
+        event = ProgressEvent(self.name, name, dict(phase.done), dict(phase.total), self._reported - self.began)
         token = current.set(None)
         try:
             self._listener(event)

@@ -43,8 +43,10 @@ _LETTERS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def names_secret(key: str) -> bool:
-    """Whether the value of an option of this name is a secret. A column's name within a key does not count."""
-    return _NAME.search(key.rpartition(".")[2] if key.startswith(_COLUMN_IN_KEY) else key) is not None
+    """Whether the value of an option of this name is a secret. A column's name within a key does not count; headers of
+    requests to a catalog all do."""
+    name = key.rpartition(".")[2] if key.startswith(_COLUMN_IN_KEY) else key
+    return key.lower().startswith("header.") or _NAME.search(name) is not None
 
 
 def holds_secret(text: str) -> bool:

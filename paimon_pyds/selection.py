@@ -7,12 +7,13 @@ them (REMAIN, SKIP, positions), closed under and, or, minus.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
+
+from paimon_pyds.records import dataclass
 
 STRIP_BINS = 120
 """Parts into which a file's rows are cut to show where the wanted ones lie."""

@@ -7,16 +7,17 @@ and what reading it showed (`read.live_rows.FileTrace`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from paimon_pyds.formats import InstantBounds, ReadHints
+from paimon_pyds.formats import WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.one_line import files_text, names_text, one_line, size_text
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import AtomicType, DataField, Kind, MapType, arrow_schema
@@ -266,6 +267,8 @@ class ReadSpec:
     """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
     sequence_gaps: Mapping[str, tuple[int, int]] | None = None
     """By paths of files whose sequence numbers are not read: two numbers that manifests say they all lie between."""
+    read_whole: int = WHOLE_FILE
+    """Bytes of a file up to which it is read by one request, whatever is wanted of it."""
 
     def __repr__(self) -> str:
         names = names_text([*(f.name for f in self.fields), *self.metadata_columns])
@@ -274,7 +277,7 @@ class ReadSpec:
 
     def hints(self, file: PlannedFile) -> ReadHints:
         """What the reader of a file needs besides its path and size."""
-        return ReadHints(self.options or {}, file.instants, self.read_ahead)
+        return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole)
 
     def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
         """The columns that a file holds, under the names of its own schema."""

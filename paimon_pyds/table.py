@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import duckdb
     import pandas  # noqa: TID251
     import polars
+    import torch
     from typing_extensions import Unpack
 
     from paimon_pyds.commit_message import CommitMessage
@@ -324,6 +325,10 @@ class Table:
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """All rows as a DuckDB relation: see `RowStream.to_duckdb`."""
         return self.scan().to_duckdb(connection)
+
+    def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
+        """All rows as dictionaries of PyTorch tensors: see `RowStream.to_torch`."""
+        return self.scan().to_torch(batch_rows)
 
     def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
@@ -746,7 +751,8 @@ class Table:
         """Remove old snapshots, and the files that no other snapshot, tag or branch needs.
 
         Without arguments as the table's options say, and as happens after each commit: ``snapshot.time-retained``,
-        ``snapshot.num-retained.min`` and ``.max``. No snapshot goes that a streaming reader has yet to read.
+        ``snapshot.num-retained.min`` and ``.max``. No snapshot goes that a streaming reader has yet to read. Where the
+        options ``changelog.…`` keep changelogs longer, those of the snapshots stay until `expire_changelogs`.
 
         Args:
             retain_max: snapshots that stay at most, however young.
@@ -761,6 +767,35 @@ class Table:
         request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
         with shown("expire", progress):
             return expire_snapshots(self._store, request)
+
+    def expire_changelogs(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: datetime | str | int | None = None,
+        dry_run: bool = False,
+        *,
+        everything: bool = False,
+        progress: Progress | None = None,
+    ) -> RemovalSummary:
+        """Remove old changelogs of snapshots that have expired, and the files that only these need.
+
+        Without arguments as the table's options say, and as happens after each commit: ``changelog.time-retained``,
+        ``changelog.num-retained.min`` and ``.max``. The last one stays, and those that a streaming reader has to read.
+
+        Args:
+            retain_max: snapshots and changelogs that stay at most, however young.
+            retain_min: snapshots and changelogs that stay at least.
+            older_than: as for `expire_snapshots`.
+            dry_run: only tell what would go.
+            everything: all go that no streaming reader has to read, also the last one.
+            progress: as for `append`.
+        """
+        from paimon_pyds.maintenance.expire import ExpireOptions, expire_changelogs
+
+        request = ExpireOptions(retain_max, retain_min, older_than, dry_run)
+        with shown("expire", progress):
+            return expire_changelogs(self._store, request, everything=everything)
 
     def create_tag(
         self,
@@ -784,53 +819,77 @@ class Table:
 
         return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace))
 
-    def rename_tag(self, name: str, new_name: str) -> None:
-        """Give a tag another name."""
+    def rename_tag(self, name: str, new_name: str) -> Snapshot:
+        """Give a tag another name; the snapshot that it keeps."""
         from paimon_pyds.maintenance.tags import rename_tag
 
-        rename_tag(self._store, name, new_name)
+        return rename_tag(self._store, name, new_name)
 
-    def delete_tag(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
-        """Delete a tag; where its snapshot has expired, also the files that only it needed."""
+    def delete_tag(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
+        """Delete a tag; where its snapshot has expired, also the files that only it needed.
+
+        Args:
+            name: of the tag.
+            dry_run: only tell what would go.
+            progress: as for `append`.
+        """
         from paimon_pyds.maintenance.tags import delete_tag
 
-        return delete_tag(self._store, name, dry_run=dry_run)
+        with shown("delete tag", progress):
+            return delete_tag(self._store, name, dry_run=dry_run)
 
-    def expire_tags(self, older_than: datetime | str | int | None = None, *, dry_run: bool = False) -> RemovalSummary:
+    def expire_tags(
+        self,
+        older_than: datetime | str | int | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> RemovalSummary:
         """Delete the tags that have outlived what they were made with, and those made before a time.
 
         Args:
             older_than: milliseconds since the epoch, or text in UTC.
             dry_run: only tell what would go.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.tags import expire_tags
 
-        return expire_tags(self._store, older_than, dry_run=dry_run)
+        with shown("expire tags", progress):
+            return expire_tags(self._store, older_than, dry_run=dry_run)
 
-    def expire_partitions(self, *, options: OptionValues | None = None, dry_run: bool = False) -> RemovalSummary:
+    def expire_partitions(
+        self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> RemovalSummary:
         """Delete the partitions older than ``partition.expiration-time``, by their values or by their last change.
 
         Args:
             options: table options for this run, such as ``{"partition.expiration-time": "30 d"}``.
             dry_run: only tell which.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.partitions import expire_partitions
 
-        summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)
-        self._maintain(self._last_store.latest_snapshot_id() if summary.partitions and not dry_run else None, options)
+        with shown("expire partitions", progress):
+            summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)
+            gone = summary.partitions and not dry_run
+            self._maintain(self._last_store.latest_snapshot_id() if gone else None, options)
         return summary
 
-    def truncate(self, *, options: OptionValues | None = None, dry_run: bool = False) -> RemovalSummary:
+    def truncate(
+        self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> RemovalSummary:
         """Delete all rows, as one snapshot; older snapshots still have them.
 
         Args:
             options: table options for this run.
             dry_run: only tell what would go.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.drop_partitions import truncate
 
-        summary, snapshot = truncate(self._store, option_texts(options), dry_run=dry_run)
-        self._maintain(None if snapshot is None else snapshot.id, options)
+        with shown("truncate", progress):
+            summary, snapshot = truncate(self._store, option_texts(options), dry_run=dry_run)
+            self._maintain(None if snapshot is None else snapshot.id, options)
         return summary
 
     def drop_partitions(
@@ -839,6 +898,7 @@ class Table:
         *,
         options: OptionValues | None = None,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> RemovalSummary:
         """Delete the rows of some partitions, as one snapshot; older snapshots still have them.
 
@@ -847,30 +907,40 @@ class Table:
                 these, such as ``[{"day": "2026-01-31"}]``, where None is NULL.
             options: table options for this run.
             dry_run: only tell what would go.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.drop_partitions import drop_partitions
 
-        summary, snapshot = drop_partitions(self._store, which, option_texts(options), dry_run=dry_run)
-        self._maintain(None if snapshot is None else snapshot.id, options)
+        with shown("drop partitions", progress):
+            summary, snapshot = drop_partitions(self._store, which, option_texts(options), dry_run=dry_run)
+            self._maintain(None if snapshot is None else snapshot.id, options)
         return summary
 
     def mark_partitions_done(
-        self, partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, dry_run: bool = False
+        self,
+        partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> tuple[str, ...]:
         """Tell jobs that wait for partitions that these are complete, by a file ``_SUCCESS`` in their directories.
 
         Args:
             partitions: a value for each partition column, such as ``[{"day": "2026-01-31"}]``.
             dry_run: only give the directories.
+            progress: as for `append`.
 
         Returns:
             The directories, such as ``day=2026-01-31``.
         """
         from paimon_pyds.maintenance.drop_partitions import mark_partitions_done
 
-        return mark_partitions_done(self._store, partitions, dry_run=dry_run)
+        with shown("mark partitions", progress):
+            return mark_partitions_done(self._store, partitions, dry_run=dry_run)
 
-    def compact_manifests(self, *, options: OptionValues | None = None, dry_run: bool = False) -> ManifestSummary:
+    def compact_manifests(
+        self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> ManifestSummary:
         """Write the manifests anew, without deleted entries, as one COMPACT snapshot, so that plans read less.
 
         Commits merge manifests now and then by themselves. Nothing is done where there would be no fewer of them.
@@ -878,11 +948,13 @@ class Table:
         Args:
             options: table options for this run, such as ``{"manifest.target-file-size": "16 mb"}``.
             dry_run: only tell how many would be written anew.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.compact_manifests import compact_manifests
 
-        summary = compact_manifests(self._store, option_texts(options), dry_run=dry_run)
-        self._maintain(summary.snapshot_id, options)
+        with shown("compact manifests", progress):
+            summary = compact_manifests(self._store, option_texts(options), dry_run=dry_run)
+            self._maintain(summary.snapshot_id, options)
         return summary
 
     def analyze(
@@ -921,16 +993,19 @@ class Table:
 
         return read_statistics(self._store, self.snapshot())
 
-    def create_branch(self, name: str, tag: str | None = None) -> None:
+    def create_branch(self, name: str, tag: str | None = None) -> Snapshot | None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
 
         Args:
             name: of the branch.
             tag: the branch begins with its rows; without one, with none.
+
+        Returns:
+            The snapshot that the branch begins with.
         """
         from paimon_pyds.maintenance.branches import create_branch
 
-        create_branch(self._store, name, tag)
+        return create_branch(self._store, name, tag)
 
     def rename_branch(self, name: str, new_name: str) -> None:
         """Give a branch another name."""
@@ -938,18 +1013,32 @@ class Table:
 
         rename_branch(self._store, name, new_name)
 
-    def delete_branch(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
-        """Delete a branch, and the files that only it needed."""
+    def delete_branch(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
+        """Delete a branch, and the files that only it needed.
+
+        Args:
+            name: of the branch.
+            dry_run: only tell what would go.
+            progress: as for `append`.
+        """
         from paimon_pyds.maintenance.branches import delete_branch
 
-        return delete_branch(self._store, name, dry_run=dry_run)
+        with shown("delete branch", progress):
+            return delete_branch(self._store, name, dry_run=dry_run)
 
-    def fast_forward(self, name: str, *, dry_run: bool = False) -> RemovalSummary:
+    def fast_forward(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
-        meanwhile; see `paimon_pyds.maintenance.branches.fast_forward`."""
+        meanwhile; see `paimon_pyds.maintenance.branches.fast_forward`.
+
+        Args:
+            name: of the branch.
+            dry_run: only tell what would go.
+            progress: as for `append`.
+        """
         from paimon_pyds.maintenance.branches import fast_forward
 
-        return fast_forward(self._store, name, dry_run=dry_run)
+        with shown("fast forward", progress):
+            return fast_forward(self._store, name, dry_run=dry_run)
 
     def rollback(
         self,
@@ -958,6 +1047,7 @@ class Table:
         timestamp: datetime | str | int | None = None,
         *,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> RemovalSummary:
         """Make an older state the newest: all later snapshots and tags go, with the files that nothing else needs.
 
@@ -966,10 +1056,12 @@ class Table:
             tag: its name.
             timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
             dry_run: only tell what would go.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.rollback import rollback
 
-        return rollback(self._store, snapshot, tag, timestamp, dry_run=dry_run)
+        with shown("roll back", progress):
+            return rollback(self._store, snapshot, tag, timestamp, dry_run=dry_run)
 
     def clone(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -1000,7 +1092,9 @@ class Table:
         with shown("clone", progress):
             return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run))
 
-    def purge(self, confirm: str = "", *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:
+    def purge(
+        self, confirm: str = "", *, named_states: bool = False, dry_run: bool = False, progress: Progress | None = None
+    ) -> RemovalSummary:
         """Remove all rows, snapshots and files for good; columns and options stay.
 
         Files of the last day that nothing names stay, as a writer may be about to commit them: see
@@ -1010,10 +1104,12 @@ class Table:
             confirm: the name of the table, the last part of its path: without it nothing is done.
             named_states: also remove tags and branches, with what they keep; while there are some, it is refused.
             dry_run: only tell what would go; needs no confirmation.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.purge import purge
 
-        return purge(self._store, confirm, named_states=named_states, dry_run=dry_run)
+        with shown("purge", progress):
+            return purge(self._store, confirm, named_states=named_states, dry_run=dry_run)
 
     def remove_orphan_files(
         self,

@@ -83,10 +83,11 @@ class Scan(RowStream):
             store = self._store = store.for_branch(branch)
         self._timezone = given.get("timezone", "UTC")
         self._read_optimized = parse_value("read-optimized", Kind.BOOLEAN, given.pop("read-optimized", "false"))
-        latest = store.latest_schema()
-        check_branch(latest, store.branch, store.root)
-        given = state_options(latest.options, given)
-        self._state = resolve_state(store, latest, given)
+        with store.newest_ahead():
+            latest = store.latest_schema()
+            check_branch(latest, store.branch, store.root)
+            given = state_options(latest.options, given)
+            self._state = resolve_state(store, latest, given)
         self._between = resolve_between(store, given, TableOptions({**latest.options, **given}))
         if isinstance(self._between, Difference):
             self._state = replace(self._state, snapshot=self._between.end)
@@ -187,6 +188,7 @@ class Scan(RowStream):
     def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
         from paimon_pyds.scan.plan import plan_scan
 
+        self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
         return plan_scan(self._store, self._request(fields, explain=explain))
 
@@ -271,9 +273,15 @@ class Scan(RowStream):
         Args:
             analyze: run the scan too, drop its rows, and add what reading each file took.
         """
+        self._check_types()
+        scan = self._but(_store=self._store.counted())
+        explained = scan._explain(analyze)
+        counts = scan._store.requests
+        return explained if counts is None else replace(explained, requests=(counts.requests, counts.bytes))
+
+    def _explain(self, analyze: bool) -> Explanation:
         from paimon_pyds.explain.explain import explain, explain_run
 
-        self._check_types()
         plan, order = self._planned(self._fields, explain=True), "" if self._top_n is None else str(self._top_n)
         query = None if self._top_n is None or not plan.files else self.top_n_query()
         explained = explain(plan, self._store.root, order=order, query=query, limit=self._limit)
@@ -332,6 +340,7 @@ class Scan(RowStream):
         """The plan with what metadata knows of its files, and of these columns in them."""
         from paimon_pyds.scan.file_bounds import plan_with_bounds
 
+        self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()
         return plan_with_bounds(self._store, self._request(self._fields), fields)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,3 +141,23 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
         pytest.skip(str(error))
     yield found
     found.close()
+
+
+def _server(name: str) -> Any:
+    """The fixture of a server of `support.servers`: what it gives out, or the test is skipped, saying why."""
+
+    @pytest.fixture(scope="session", name=name)
+    def started() -> Iterator[Any]:
+        from support import servers
+
+        with ExitStack() as stack:
+            try:
+                found = stack.enter_context(getattr(servers, name)())
+            except servers.ServerMissingError as error:
+                servers.leave_out(error)
+            yield found
+
+    return started
+
+
+s3proxy, azurite, fake_gcs, postgres, mariadb = map(_server, ("s3proxy", "azurite", "fake_gcs", "postgres", "mariadb"))

@@ -288,10 +288,7 @@ def _collect(totals: Positions, pieces: list[tuple[_Numbers, Positions, Capture 
 
 def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) -> pa.Array:
     """An Arrow array of what was captured at cursors that did not fail.
-
-    Raises:
-        pa.ArrowInvalid: a string that is not UTF-8, an integer that does not fit the type.
-    """
+    Raises pa.ArrowInvalid: a string that is not UTF-8, an integer that does not fit the type."""
     validity = None if capture.valid is None else pa.py_buffer(np.packbits(capture.valid, bitorder="little"))
     if isinstance(capture, Longs):
         array = pa.Array.from_buffers(pa.int64(), len(capture.values), [validity, pa.py_buffer(capture.values)])

@@ -38,10 +38,7 @@ def codec_name(compression: str) -> str:
 
 def decompressor(codec: str, path: object) -> Callable[[bytes, int], bytes]:
     """The function of (block, most bytes) that undoes a block's compression; it raises ValueError, OSError or EOFError.
-
-    Raises:
-        UnsupportedError: an unknown codec.
-    """
+    Raises UnsupportedError: an unknown codec."""
     match codec:
         case "null":
             return lambda data, limit: data

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from paimon_pyds.avro import schema as avro_schema
@@ -30,9 +29,12 @@ from paimon_pyds.avro.schema import (
     reader_of,
 )
 from paimon_pyds.buffers import checksum
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.records import dataclass
 
 MAGIC = b"Obj\x01"
+_OTHER_FORMATS = {b"ORC": "ORC", b"PAR1": "Parquet"}
+"""What manifests may be in as well, by their first bytes."""
 SYNC_SIZE = 16
 BLOCK_BYTES = 64_000
 """Records are gathered to blocks of about this size before compression, as Java Avro does."""
@@ -58,12 +60,8 @@ _MAX_NUMBER = 10
 
 
 def header_bytes(schema: object, codec: str) -> tuple[bytes, bytes]:
-    """The header of a new file, and its sync marker.
-
-    Args:
-        schema: the JSON value of the records' schema.
-        codec: Avro's name of it.
-    """
+    """The header of a new file, and its sync marker. ``schema`` is the JSON value of the records' schema, ``codec``
+    Avro's name of the compression."""
     sync = os.urandom(SYNC_SIZE)
     meta = {"avro.schema": json.dumps(schema, separators=(",", ":")).encode(), "avro.codec": codec.encode()}
     meta[CHECKSUM] = _header_checksum(meta)
@@ -74,17 +72,6 @@ def header_bytes(schema: object, codec: str) -> tuple[bytes, bytes]:
         put_bytes(out, value)
     out += b"\x00" + sync
     return bytes(out), sync
-
-
-def check_header(meta: Mapping[str, bytes], path: object) -> None:
-    """Hold a header against its checksum, where it has one: a field of another name would be passed over in silence.
-
-    Raises:
-        CorruptFileError: schema or codec are not those that were written.
-    """
-    stored = meta.get(CHECKSUM)
-    if stored is not None and stored != _header_checksum(meta):
-        raise CorruptFileError("the header does not have its checksum", path=path, offset=4, field="header")
 
 
 def _header_checksum(meta: Mapping[str, bytes]) -> bytes:
@@ -153,7 +140,9 @@ class ContainerReader:
         if size < len(MAGIC) or self._read(len(MAGIC), "magic") != MAGIC:
             raise CorruptFileError("not an Avro file", path=path, offset=0, field="magic")
         meta = self._metadata()
-        check_header(meta, path)
+        # A field of another name would be passed over in silence.
+        if CHECKSUM in meta and meta[CHECKSUM] != _header_checksum(meta):
+            raise CorruptFileError("the header does not have its checksum", path=path, offset=4, field="header")
         self._sync = self._read(SYNC_SIZE, "sync marker")
         self.header_size = self._at
         if "avro.schema" not in meta:
@@ -290,8 +279,12 @@ def read_container(data: bytes, path: object = None) -> Container:
 
     Raises:
         CorruptFileError: bytes that are not such a file, or that decompress to more than the limits.
-        UnsupportedError: an unknown compression codec.
+        UnsupportedError: an unknown compression codec, or a file of another format.
     """
+    for other, name in _OTHER_FORMATS.items():
+        if bytes(data[: len(other)]) == other:
+            hint = "manifests are supported in Avro only: manifest.format=avro"
+            raise UnsupportedError(f"a file of {name}, where one of Avro should be", path=path, hint=hint)
     reader = ContainerReader(lambda at, length: data[at : at + length], len(data), path, MAX_BLOCK_BYTES)
     try:
         node = _schema(reader.schema)
@@ -324,10 +317,7 @@ def _schema(text: bytes) -> Node:
 
 def decode_records(container: Container) -> list[dict[str, Any]]:
     """Every record, by field names of the writer's schema: int, str, bytes, list, dict, None.
-
-    Raises:
-        CorruptFileError: a block whose bytes are not its records.
-    """
+    Raises CorruptFileError: a block whose bytes are not its records."""
     if not isinstance(container.schema, Record):
         raise CorruptFileError("the schema is not a record", path=container.path, field="avro.schema")
     read = reader_of(container.schema)

@@ -21,9 +21,7 @@ from paimon_pyds.buffers import array, fixed_binary, from_numpy, scalar, to_nump
 def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
     """The pieces of one field: binary arrays without nulls, to be joined in this order.
 
-    Args:
-        node: an int, long, bytes or string, an array of one of these, each nullable or not.
-        column: integers, binary, strings or lists.
+    ``node`` is an int, long, bytes or string, or an array of one of these, each nullable or not.
     """
     found = optional(node)
     if found is not None:

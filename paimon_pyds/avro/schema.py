@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from paimon_pyds.buffers import write_varint
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.records import dataclass
 
 MAX_DEPTH = 32
 MAX_FIXED_BYTES = 256 * 2**20
@@ -87,11 +88,7 @@ def optional(node: Node) -> tuple[Node, int] | None:
 
 
 def parse_schema(schema: object, path: object = None) -> Node:
-    """A schema from its JSON value.
-
-    Raises:
-        CorruptFileError: not an Avro schema, or one that contains itself.
-    """
+    """A schema from its JSON value. Raises CorruptFileError: not an Avro schema, or one that contains itself."""
     try:
         return _parse(schema, {}, "", 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -153,6 +150,8 @@ class Overrun(Exception):
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
     """An int or long, and the place after it. Raises Overrun."""
+    if at < len(data) and (byte := data[at]) < 0x80:  # as most are
+        return (byte >> 1) ^ -(byte & 1), at + 1
     value = shift = 0
     end = min(len(data), at + 10)
     while at < end:

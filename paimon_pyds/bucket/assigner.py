@@ -7,7 +7,6 @@ How the rows of a bucket are written is not decided here: see `paimon_pyds.write
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +19,7 @@ from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,7 @@ class UnawareBucket(BucketAssigner):
 
 
 class FixedBuckets(BucketAssigner):
-    """A fixed number of buckets: a function of the row's bucket key decides.
-
-    Args:
-        schema: the table's.
-        options: the table's options, ``bucket`` at least 1.
-    """
+    """A fixed number of buckets, the option ``bucket``: a function of the row's bucket key decides."""
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._count = int(options.get("bucket"))
@@ -82,11 +77,8 @@ class FixedBuckets(BucketAssigner):
 
 
 class PlacedRows(BucketAssigner):
-    """Tables whose key may be in any partition: rows have to come with their partition and bucket.
-
-    Args:
-        column: has the bucket of each row; None where none has it.
-    """
+    """Tables whose key may be in any partition: rows have to come with their partition and their bucket, in ``column``;
+    None where no column has it."""
 
     one_bucket = False
 
@@ -108,12 +100,7 @@ class PlacedRows(BucketAssigner):
 
 
 class OneBucket(BucketAssigner):
-    """Rows that all belong to one bucket of their partition, such as new versions of rows that are there.
-
-    Args:
-        bucket: its number.
-        total_buckets: how many the partition has.
-    """
+    """Rows that all belong to one bucket of the ``total_buckets`` of their partition, such as new versions of rows."""
 
     one_bucket = False
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -35,6 +34,7 @@ from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 from paimon_pyds.row import EMPTY_ROW, hash_row, hash_rows
 
 _GROWTH = 4
@@ -55,12 +55,7 @@ class KeyShare:
 
 
 def assigner_channels(options: TableOptions, parallelism: int = 1) -> int:
-    """How many assigners a job has: as the table's options say, else one for each of its tasks.
-
-    Args:
-        options: the table's.
-        parallelism: how many tasks the job has.
-    """
+    """How many assigners a job has: as the table's options say, else one for each of its ``parallelism`` tasks."""
     given = [options.get(f"dynamic-bucket.{name}") for name in ("assigner-parallelism", "initial-buckets")]
     return max((int(number) for number in given if number is not None), default=parallelism)
 
@@ -102,12 +97,8 @@ def _assigners(options: TableOptions, channels: int) -> int:
 
 
 class IndexedBuckets(BucketAssigner):
-    """Dynamic buckets as a writer fills them.
-
-    Args:
-        schema: the table's.
-        index: the hash index of the snapshot that the write goes by; empty for an overwrite.
-    """
+    """Dynamic buckets as a writer fills them. ``index`` is the hash index of the snapshot that the write goes by; empty
+    for an overwrite."""
 
     one_bucket = False
 

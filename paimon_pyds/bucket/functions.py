@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import binary_parts, valid_mask
+from paimon_pyds.buffers import binary_parts, fixed_values, valid_mask
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.row import hash_rows
 from paimon_pyds.types import DataType, arrow_type
@@ -68,10 +68,7 @@ _THIRTY_ONE = np.uint32(31)
 
 def _hive_hash(columns: Sequence[pa.Array], types: Sequence[DataType]) -> _Hashes:
     """Hive's hash of every row, as unsigned 32-bit numbers.
-
-    Raises:
-        UnsupportedError: a key column of a timestamp or nested type.
-    """
+    Raises UnsupportedError: a key column of a timestamp or nested type."""
     total = np.zeros(len(columns[0]) if columns else 0, np.uint32)
     for column, type_ in zip(columns, types, strict=True):
         hashes = _column_hash(column, type_)
@@ -130,10 +127,9 @@ def _bytes_hash(column: pa.Array) -> _Hashes:
 
 def _decimal_hash(column: pa.Array, scale: int) -> _Hashes:
     """``BigDecimal.hashCode`` of each value without trailing zeros after the point."""
-    data = column.buffers()[1]
-    if data is None or len(column) == 0:
+    raw = fixed_values(column, "<u8", 2).reshape(-1, 2)
+    if not len(raw):
         return np.zeros(len(column), np.uint32)
-    raw = np.frombuffer(data, "<u8").reshape(-1, 2)[column.offset : column.offset + len(column)]
     negative = raw[:, 1] >> np.uint64(63) != 0
     low = np.where(negative, ~raw[:, 0] + np.uint64(1), raw[:, 0])
     carry = negative & (low == 0)

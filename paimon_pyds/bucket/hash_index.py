@@ -45,11 +45,7 @@ class HashIndex:
         self._paths = file_paths(store, TableOptions(schema.options), outside=outside)
 
     def files(self, partition: bytes) -> Sequence[IndexEntry]:
-        """Those of a partition, by bucket.
-
-        Raises:
-            CorruptFileError: a bucket has two.
-        """
+        """Those of a partition, by bucket. Raises CorruptFileError: a bucket has two."""
         found = sorted(self._files.get(partition, ()), key=lambda entry: entry.bucket)
         if len({entry.bucket for entry in found}) < len(found):
             raise CorruptFileError("a bucket has two hash index files", path=self._path(found[0]))

@@ -29,12 +29,8 @@ class KeyBuckets:
 
     @classmethod
     def of(cls, files: Sequence[tuple[int, Callable[[], Hashes]]], count: int) -> KeyBuckets:
-        """Those of buckets with functions that read their hashes; of a hash that is in several, the first one counts.
-
-        Args:
-            files: the buckets.
-            count: how many hashes they have at most.
-        """
+        """Those of buckets with functions that read their hashes, ``count`` at most; of a hash that is in several, the
+        first one counts."""
         made = cls()
         ranges = max(1, count // _BLOCK_KEYS)
         edges = (np.arange(1, ranges) * (2**32 / ranges) - 2**31).astype(np.int32)

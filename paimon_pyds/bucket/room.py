@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 
 _MOST_BUCKETS = 32767
 """Java keeps the number of a bucket in a short."""
@@ -43,12 +43,7 @@ class BucketLimits:
 
 
 class BucketRoom:
-    """Gives new keys of one partition buckets.
-
-    Args:
-        limits: of the table.
-        counts: how many keys each bucket has.
-    """
+    """Gives new keys of one partition buckets. ``counts``: how many keys each bucket has."""
 
     def __init__(self, limits: BucketLimits, counts: Mapping[int, int]) -> None:
         self._limits = limits

@@ -318,11 +318,11 @@ class Catalog:
         """The error for a table that is not there, with the names that are."""
         if not self._backend.has_database(identifier.database):
             return self._no_database(identifier.database)
-        return TableNotFoundError(
-            f"database {identifier.database} has no table {identifier.table}",
-            path=error.path,
-            hint=suggest(identifier.table, self._backend.tables(identifier.database), "its tables"),
-        )
+        hint = suggest(identifier.table, self._backend.tables(identifier.database), "its tables")
+        if not hint and identifier.database == DEFAULT_DATABASE:
+            hint = "name the database, too: database.table"
+        what = f"database {identifier.database} has no table {identifier.table}"
+        return TableNotFoundError(what, path=error.path, hint=hint)
 
     def _no_database(self, name: str) -> DatabaseNotFoundError:
         hint = self._backend.missing_hint() or suggest(name, self.databases(), "databases")

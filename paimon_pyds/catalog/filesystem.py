@@ -10,7 +10,7 @@ from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
-from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage import FileIO, open_file_io
 
 _SUFFIX = ".db"
 
@@ -57,14 +57,16 @@ class FileSystemBackend:
         return f"{self._database_path(identifier.database)}/{identifier.table}"
 
     def store(self, identifier: Identifier) -> TableStore:
-        store = TableStore(self._io, self._existing(identifier), external=self._external, local_cache=self._local_cache)
+        io, path = self._io_of(identifier), self._existing(identifier)
+        store = TableStore(io, path, external=self._external, local_cache=self._local_cache)
         return store.for_branch(identifier.branch or store.branch)
 
     def create_table(self, identifier: Identifier, definition: TableDefinition) -> TableStore:
         path = self.path(identifier)
         if self._is_table(path):
             raise AlreadyExistsError(f"table {identifier} already exists", path=path)
-        return create_table(self._io, path, definition, external=self._external, local_cache=self._local_cache)
+        io = self._io_of(identifier)
+        return create_table(io, path, definition, external=self._external, local_cache=self._local_cache)
 
     def drop_table(self, identifier: Identifier) -> None:
         self._io.delete_tree(self._existing(identifier))
@@ -87,6 +89,10 @@ class FileSystemBackend:
 
     def _database_path(self, name: str) -> str:
         return f"{self.warehouse}/{checked_object_name(name, 'database')}{_SUFFIX}"
+
+    def _io_of(self, identifier: Identifier) -> FileIO:
+        """What a table's files are read and written by."""
+        return self._io
 
     def _is_table(self, path: str) -> bool:
         return any(s.name.startswith("schema-") for s in self._io.list(f"{path}/schema"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.records import dataclass
 
 DEFAULT_DATABASE = "default"
 _BRANCH = "branch_"
@@ -81,7 +81,8 @@ def _unquoted(part: str) -> str:
 def checked_object_name(name: str, what: str) -> str:
     """A name that can be a directory of the warehouse. Raises OptionError."""
     if not name.strip() or name in (".", "..") or "/" in name or "\0" in name or "$" in name:
-        raise OptionError(f"{name!r:.100} is not a name of a {what}")
+        hint = f"a {what} of the same warehouse is meant, by its name and not its path" if "/" in name else None
+        raise OptionError(f"{name!r:.100} is not a name of a {what}", hint=hint)
     return name
 
 

@@ -1,17 +1,21 @@
 """The JDBC catalog: a database names databases and tables as Java Paimon keeps them, a warehouse has their files.
 
-Databases of SQLite are served. With ``lock.enabled`` commits hold a row of the lock table meanwhile, as Java's do.
-(Source: Java Paimon 1.4, classes JdbcCatalog, JdbcUtils and JdbcCatalogLock.)
+With ``lock.enabled`` commits hold a row of the lock table meanwhile, as Java's do; under it tables can be changed where
+the store can't create a file only if it is absent.
+(Source: Java Paimon 1.4, classes JdbcCatalog, JdbcUtils, JdbcCatalogLock and those named …DistributedLockDialect.)
 """
 
 from __future__ import annotations
 
 import logging
-import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from typing import Any
 
+from paimon_pyds.catalog.database import Database
 from paimon_pyds.catalog.filesystem import FileSystemBackend
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.commit.publisher import FileSystemPublisher
@@ -19,115 +23,98 @@ from paimon_pyds.ddl.create import TableDefinition
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
+    CommitOutcomeUnknownError,
     OptionError,
-    StorageError,
+    PaimonError,
     TableNotFoundError,
-    UnsupportedError,
 )
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import parse_duration_ms
-from paimon_pyds.redaction import redact
+from paimon_pyds.records import dataclass
+from paimon_pyds.storage import FileIO, Lockable
 
 _log = logging.getLogger("paimon_pyds.catalog")
-_SCHEME = "jdbc:sqlite:"
-_BUSY_SECONDS = 60.0
+_PROPERTIES = "jdbc."
 _FIRST_SLEEP_SECONDS = 0.05
-_MAX_SLEEP = ("lock-check-max-sleep", "8 s")
+_WAITS = {"lock-acquire-timeout": "8 min", "lock-check-max-sleep": "8 s"}
+"""The options of `CatalogLock.waits`, and their defaults."""
 _WHERE = "catalog_key = ? AND database_name = ? AND table_name = ?"
-_TABLES = """
-CREATE TABLE IF NOT EXISTS paimon_tables(catalog_key VARCHAR(255) NOT NULL, database_name VARCHAR(255) NOT NULL,
- table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, database_name, table_name));
-CREATE TABLE IF NOT EXISTS paimon_database_properties(catalog_key VARCHAR(255) NOT NULL,
- database_name VARCHAR(255) NOT NULL, property_key VARCHAR(255), property_value VARCHAR(1000),
- PRIMARY KEY (catalog_key, database_name, property_key));
-"""
-_LOCKS = """
-CREATE TABLE IF NOT EXISTS paimon_distributed_locks(lock_id VARCHAR(255) NOT NULL,
- acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL, expire_time_seconds BIGINT DEFAULT 0 NOT NULL,
- PRIMARY KEY (lock_id));
-"""
+_NAMES = "catalog_key VARCHAR(255) NOT NULL, database_name VARCHAR(255) NOT NULL"
+_TABLES = {
+    "paimon_tables": f"{_NAMES}, table_name VARCHAR(255) NOT NULL,"
+    " PRIMARY KEY (catalog_key, database_name, table_name)",
+    "paimon_database_properties": f"{_NAMES}, property_key VARCHAR(255), property_value VARCHAR(1000),"
+    " PRIMARY KEY (catalog_key, database_name, property_key)",
+}
+_LOCKS = {
+    "paimon_distributed_locks": "lock_id VARCHAR(255) NOT NULL, acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT"
+    " NULL, expire_time_seconds BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (lock_id)"
+}
+_AGE_SECONDS = {
+    "sqlite": "strftime('%s', 'now') - strftime('%s', acquired_at)",
+    "mysql": "TIMESTAMPDIFF(SECOND, acquired_at, NOW())",
+}
+"""How old a lock is. PostgreSQL can't tell: times there are those of their writers' time zones, see `_Lock`."""
 
 
 class JdbcBackend(FileSystemBackend):
     """The `CatalogBackend` of a database.
 
     Args:
-        options: ``uri`` (``jdbc:sqlite:/path``), ``warehouse``, ``catalog-key``, ``lock.enabled``,
-            ``lock-acquire-timeout``, ``lock-check-max-sleep``; others are options of the storage.
+        options: ``uri`` (see `paimon_pyds.catalog.database`), ``jdbc.user``, ``jdbc.password``, ``warehouse``,
+            ``catalog-key``, ``lock.enabled``, ``lock-acquire-timeout``, ``lock-check-max-sleep``; others are options
+            of the storage.
 
     Raises:
         OptionError: an option is missing.
-        UnsupportedError: another database than SQLite.
+        UnsupportedError: a kind of database that is not supported.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         given = dict(options)
         uri, self._key = given.pop("uri", ""), given.pop("catalog-key", "jdbc")
-        if not uri.startswith(_SCHEME):
-            kind = redact(uri).removeprefix("jdbc:").partition(":")[0]
-            raise UnsupportedError(
-                f"JDBC catalogs in {kind[:40] or 'no database'} are not supported",
-                hint="the option uri must be jdbc:sqlite:/path; tables can be opened by their paths",
-            )
+        properties = {k.removeprefix(_PROPERTIES): given.pop(k) for k in options if k.startswith(_PROPERTIES)}
+        self._database = Database.of(uri, properties)
         if "warehouse" not in given:
             raise OptionError("a JDBC catalog needs the option warehouse")
-        self._file = uri.removeprefix(_SCHEME)
-        if not self._file or self._file.startswith((":", "file:")) or "?" in self._file or "\0" in self._file:
-            raise OptionError(
-                f"{redact(uri)!r:.200} names no file",
-                hint="the option uri must be jdbc:sqlite:/path, without parameters",
-            )
         enabled = given.pop("lock.enabled", "false").strip().lower()
-        waits = {name: given.pop(name, text) for name, text in (("lock-acquire-timeout", "8 min"), _MAX_SLEEP)}
-        self._lock = None if enabled != "true" else _waits(waits)
+        waits = {name: given.pop(name, text) for name, text in _WAITS.items()}
+        self._waits = None if enabled != "true" else _waits(waits)
         super().__init__(given.pop("warehouse"), given)
-        with self._connected() as database:
-            database.executescript(_TABLES + (_LOCKS if self._lock else ""))
+        self._database.make_tables(_TABLES | (_LOCKS if self._waits else {}))
 
     def databases(self) -> list[str]:
-        with self._connected() as database:
-            found = database.execute(
-                "SELECT database_name FROM paimon_tables WHERE catalog_key = ? UNION "
-                "SELECT database_name FROM paimon_database_properties WHERE catalog_key = ?",
-                (self._key, self._key),
-            )
-            return sorted(name for (name,) in found)
+        text = (
+            "SELECT database_name FROM paimon_tables WHERE catalog_key = ? UNION "
+            "SELECT database_name FROM paimon_database_properties WHERE catalog_key = ?"
+        )
+        return sorted(name for (name,) in self._database.run((text, (self._key, self._key))))
 
     def has_database(self, name: str) -> bool:
         return name in self.databases()
 
     def create_database(self, name: str) -> None:
         rows = (("exists", "true"), ("location", self._database_path(name)))
+        insert = "INSERT INTO paimon_database_properties VALUES (?, ?, ?, ?)"
         try:
-            with self._connected() as database, database:
-                database.executemany(
-                    "INSERT INTO paimon_database_properties VALUES (?, ?, ?, ?)",
-                    [(self._key, name, *row) for row in rows],
-                )
-        except sqlite3.IntegrityError as error:
+            self._database.run(*((insert, (self._key, name, *row)) for row in rows))
+        except AlreadyExistsError as error:
             raise AlreadyExistsError(f"database {name} already exists", path=self.warehouse) from error
 
     def drop_database(self, name: str) -> None:
-        with self._connected() as database, database:
-            for table in ("paimon_tables", "paimon_database_properties"):
-                database.execute(
-                    f"DELETE FROM {table} WHERE catalog_key = ? AND database_name = ?",
-                    (self._key, name),
-                )
+        where = "WHERE catalog_key = ? AND database_name = ?"
+        self._database.run(*((f"DELETE FROM {table} {where}", (self._key, name)) for table in _TABLES))
         self._io.delete_tree(self._database_path(name))
 
     def tables(self, database: str) -> list[str]:
-        with self._connected() as connection:
-            found = connection.execute(
-                "SELECT table_name FROM paimon_tables WHERE catalog_key = ? AND database_name = ?",
-                (self._key, database),
-            )
-            return sorted(name for (name,) in found)
+        text = "SELECT table_name FROM paimon_tables WHERE catalog_key = ? AND database_name = ?"
+        return sorted(name for (name,) in self._database.run((text, (self._key, database))))
 
     def store(self, identifier: Identifier) -> TableStore:
         store = super().store(identifier)
-        store.publisher = None if self._lock is None else self._publisher(identifier)
+        lock = self._lock(identifier)
+        store.publisher = None if lock is None else LockedPublisher(lock)
         return store
 
     def create_table(self, identifier: Identifier, definition: TableDefinition) -> TableStore:
@@ -135,14 +122,12 @@ class JdbcBackend(FileSystemBackend):
             if identifier.table in self.tables(identifier.database):
                 raise AlreadyExistsError(f"table {identifier} already exists", path=self.path(identifier))
             super().create_table(identifier, definition)
-            with self._connected() as database, database:
-                database.execute("INSERT INTO paimon_tables VALUES (?, ?, ?)", self._row(identifier))
+            self._database.run(("INSERT INTO paimon_tables VALUES (?, ?, ?)", self._row(identifier)))
         return self.store(identifier)
 
     def drop_table(self, identifier: Identifier) -> None:
         path = self._existing(identifier)
-        with self._connected() as database, database:
-            database.execute(f"DELETE FROM paimon_tables WHERE {_WHERE}", self._row(identifier))
+        self._database.run((f"DELETE FROM paimon_tables WHERE {_WHERE}", self._row(identifier)))
         self._io.delete_tree(path)
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
@@ -151,11 +136,8 @@ class JdbcBackend(FileSystemBackend):
             if new.table in self.tables(new.database):
                 raise AlreadyExistsError(f"table {new} already exists", path=self.path(new))
             super().rename_table(identifier, new)
-            with self._connected() as database, database:
-                database.execute(
-                    f"UPDATE paimon_tables SET database_name = ?, table_name = ? WHERE {_WHERE}",
-                    (new.database, new.table, *self._row(identifier)),
-                )
+            update = f"UPDATE paimon_tables SET database_name = ?, table_name = ? WHERE {_WHERE}"
+            self._database.run((update, (new.database, new.table, *self._row(identifier))))
 
     def _existing(self, identifier: Identifier) -> str:
         if identifier.table not in self.tables(identifier.database):
@@ -166,96 +148,134 @@ class JdbcBackend(FileSystemBackend):
     def _row(self, identifier: Identifier) -> tuple[str, str, str]:
         return (self._key, identifier.database, identifier.table)
 
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        with _database(self._file) as database:
-            yield database
+    def _io_of(self, identifier: Identifier) -> FileIO:
+        lock = self._lock(identifier)
+        return self._io.with_lock(lock.held) if lock is not None and isinstance(self._io, Lockable) else self._io
 
-    def _publisher(self, identifier: Identifier) -> LockedPublisher:
-        assert self._lock is not None
+    def _lock(self, identifier: Identifier) -> CatalogLock | None:
         name = f"{self._key}.{identifier.database}.{identifier.object_name}"
-        return LockedPublisher(self._file, name, self._lock)
+        return None if self._waits is None else CatalogLock(self._database, name, self._waits)
 
-    @contextmanager
-    def _locked(self, identifier: Identifier) -> Iterator[None]:
-        if self._lock is None:
-            yield
-            return
-        with self._publisher(identifier).locked():
-            yield
+    def _locked(self, identifier: Identifier) -> AbstractContextManager[None]:
+        lock = self._lock(identifier)
+        return nullcontext() if lock is None else lock.held()
 
 
 class LockedPublisher(FileSystemPublisher):
-    """The `SnapshotPublisher` of the file system, which holds the table's row in the lock table meanwhile.
+    """The `SnapshotPublisher` of the file system, which holds the table's row in the lock table meanwhile."""
 
-    Args:
-        file: the database.
+    def __init__(self, lock: CatalogLock) -> None:
+        self._lock = lock
+
+    def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+        with self._lock.held():
+            return super().publish(store, snapshot, latest)
+
+
+class _HeldHere(threading.local):
+    """The locks that this thread holds."""
+
+    def __init__(self) -> None:
+        self.names: set[tuple[str, str]] = set()
+
+
+_held_here = _HeldHere()
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogLock:
+    """A row of the lock table, which one writer of a table holds at a time.
+
+    A lock is removed that its writer left behind. Where the times of locks are of no use (Java's driver for PostgreSQL
+    writes them in the time zone of its JVM, another's clock reads them hours off) that is one which was seen unchanged
+    for as long as it may be held.
+
+    Attributes:
+        database: where the lock table is.
         name: of the lock.
         waits: seconds after which a lock counts as left behind, which it is waited for; and between two looks at most.
     """
 
-    def __init__(self, file: str, name: str, waits: tuple[float, float]) -> None:
-        self._file, self._name, self._waits = file, name, waits
-
-    def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
-        with self.locked():
-            return super().publish(store, snapshot, latest)
+    database: Database
+    name: str
+    waits: tuple[float, float]
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock. Raises CommitError when others hold it for too long."""
-        timeout, longest = self._waits
+    def held(self) -> Iterator[None]:
+        """Hold the lock, which this thread may hold already. Raises CommitError when others hold it for too long."""
+        key = (str(self.database), self.name)
+        if key in _held_here.names:
+            yield
+            return
+        timeout, _ = self.waits
+        self._acquire()
+        held = time.monotonic()
+        _held_here.names.add(key)
+        release = True
+        try:
+            yield
+        except CommitOutcomeUnknownError:
+            release = False  # what was sent may have its effect yet: the lock stays until it expires
+            raise
+        finally:
+            _held_here.names.discard(key)
+            if release and time.monotonic() - held < timeout:  # else it may be another's by now
+                self._release()
+
+    def _acquire(self) -> None:
+        timeout, longest = self.waits
         started, sleep = time.monotonic(), _FIRST_SLEEP_SECONDS
-        while not self._acquired():
-            if time.monotonic() - started > timeout:
+        seen: tuple[Any, ...] | None = None
+        since = started
+        while True:
+            self._remove_expired()
+            if self._insert():
+                return
+            now, row = time.monotonic(), self._row()
+            if row != seen:
+                seen, since = row, now
+            elif row is not None and now - since > row[1]:
+                self._remove("acquired_at = ?", row[0])
+                continue
+            if now - started > timeout:
                 raise CommitError(
-                    f"the lock {self._name} was not free within {timeout:g} seconds",
+                    f"the lock {self.name} was not free within {timeout:g} seconds",
                     hint="another job holds it; lock-acquire-timeout says for how long it may",
                 )
             sleep = min(sleep * 2, longest)
             time.sleep(sleep)
-        held = time.monotonic()
-        try:
-            yield
-        finally:
-            if time.monotonic() - held < timeout:  # else it may be another's by now
-                self._release()
 
-    def _acquired(self) -> bool:
+    def _insert(self) -> bool:
+        columns, values, row = "lock_id, expire_time_seconds", "?, ?", [self.name, int(self.waits[0])]
+        if self.database.kind == "postgresql":  # as Java's driver, by the clock of this process's time zone
+            columns, values = f"{columns}, acquired_at", f"{values}, now() AT TIME ZONE CAST(? AS interval)"
+            row.append(str(datetime.now().astimezone().utcoffset()))
         try:
-            with _database(self._file) as database, database:
-                database.execute(
-                    "DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND "
-                    "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds",
-                    (self._name,),
-                )
-                database.execute(
-                    "INSERT INTO paimon_distributed_locks(lock_id, expire_time_seconds) VALUES (?, ?)",
-                    (self._name, int(self._waits[0])),
-                )
-        except sqlite3.IntegrityError:
+            self.database.run((f"INSERT INTO paimon_distributed_locks({columns}) VALUES ({values})", row))
+        except AlreadyExistsError:
             return False
         return True
+
+    def _row(self) -> tuple[Any, ...] | None:
+        text = "SELECT acquired_at, expire_time_seconds FROM paimon_distributed_locks WHERE lock_id = ?"
+        rows = self.database.run((text, (self.name,)))
+        return rows[0] if rows else None
+
+    def _remove_expired(self) -> None:
+        age = _AGE_SECONDS.get(self.database.kind)
+        if age is not None:
+            self._remove(f"{age} > expire_time_seconds")
+
+    def _remove(self, condition: str, *values: object) -> None:
+        text = f"DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND {condition}"
+        self.database.run((text, (self.name, *values)))
 
     def _release(self) -> None:
         """What is published is: a failure is logged, and the lock expires."""
         try:
-            with _database(self._file) as database, database:
-                database.execute("DELETE FROM paimon_distributed_locks WHERE lock_id = ?", (self._name,))
-        except (StorageError, sqlite3.Error) as error:
-            _log.warning("the lock %s stays until it expires: %s", self._name, error)
-
-
-@contextmanager
-def _database(file: str) -> Iterator[sqlite3.Connection]:
-    """A connection for one step. Raises StorageError; IntegrityError is the caller's."""
-    try:
-        with closing(sqlite3.connect(file, timeout=_BUSY_SECONDS)) as database:
-            yield database
-    except sqlite3.IntegrityError:
-        raise
-    except sqlite3.Error as error:
-        raise StorageError(f"the catalog's database failed ({error})", path=file) from error
+            self._remove("1 = 1")
+        except PaimonError as error:
+            _log.warning("the lock %s stays until it expires: %s", self.name, error)
 
 
 def _waits(texts: Mapping[str, str]) -> tuple[float, float]:

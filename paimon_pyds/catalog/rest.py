@@ -16,16 +16,25 @@ from typing import Any, cast
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.catalog.rest_auth import REFRESH_BEFORE_MS, authorization_of
 from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, segment
-from paimon_pyds.catalog.rest_publisher import RestPublisher
+from paimon_pyds.catalog.rest_table import ExternalRestTable, RestTable
 from paimon_pyds.ddl.create import TableDefinition, table_schema
-from paimon_pyds.errors import AlreadyExistsError, DatabaseNotFoundError, OptionError, StorageError, TableNotFoundError
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    DatabaseNotFoundError,
+    OptionError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.storage import FileIO, open_file_io, options_of_store
 from paimon_pyds.types import field_to_json
 
 _OWN = ("uri", "warehouse", "token", "token.provider", "prefix", "data-token.enabled")
-_PREFIXES = ("dlf.", "header.")
+_TABLE_DEFAULT = "table-default."
+_PREFIXES = ("dlf.", "header.", _TABLE_DEFAULT)
+_KINDS = ("table", "materialized-table")
 
 
 class RestBackend:
@@ -44,10 +53,10 @@ class RestBackend:
             raise OptionError("a REST catalog needs the option uri, the server's address")
         self.warehouse = options.get("warehouse", "")
         self._storage = {k: v for k, v in options.items() if k not in _OWN and not k.startswith(_PREFIXES)}
-        self._client = RestClient(options["uri"], authorization_of(options), _headers(options))
+        self._client = RestClient(options["uri"], authorization_of(options), _named("header.", options))
         config = self._client.get("/v1/config", {"warehouse": self.warehouse} if self.warehouse else None)
         self._options = {**self._client.texts(config, "defaults"), **options, **self._client.texts(config, "overrides")}
-        self._client.headers.update(_headers(self._options))
+        self._client.headers.update(_named("header.", self._options))
         prefix = self._options.get("prefix")
         self._root = f"/v1/{segment(prefix)}" if prefix else "/v1"
 
@@ -83,10 +92,9 @@ class RestBackend:
         described = self._described(identifier)
         path, table = str(described["path"]), self._table(identifier)
         main = self._table(replace(identifier, branch=None))
-        external, publisher = bool(described.get("isExternal")), None
-        if not external:
-            publisher = RestPublisher(self._client, main, identifier.branch or MAIN_BRANCH, str(described.get("id")))
-        if not external and self._options.get("data-token.enabled", "").lower() == "true":
+        kind = ExternalRestTable if described.get("isExternal") else RestTable
+        publisher = kind(self._client, main, identifier.branch or MAIN_BRANCH, str(described.get("id")))
+        if self._options.get("data-token.enabled", "").lower() == "true":
             io = cast("FileIO", VendedFileIO(self._client, table, path, self._options))
             _, path = open_file_io(path)
         else:
@@ -96,7 +104,8 @@ class RestBackend:
         return store.for_branch(identifier.branch or MAIN_BRANCH)
 
     def create_table(self, identifier: Identifier, definition: TableDefinition) -> TableStore:
-        schema = table_schema(definition)
+        defaults = _named(_TABLE_DEFAULT, self._options)
+        schema = table_schema(replace(definition, options={**defaults, **(definition.options or {})}))
         self._client.post(
             f"{self._database(identifier.database)}/tables",
             {
@@ -138,6 +147,10 @@ class RestBackend:
             raise TableNotFoundError(error.message, path=error.path) from error
         if not isinstance(answer.get("path"), str):
             raise StorageError(f"the catalog does not say where table {identifier} is", path=self._client.uri)
+        schema = self._client.member(answer, "schema", dict) or {}
+        kind = self._client.texts(schema, "options").get("type", "table")
+        if kind not in _KINDS:
+            raise UnsupportedError(f"{identifier} is of the type {kind!r:.40}, no Paimon table", path=answer["path"])
         return answer
 
     def _of_storage(self, path: str) -> dict[str, str]:
@@ -151,7 +164,8 @@ class RestBackend:
 
 
 class VendedFileIO:
-    """The `FileIO` of a table by credentials that the catalog gives out, and gives anew an hour before they expire.
+    """The `FileIO` of a table by credentials that the catalog gives out, and gives anew an hour before they expire, or
+    at half of their time where that is less.
 
     Pickled, it is the storage by the credentials of now: tasks get neither the catalog's token nor its address.
     """
@@ -160,7 +174,7 @@ class VendedFileIO:
         self._client, self._table, self._path, self._options = client, table, path, options
         self._lock = threading.Lock()
         self._io: FileIO | None = None
-        self._expires_ms = 0
+        self._renewed_ms = 0.0
 
     def __repr__(self) -> str:
         return f"VendedFileIO({self._table!r})"
@@ -181,12 +195,14 @@ class VendedFileIO:
 
     def _current(self) -> FileIO:
         with self._lock:
-            if self._io is None or self._expires_ms - time.time() * 1000 < REFRESH_BEFORE_MS:
+            now = time.time() * 1000
+            if self._io is None or now > self._renewed_ms:
                 answer = self._client.get(f"{self._table}/token")
                 given = {**self._options, **self._client.texts(answer, "token")}
                 self._io, _ = open_file_io(self._path, options_of_store(self._path, given))
                 expires = (self._client.member(answer, name, int) for name in ("expiresAtMillis", "expiresAt"))
-                self._expires_ms = next(filter(None, expires), 0)
+                left = next(filter(None, expires), now) - now
+                self._renewed_ms = now + left - min(REFRESH_BEFORE_MS, left / 2)
             return self._io
 
 
@@ -194,5 +210,6 @@ def _same(io: FileIO) -> FileIO:
     return io
 
 
-def _headers(options: Mapping[str, str]) -> dict[str, str]:
-    return {key.removeprefix("header."): value for key, value in options.items() if key.startswith("header.")}
+def _named(prefix: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options that begin so, by the rest of their names."""
+    return {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}

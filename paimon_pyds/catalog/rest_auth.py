@@ -13,12 +13,12 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
 from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import scrubbed
 
 REFRESH_BEFORE_MS = 3_600_000

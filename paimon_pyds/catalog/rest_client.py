@@ -216,7 +216,7 @@ class RestClient:
         return kind(f"the catalog {what}{said}", path=self.uri, hint=hint)
 
     def _clean(self, text: object) -> str:
-        return redact(str(text), self._authorization.secrets())
+        return redact(str(text), [*self._authorization.secrets(), *self.headers.values()])
 
 
 def segment(name: str) -> str:

@@ -13,6 +13,9 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, UnansweredError, segment
 from paimon_pyds.errors import (
     CommitOutcomeUnknownError,
@@ -20,9 +23,11 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.manifest_reader import ManifestReader
+from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_names
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.row import decode_row
 
 _PAUSES_SECONDS = (0.2, 1.0, 3.0)
 
@@ -44,15 +49,7 @@ class RestPublisher:
         return f"RestPublisher({self._table!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (RestPublisher, (None, self._table, self._branch, self._table_id))
-
-    def check_allowed(self, store: TableStore, operation: str) -> None:
-        """Raises UnsupportedError: the server has to be told, and there is no request for it here."""
-        raise UnsupportedError(
-            f"tables of a REST catalog can't {operation} here yet",
-            path=store.root,
-            hint="do it with a client of the catalog that can, such as Java Paimon",
-        )
+        return (type(self), (None, self._table, self._branch, self._table_id))
 
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         """See `SnapshotPublisher`."""
@@ -77,7 +74,7 @@ class RestPublisher:
         body: dict[str, Any] = {
             "tableId": table_id,
             "snapshot": json.loads(snapshot_to_json(replace(snapshot, uuid=str(uuid.uuid4())))),
-            "statistics": [],
+            "statistics": partition_statistics(store, snapshot),
         }
         if latest is not None and latest.uuid is not None:
             body["baseSnapshotUuid"] = latest.uuid
@@ -129,11 +126,38 @@ class RestPublisher:
     def _connected(self, store: TableStore) -> RestClient:
         if self._client is None:
             raise UnsupportedError(
-                "this copy of the table was sent to another process, without the catalog's token: it can't ask it",
+                "this copy of the table came to another process without the catalog's token, and can't ask the catalog",
                 path=store.root,
                 hint="commit in the process that opened the table",
             )
         return self._client
+
+
+def partition_statistics(store: TableStore, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """What a snapshot adds to each partition, or takes away, by which the server knows which there are."""
+    reader, schema = ManifestReader(store), store.schema(snapshot.schema_id)
+    sums = ("row_count", "file_size")
+    entries = reader.entries(reader.delta(snapshot), ("kind", "partition", "creation_time", "total_buckets", *sums))
+    sign = pc.choose(pc.cast(entries["kind"], pa.int64()), pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+    table = entries.select(["partition", "creation_time", "total_buckets"]).append_column("files", sign)
+    for name in sums:
+        table = table.append_column(name, pc.multiply(entries[name], sign))
+    grouped = table.group_by("partition").aggregate(
+        [*((name, "sum") for name in ("files", *sums)), ("creation_time", "max"), ("total_buckets", "max")]
+    )
+    fields = schema.partition_fields
+    types = [field.type for field in fields]
+    return [
+        {
+            "spec": partition_names(fields, decode_row(row["partition"], types), schema.options),
+            "recordCount": row["row_count_sum"],
+            "fileSizeInBytes": row["file_size_sum"],
+            "fileCount": row["files_sum"],
+            "lastFileCreationTime": row["creation_time_max"] or 0,
+            "totalBuckets": row["total_buckets_max"],
+        }
+        for row in grouped.to_pylist()
+    ]
 
 
 def _refused(store: TableStore, error: PaimonError) -> PaimonError:

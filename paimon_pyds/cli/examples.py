@@ -94,6 +94,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "paimon-pyds orphans /wh/shop.db/orders --older-than '2 d' --remove",
     ],
     "expire": ["paimon-pyds expire /wh/shop.db/orders --retain-max 10 --dry-run"],
+    "expire-changelogs": ["paimon-pyds expire-changelogs /wh/shop.db/orders --retain-max 100 --dry-run"],
     "expire-partitions": [
         "paimon-pyds expire-partitions /wh/shop.db/orders --option 'partition.expiration-time=365 d' --dry-run"
     ],

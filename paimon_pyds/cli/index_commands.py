@@ -153,9 +153,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     for f in report.findings:
         place = "" if f.column is None else f" {f.column}" + ("" if f.index_type is None else f" {f.index_type}")
         show.line(f"{'FAULT' if f.is_fault else 'note '} {f.kind:<12} {f.path.rpartition('/')[2]}{place}: {f.detail}")
-    result = counted(faults, "fault") if faults else "no fault"
-    what = f"{counted(report.indexes, 'index', 'indexes')} of {counted(report.files, 'file')}"
-    print(f"{what} compared with {counted(report.rows, 'row')}: {result}")
+    print(report)
     if faults:
         show.line(f"`{command_line(arguments, 'index rewrite', '--rebuild')}` builds them again")
     return int(faults > 0)

@@ -13,11 +13,11 @@ import io
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from paimon_pyds.cli.output import add_csv_arguments, delimiter_of
 from paimon_pyds.errors import OptionError, SchemaError, StorageError
+from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -33,6 +33,15 @@ _TIME = "milliseconds since the epoch, or 'yyyy-MM-dd HH:mm:ss' (UTC)"
 
 def add_maintenance_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
+    _add_damage_commands(commands)
+    _add_expiry_commands(commands)
+    _add_table_commands(commands)
+    _add_tag_commands(commands)
+    _add_branch_commands(commands)
+
+
+def _add_damage_commands(commands: Commands) -> None:
+    """What finds damage, differences and orphans."""
     help_ = "Look for damage in all that a table's snapshots, tags and branches name. Exit status 1 when there is some."
     parser = add_table_command(commands, "verify", help_)
     parser.add_argument("--deep", action="store_true", help="read all data, too")
@@ -67,15 +76,29 @@ def add_maintenance_commands(commands: Commands) -> None:
     parser.add_argument("--remove", action="store_true", help="remove the files")
     parser.set_defaults(run=_orphans)
 
+
+def _add_expiry_commands(commands: Commands) -> None:
+    """What removes old states."""
     parser = add_table_command(commands, "expire", "Remove old snapshots, and the files that only they need.")
     parser.add_argument("--retain-max", type=int, help="snapshots that stay at most, however young")
     parser.add_argument("--retain-min", type=int, help="snapshots that stay at least")
     parser.add_argument("--older-than", help=f"only snapshots made before: {_TIME}")
     _removes(parser, _expire)
 
+    help_ = "Remove old changelogs, of snapshots that have expired, and the files that only they need."
+    parser = add_table_command(commands, "expire-changelogs", help_)
+    parser.add_argument("--retain-max", type=int, help="snapshots and changelogs that stay at most, however young")
+    parser.add_argument("--retain-min", type=int, help="snapshots and changelogs that stay at least")
+    parser.add_argument("--older-than", help=f"only those made before: {_TIME}")
+    parser.add_argument("--all", action="store_true", help="all of them, also the last one")
+    _removes(parser, _expire_changelogs)
+
     help_ = "Delete the partitions that are older than the option partition.expiration-time says."
     _removes(add_table_command(commands, "expire-partitions", help_), _expire_partitions)
 
+
+def _add_table_commands(commands: Commands) -> None:
+    """What works on the whole table, or on partitions."""
     help_ = "Write the manifests anew, fewer and without deleted entries."
     parser = add_table_command(commands, "compact-manifests", help_)
     parser.add_argument("--dry-run", action="store_true", help="only show how many")
@@ -117,9 +140,6 @@ def add_maintenance_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "rollback", help_)
     _add_state(parser, "the number of a snapshot", required=True)
     _removes(parser, _rollback)
-
-    _add_tag_commands(commands)
-    _add_branch_commands(commands)
 
 
 def _add_state(parser: argparse.ArgumentParser, snapshot: str, *, required: bool = False) -> None:
@@ -265,6 +285,11 @@ def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     options, older_than = table_options(arguments), _moment(arguments.older_than)
     limits = (arguments.retain_max, arguments.retain_min)
     return table.expire_snapshots(*limits, older_than, arguments.dry_run, options=options)
+
+
+def _expire_changelogs(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than))
+    return table.expire_changelogs(*limits, arguments.dry_run, everything=arguments.all)
 
 
 def _expire_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:

@@ -157,7 +157,7 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
     import pyarrow as pa
 
     from paimon_pyds.metadata.schema import TableSchema
-    from paimon_pyds.options import check_writable
+    from paimon_pyds.options import check_appendable, check_writable
     from paimon_pyds.types.arrow import from_arrow_schema
     from paimon_pyds.write.conform import ROW_KIND_COLUMN
 
@@ -168,6 +168,8 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
     key, parts = (tuple(filter(None, names_in(text))) for text in (arguments.primary_key, arguments.partition_by))
     key = key or tuple(filter(None, names_in(own.pop("primary-key", ""))))
     check_writable(TableSchema(0, fields, len(fields), parts, key, own))  # else it would stay, empty
+    if arguments.mode == "append":
+        check_appendable(own)
     table = create_table(arguments, fields, primary_key=key, partition_by=parts, options=own)
     return table, {} if kinds is None else {ROW_KIND_COLUMN: kinds}
 

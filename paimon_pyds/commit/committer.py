@@ -23,7 +23,7 @@ from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests, rewrite_manifests
 from paimon_pyds.commit.publisher import Retries, has_all, publisher_of, remember, removing_unpublished, replaced_since
 from paimon_pyds.commit_message import BucketFiles, Changes, Increment
-from paimon_pyds.errors import CommitConflictError, CommitError
+from paimon_pyds.errors import CommitConflictError, CommitError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
     IDENTITY_COLUMNS,
@@ -136,12 +136,17 @@ class _Commit:
                 latest = self.latest()
                 schema = self.store.latest_schema()
                 self.earlier.check_table()
-                landed = self.landed_before(latest)
-                if landed is not None:
-                    return landed
-                snapshot = self.build(latest, schema)
+                try:
+                    landed = self.landed_before(latest)
+                    snapshot = self.build(latest, schema) if landed is None else None
+                except SnapshotNotFoundError:
+                    if self.store.latest_snapshot() == latest:
+                        raise
+                    self.clean()
+                    self.again(retries)  # others were so much faster that it has expired
+                    continue
                 if snapshot is None:
-                    return None
+                    return landed
                 published = publisher.publish(self.store, snapshot, latest)
             if not published:
                 self.clean()
@@ -149,13 +154,12 @@ class _Commit:
                 self.replaced = True  # the files stay: another commit may have built on them
             else:
                 return snapshot
-            retries.again(
-                CommitError(
-                    f"{retries.count} other commits were faster in a row",
-                    path=self.store.root,
-                    hint="write with fewer jobs at a time, or raise commit.max-retries",
-                )
-            )
+            self.again(retries)
+
+    def again(self, retries: Retries) -> None:
+        what = f"{retries.count} other commits were faster in a row"
+        hint = "write with fewer jobs at a time, or raise commit.max-retries"
+        retries.again(CommitError(what, path=self.store.root, hint=hint))
 
     def latest(self) -> Snapshot | None:
         """The latest snapshot, once it has all that this process committed last."""
@@ -186,7 +190,7 @@ class _Commit:
         self.move_numbers(live, latest)
         changes, increment = self.changes, self.increment
         next_row_id = (latest.next_row_id if latest is not None else None) or 0
-        new, next_row_id = self.added_entries(live, schema, latest, next_row_id)
+        new, next_row_id = self.added_entries(live, latest, next_row_id)
         added = new if increment.replacements is None else _concat([new, increment.replacements])
         removed = self.removed_entries(live)
         indexes = increment.index_entries or increment.replaced_index_files
@@ -209,6 +213,8 @@ class _Commit:
         rows = _rows(added) - _rows(removed)
         total = (latest.total_record_count or 0) if latest is not None else 0
         watermarks = (changes.watermark, None if latest is None else latest.watermark)
+        # As in Java, none of another schema.
+        inherited = latest.statistics if latest is not None and latest.schema_id == schema.id else None
         return Snapshot(
             id=1 if latest is None else latest.id + 1,
             schema_id=schema.id,
@@ -228,7 +234,7 @@ class _Commit:
             delta_record_count=rows,
             changelog_record_count=_rows(increment.changelog) if increment.changelog else None,
             watermark=max((w for w in watermarks if w is not None), default=None),
-            statistics=increment.statistics or _inherited_statistics(latest, schema),
+            statistics=increment.statistics or inherited,
             properties=changes.properties or None,
             next_row_id=next_row_id,
             operation=None if increment.operation is None else increment.operation.value,
@@ -287,7 +293,7 @@ class _Commit:
         return not wanted.isdisjoint(identities(entries.filter(gone)))
 
     def added_entries(
-        self, live: pa.RecordBatch | None, schema: TableSchema, latest: Snapshot | None, next_row_id: int
+        self, live: pa.RecordBatch | None, latest: Snapshot | None, next_row_id: int
     ) -> tuple[pa.RecordBatch, int]:
         """New files as entries, with the numbers that only the commit can give: sequence numbers and row ids."""
         numbered = self.increment.kind is CommitKind.COMPACT or self.increment.move_numbers is not None
@@ -367,11 +373,6 @@ def _concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if not full:
         return _nothing()
     return full[0] if len(full) == 1 else one_batch(pa.Table.from_batches(full))
-
-
-def _inherited_statistics(latest: Snapshot | None, schema: TableSchema) -> str | None:
-    """The statistics file of the snapshot before; as in Java none of another schema."""
-    return latest.statistics if latest is not None and latest.schema_id == schema.id else None
 
 
 def _rows(entries: pa.RecordBatch) -> int:

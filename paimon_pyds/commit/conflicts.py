@@ -8,7 +8,6 @@ another deletion vector, since a commit's base snapshot must not be removed or g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +23,7 @@ from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 from paimon_pyds.row import EMPTY_ROW
 
 _CHECKED = (*IDENTITY_COLUMNS, "total_buckets", "max_sequence_number")

@@ -9,7 +9,6 @@ were written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.storage import requests_at_once
 
 _AT_ONCE = 64
 """Snapshots that are read at once, at most."""
@@ -42,12 +42,7 @@ def check_same_table(store: TableStore, schema_id: int, digest: str) -> None:
 
 
 class EarlierCommits:
-    """What earlier commits did to the new files of an increment.
-
-    Args:
-        store: the table.
-        increment: its new files are those that writers hand over.
-    """
+    """What earlier commits did to the new files of an increment, which writers hand over."""
 
     def __init__(self, store: TableStore, increment: Increment) -> None:
         added = increment.added
@@ -158,11 +153,13 @@ class EarlierCommits:
 
     def _check_files(self) -> None:
         """The files must be where they were written; looked at once, and where it is known that they were written."""
-        if len(self._unseen) < _PARALLEL_LOOKUPS:
-            there = [self._store.io.exists(path) for path in self._unseen]
+        io = self._store.io
+        if len(self._unseen) < _PARALLEL_LOOKUPS and not requests_at_once(io):
+            there = [io.exists(path) for path in self._unseen]
         else:
-            with ThreadPoolExecutor(_PARALLEL_LOOKUPS, thread_name_prefix="paimon-files") as pool:
-                there = list(pool.map(self._store.io.exists, self._unseen))
+            from paimon_pyds.storage.concurrent import concurrent_map, threads_for
+
+            there = list(concurrent_map(io.exists, self._unseen, threads_for(io, _PARALLEL_LOOKUPS)))
         if not all(there):
             raise CommitConflictError(
                 "a data file of this commit is gone: a failed commit removed it, it was compacted after an earlier "

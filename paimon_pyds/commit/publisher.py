@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,10 +27,13 @@ from paimon_pyds.errors import (
     PaimonError,
     SnapshotNotFoundError,
 )
+from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher, TableServer
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import redact
 
 _log = logging.getLogger("paimon_pyds.commit")
@@ -40,12 +43,18 @@ _NOTE = "last commit"
 class FileSystemPublisher:
     """A `SnapshotPublisher` that creates snapshot files."""
 
+    server: TableServer | None = None
+
+    def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
+        """See `SnapshotPublisher`."""
+        return None
+
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
         """See `SnapshotPublisher`. False, too, when ``latest`` was replaced by another writer."""
         if not _is_there(store, latest):
             return False
         try:
-            return store.try_create_snapshot(snapshot) and not _rolled_back(store, snapshot, latest)
+            return store.try_create_snapshot(snapshot) and not _out_of_place(store, snapshot, latest)
         except Exception as error:  # whatever it was, the snapshot may be there
             created = _was_created(store, snapshot)
             if created is None:
@@ -61,9 +70,6 @@ class FileSystemPublisher:
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         """See `SnapshotPublisher`."""
         return store.latest_stored_snapshot()
-
-    def check_allowed(self, store: TableStore, operation: str) -> None:
-        """See `SnapshotPublisher`. Files are all there is."""
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
         """See `SnapshotPublisher`. False when the storage tells nothing of another one."""
@@ -89,18 +95,39 @@ def _is_there(store: TableStore, snapshot: Snapshot | None) -> bool:
         return False
 
 
-def _rolled_back(store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
-    """Whether the snapshot before a new one was rolled back just now: then the new one, which has its rows, goes, too.
+def _out_of_place(store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+    """Whether a new snapshot does not follow the one that it was made from, which is gone; then the new one goes, too.
 
-    Where that has expired, which comes to all older ones, too, the new one stays; and where another follows already.
+    That was rolled back just now, or has expired with the number of the new one, which was free again. Where only the
+    old one has expired the new one stays, and so it does where another follows it already.
     """
     if latest is None or store.snapshot_exists(latest.id):
         return False
     ids = store.snapshot_ids()
-    if snapshot.id + 1 in ids or all(id_ > latest.id for id_ in ids):
-        return False
-    store.io.delete([store.paths.snapshot(snapshot.id)])
-    return True
+    newer = [id_ for id_ in ids if id_ > snapshot.id]
+    if newer and snapshot.id in ids:  # the oldest expire first: a gap shows that this number had expired
+        in_place = newer[0] == snapshot.id + 1 and _follows(store, newer[0], snapshot)
+    else:
+        in_place = snapshot.id + 1 in newer or all(id_ > latest.id for id_ in ids)
+    if not in_place and _is_there(store, snapshot):
+        store.io.delete([store.paths.snapshot(snapshot.id)])
+    return not in_place
+
+
+def _follows(store: TableStore, id_: int, snapshot: Snapshot) -> bool:
+    """Whether the snapshot with this number has what the one before it changed."""
+    reader, name = ManifestReader(store), ("file_name",)
+    try:
+        after = store.snapshot(id_)
+        changed = reader.entries(reader.delta(snapshot), ("kind", "file_name"))
+        live = reader.live_files(after, name)["file_name"]
+        own = reader.entries(reader.delta(after), name)["file_name"]
+    except SnapshotNotFoundError:
+        return True  # the oldest expire first: so has the new one
+    adds = pc.equal(changed["kind"], FileKind.ADD)
+    added, removed = (changed.filter(kind)["file_name"] for kind in (adds, pc.invert(adds)))
+    there = pa.chunked_array([live, *own.chunks], pa.string())  # the next one may have removed what was added
+    return len(added.filter(pc.is_in(added, there))) == len(added) and not pc.any(pc.is_in(removed, live)).as_py()
 
 
 def _was_created(store: TableStore, snapshot: Snapshot) -> bool | None:
@@ -163,9 +190,7 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
 
     The other writer made its snapshot before it found the number free, so one that was made later is no such case: it
     follows a rollback, or is of a table that was created anew.
-
-    Raises:
-        CommitError: the snapshot was replaced, and its changes can't be published again by themselves.
+    Raises CommitError: the snapshot was replaced, and its changes can't be published again by themselves.
     """
     last = store.notes.get(_NOTE)
     if not isinstance(last, _LastCommit) or (latest is not None and _is_same(latest, last.snapshot)):
@@ -206,11 +231,8 @@ def logging_errors(store: TableStore) -> Iterator[None]:
 
 @contextmanager
 def removing_unfinished(remove: Callable[[], None]) -> Iterator[None]:
-    """Around what is written for a commit: on an error, or an interrupt, it is removed again.
-
-    Args:
-        remove: removes files, best effort; it raises nothing.
-    """
+    """Around what is written for a commit: on an error, or an interrupt, ``remove`` takes the files away again, best
+    effort; it raises nothing."""
     try:
         yield
     except BaseException:
@@ -220,13 +242,11 @@ def removing_unfinished(remove: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def removing_unpublished(remove: Callable[[], None]) -> Iterator[None]:
-    """Around a commit: when it fails and nothing was published, remove what was written for it.
+    """Around a commit: when it fails and nothing was published, ``remove`` takes what was written for it away, best
+    effort.
 
     Everything stays after an unknown outcome, when the table has the files already, and after an interrupt, which may
     come a moment after the snapshot was published.
-
-    Args:
-        remove: removes files, best effort; it raises nothing.
     """
     try:
         yield

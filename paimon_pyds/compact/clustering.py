@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_pyds.compact.universal import LevelFile, Unit, UniversalRules, pick, pick_full, sorted_runs
@@ -22,6 +21,7 @@ from paimon_pyds.merge.files import highest_level
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated, texts
+from paimon_pyds.records import dataclass
 from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.sort.keys import STRATEGIES
 from paimon_pyds.write import WriteContext
@@ -88,10 +88,7 @@ class Clusters:
     @classmethod
     def of(cls, store: TableStore, context: WriteContext) -> Clusters | None:
         """By the table's options; None for a table without incremental clustering.
-
-        Raises:
-            UnsupportedError: buckets whose rows have an order of their own, or deletion vectors.
-        """
+        Raises UnsupportedError: buckets whose rows have an order of their own, or deletion vectors."""
         options = context.options
         if not options.get(INCREMENTAL):
             return None
@@ -115,12 +112,9 @@ class Clusters:
         return cls(store, columns, rules, 2 * context.target_file_size if local else None)
 
     def pick(self, files: Sequence[LiveFile], *, full: bool) -> Iterator[tuple[list[LiveFile], int]]:
-        """The files of one partition (of one bucket) to sort together, and the level that they get.
-
-        Args:
-            files: all live ones, oldest first.
-            full: all of them, unless they are one run of the highest level, by the columns of today.
-        """
+        """The files of one partition (of one bucket) to sort together, of all live ones, oldest first; and the level
+        that they get. With ``full`` all of them, unless they are one run of the highest level, by the columns of
+        today."""
         by_place = {file.at: file for file in files}
         runs = sorted_runs([
             LevelFile(

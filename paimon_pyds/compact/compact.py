@@ -11,33 +11,32 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Set
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
-from paimon_pyds.compact.key_plan import due_buckets, plan_key_compaction
+from paimon_pyds.compact.key_plan import plan_key_compaction
 from paimon_pyds.compact.key_task import MergeTask, merge_one, merge_tasks
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, plan_compaction
 from paimon_pyds.compact.publish import check_gone, publish, remove
 from paimon_pyds.compact.ranges import run_tasks
 from paimon_pyds.compact.task import CompactResult, compact_tasks
-from paimon_pyds.errors import CommitConflictError, PaimonError
+from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.metadata.manifest import DataFile
-from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, rewritten_text, summary_text
 from paimon_pyds.options import TableOptions
 from paimon_pyds.progress import phase
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted
 from paimon_pyds.scan.planned_files import has_stray_vectors
 
@@ -168,77 +167,20 @@ def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: 
     warnings.warn(f"{state}, so {run.summary().rows_dropped} of them were dropped for good", stacklevel=3)
 
 
-def compact_written(
-    store: TableStore,
-    snapshot: Snapshot,
-    written: Set[PartitionBucket],
-    options: Mapping[str, str] | None = None,
-    executor: Executor | None = None,
-) -> None:
-    """Merge the sorted runs of buckets that rows were committed to, as far as that is due, unless ``write-only`` is on.
-
-    Batch writes merge all runs as soon as ``full-compaction.delta-commits`` is set, whatever its number, as Java
-    Paimon's writer for Spark does (class abstractInnerTableDataWrite); otherwise `universal.pick` says which. The rows
-    are there already, so an error is no error of the write: a warning tells it, and what to do.
+def compact_buckets(
+    store: TableStore, buckets: Set[PartitionBucket], options: CompactOptions, executor: Executor | None
+) -> int:
+    """Compact some buckets; how many of them were given up, as other commits changed their files again and again.
 
     Args:
-        store: a table with a primary key and fixed buckets.
-        snapshot: what the rows were committed as.
-        written: the buckets.
-        options: of the write, over the table's own.
-        executor: where the work runs; the cores of this machine by default.
+        store: the table.
+        buckets: some of it.
+        options: what is asked for.
+        executor: where the work runs; the cores of this machine when None.
     """
-    with errors_as_warnings(store):
-        typed = TableOptions({**store.schema(snapshot.schema_id).options, **(options or {})})
-        written = {bucket for bucket in written if bucket.bucket >= 0}
-        if not written or typed.get("write-only"):
-            return
-        full = (typed.get("full-compaction.delta-commits") or 0) > 0
-        due = written if full else due_buckets(store, snapshot, typed, written)
-        if not due:
-            return
-        run = _Run(store, executor or LocalExecutor())
-        run.repeat(CompactOptions(full=full, options=options), due)
-        if run.skipped:
-            raise CommitConflictError(f"other commits changed the files of {run.skipped} buckets again and again")
-
-
-def compact_since(
-    store: TableStore, before: int, options: Mapping[str, str] | None = None, executor: Executor | None = None
-) -> None:
-    """`compact_written` for the buckets of all rows that were committed after a snapshot.
-
-    Args:
-        store: a table with a primary key and fixed buckets.
-        before: the number of the snapshot; 0 for an empty table.
-        options: of the write, over the table's own.
-        executor: where the work runs; the cores of this machine by default.
-    """
-    with errors_as_warnings(store):
-        latest, reader = store.latest_snapshot(), ManifestReader(store)
-        if latest is None:
-            return
-        written: set[PartitionBucket] = set()
-        for snapshot in store.snapshots_between(before + 1, latest.id):
-            if snapshot.commit_kind is not CommitKind.COMPACT:
-                found = reader.added(reader.delta(snapshot), ("partition", "bucket"))
-                found = found.filter(pc.greater_equal(found["bucket"], 0))
-                written.update(map(PartitionBucket, *(found[name].to_pylist() for name in ("partition", "bucket"))))
-        compact_written(store, latest, written, options, executor)
-
-
-@contextmanager
-def errors_as_warnings(store: TableStore) -> Iterator[None]:
-    """Around what follows a write that is committed: raised, an error would have the rows written again."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - see above
-        warnings.warn(
-            f"the rows are committed, don't write them again; their buckets could not be compacted: {error}. Call "
-            "table.compact(full=True), or leave it to the next write; until then rows can't be seen in tables with "
-            f"deletion vectors or merge-engine=first-row ({store.root})",
-            stacklevel=7,
-        )
+    run = _Run(store, executor or LocalExecutor())
+    run.repeat(options, buckets)
+    return run.skipped
 
 
 @dataclass(slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Set
 from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import from_numpy
+from paimon_pyds.compact.due import level_files, live_in_buckets, places
 from paimon_pyds.compact.expired_rows import have_expired
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.plan import Group, Plan, vectors_of
@@ -21,14 +22,11 @@ from paimon_pyds.execution.writing import write_context
 from paimon_pyds.merge.engine_options import check_levels
 from paimon_pyds.merge.files import key_ranks
 from paimon_pyds.merge.older_versions import OlderVersions
-from paimon_pyds.metadata.manifest import RUN_COLUMNS
-from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_compactable
-from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
 _IN_JAVA = "compact this table with Java Paimon"
 
@@ -55,7 +53,7 @@ def plan_key_compaction(
         entries = live_in(store, schema, snapshot, request.where, "compact")
         entries = entries.filter(pc.greater_equal(entries["bucket"], 0))  # others wait for their bucket
     else:
-        entries = _live_in_buckets(store, schema, snapshot, buckets)
+        entries = live_in_buckets(store, schema, snapshot, buckets)
     vectors = vectors_of(store, schema, snapshot)
     expired = have_expired(entries, store, schema, context.options, time.time())
     losing = {*vectors, *entries["file_name"].filter(from_numpy(expired)).to_pylist()}
@@ -70,38 +68,6 @@ def plan_key_compaction(
             continue
         groups.append(Group.of_steps((partition, bucket, total), steps))
     return Plan(snapshot, schema, context, None, entries, vectors, tuple(groups))
-
-
-def due_buckets(
-    store: TableStore, snapshot: Snapshot, options: TableOptions, buckets: Set[PartitionBucket]
-) -> set[PartitionBucket]:
-    """Those of some buckets that have runs to merge; of their files nothing is read that only the merge looks at.
-
-    Args:
-        store: a table with a primary key.
-        snapshot: one of it.
-        options: the table's, those of a write on top.
-        buckets: some of it.
-    """
-    entries = _live_in_buckets(store, store.schema(snapshot.schema_id), snapshot, buckets, RUN_COLUMNS)
-    files: dict[PartitionBucket, list[LevelFile]] = {}
-    for (partition, bucket, _), file in zip(_places(entries), _level_files(entries, ()), strict=True):
-        files.setdefault(PartitionBucket(partition, bucket), []).append(file)
-    rules, now = UniversalRules.of(options, target_size=0, hour=datetime.now().hour), int(time.time() * 1000)
-    return {b for b, mine in files.items() if b in buckets and pick(sorted_runs(mine), rules, now) is not None}
-
-
-def _live_in_buckets(
-    store: TableStore,
-    schema: TableSchema,
-    snapshot: Snapshot | None,
-    buckets: Set[PartitionBucket],
-    columns: Sequence[str] | None = None,
-) -> pa.RecordBatch:
-    """Live files of these buckets, and perhaps of others."""
-    partitions, numbers = (frozenset(part) for part in zip(*buckets, strict=True))
-    wanted = EntryFilter(schema, partitions=partitions, buckets=numbers)
-    return ManifestReader(store, wanted).live_files(snapshot, columns)
 
 
 def _check_compactable(schema: TableSchema, options: TableOptions, request: CompactOptions) -> None:
@@ -125,52 +91,23 @@ def files_by_bucket(
     entries: pa.RecordBatch, schema: TableSchema, losing: Collection[str]
 ) -> dict[tuple[bytes, int, int], list[LevelFile]]:
     """Live files by partition, bucket and number of buckets; ``losing``: the names of those that rows go from.
-
-    Raises:
-        UnsupportedError: keys whose order is not known here.
-    """
+    Raises UnsupportedError: keys whose order is not known here."""
     found: dict[tuple[bytes, int, int], list[LevelFile]] = {}
     if not entries.num_rows:
         return found
     ranks = key_ranks(entries, schema)
     if ranks is None:
         raise UnsupportedError("keys that Arrow can't hold can't be put in order", hint=_IN_JAVA)
-    for at, (key, file) in enumerate(zip(_places(entries), _level_files(entries, losing), strict=True)):
+    for at, (key, file) in enumerate(zip(places(entries), level_files(entries, losing), strict=True)):
         ranged = replace(file, at=at, key_range=(int(ranks[0, at]), int(ranks[1, at])))
         found.setdefault(key, []).append(ranged)
     return found
 
 
-def _places(entries: pa.RecordBatch) -> Iterable[tuple[bytes, int, int]]:
-    return zip(*(entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets")), strict=True)
-
-
-def _level_files(entries: pa.RecordBatch, losing: Collection[str]) -> Iterator[LevelFile]:
-    names = (
-        "file_name", "file_size", "level", "min_sequence_number", "max_sequence_number", "row_count", "delete_row_count"
-    )  # fmt: skip
-    times = to_numpy(entries.column("creation_time").fill_null(0)).tolist()
-    columns = (entries.column(name).to_pylist() for name in names)
-    for time_, name, size, level, first, last, rows, deletes in zip(times, *columns, strict=True):
-        yield LevelFile(
-            at=0,
-            size=size,
-            level=level,
-            key_range=(0, 0),
-            age=(-last, first, time_, name),
-            rows=rows,
-            created=time_,
-            has_deletes=deletes != 0,
-            loses_rows=name in losing,
-        )
-
-
 def changed_levels(plan: Plan, live: pa.RecordBatch) -> set[PartitionBucket]:
     """The planned buckets whose files above level 0 are others now: a second compaction of the bucket was published.
 
-    Args:
-        plan: of a table with a primary key.
-        live: the live files now, with `metadata.manifest.IDENTITY_COLUMNS`.
+    ``live`` are the live files now, with `metadata.manifest.IDENTITY_COLUMNS`.
     """
     before, after = _above(plan.entries), _above(live)
     return {key for key in (group.key for group in plan.groups) if before.get(key) != after.get(key)}

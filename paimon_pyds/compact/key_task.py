@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from paimon_pyds.read.candidate_keys import read_wanted
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, ROW_INDEX
 from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.read.merged_files import read_versions, read_windows
+from paimon_pyds.records import dataclass
 from paimon_pyds.split import Merging, PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
@@ -256,12 +257,8 @@ class OlderRows:
         return one_batch(pa.Table.from_batches([older, window])) if merged else window
 
     def found(self, window: pa.RecordBatch, *, whole: bool) -> pa.RecordBatch | None:
-        """The newest older row of each key of a window that has one; None where no key has. Errors as `added_to`.
-
-        Args:
-            window: as `read_windows` gives it.
-            whole: give all its columns, and not the key alone.
-        """
+        """The newest older row of each key of a window that has one, whole or the key alone; None where no key has.
+        Errors as `added_to`."""
         keys, parts = self._wanted(window), list[pa.RecordBatch]()
         for run in self._runs:
             rows = [rows for file in run if len(keys) for rows in self._rows(keys, file, window, whole=whole)]

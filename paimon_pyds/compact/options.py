@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
     from paimon_pyds.predicate.tree import Predicate

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,15 +22,16 @@ from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.compact.universal import LevelFile, Steps
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
+from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.records import dataclass
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.split import DeletionFile
 from paimon_pyds.write import WriteContext
-from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ PostponeBucketCompactSplitSource, SparkPostponeCompactProcedure and PostponeUtil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -36,6 +36,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.read import read_split
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.split import PlannedFile, ReadSpec, Split
@@ -58,10 +59,7 @@ class _Task:
 
 def buckets_needed(options: TableOptions, rows: int, size: int) -> int:
     """How many buckets so many rows in files of so many bytes should have.
-
-    Raises:
-        OptionError: a target that is less than 1.
-    """
+    Raises OptionError: a target that is less than 1."""
     target_rows = options.get("postpone.target-row-num-per-bucket")
     amount, target = (
         (size, options.get("postpone.target-size-per-bucket")) if target_rows is None else (rows, target_rows)
@@ -80,9 +78,7 @@ def batch_buckets(options: TableOptions, rows: int, size: int) -> int:
 def outgrown(options: TableOptions, buckets: Sequence[BucketFiles]) -> dict[bytes, int]:
     """Partitions that have too few buckets for what a batch write has brought, and how many they should have.
 
-    Args:
-        options: the table's, those of the write on top.
-        buckets: what was written.
+    ``options`` are the table's, those of the write on top.
     """
     factor = int(options.get("postpone.batch-write-fixed-bucket.rescale-load-factor"))
     found: dict[bytes, int] = {}

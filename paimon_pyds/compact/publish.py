@@ -8,7 +8,6 @@ not change; then the commit is made again for the groups whose rows are as they 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -33,6 +32,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read.live_rows import deleted_rows
+from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO, discard
 
 _CONFLICTS = 20

@@ -7,7 +7,7 @@ range: no value lies in files of two of them, and the files overlap as little as
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -21,6 +21,7 @@ from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one, co
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, ShufflingExecutor, mapped
 from paimon_pyds.progress import phase
+from paimon_pyds.records import dataclass
 from paimon_pyds.sort.external import KeySample, RowSorter, SortSpec
 from paimon_pyds.sort.keys import SortKeys, range_bounds, rows_by_range
 from paimon_pyds.split import PlannedFile
@@ -32,12 +33,7 @@ _CHUNK = 64 << 20
 
 
 def run_tasks(executor: Executor, tasks: Sequence[CompactTask]) -> Iterator[CompactResult]:
-    """The results of all tasks, of those by ranges whose sorted rows would be too many for one worker.
-
-    Args:
-        executor: where they run.
-        tasks: of one plan.
-    """
+    """The results of all tasks of one plan, of those by ranges whose sorted rows would be too many for one worker."""
     if not isinstance(executor, ShufflingExecutor):
         yield from mapped(executor, "rewriting", compact_one, tasks, _files)
         return

@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,6 +43,7 @@ from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.execution.writing import write_context
 from paimon_pyds.merge.files import highest_level
+from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -51,9 +52,9 @@ from paimon_pyds.options import TableOptions, check_compactable
 from paimon_pyds.options.option import integer
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import phase
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted
 from paimon_pyds.storage import discard
-from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 
 _BUCKETS_AT_ONCE = 4
 """New buckets that a task writes, at least; the rows of a class of more are read by several."""
@@ -360,7 +361,7 @@ def _bucket_num(store: TableStore, schema: TableSchema, own: int, wanted: int | 
     count = own if wanted is None else integer("bucket_num", wanted)
     if count < 1:
         raise OptionError(f"a table can't have {count} buckets", hint="bucket_num is 1 or more")
-    validate_schema(replace(schema, options={**schema.options, "bucket": str(count)}))
+    validate_schema(replace(schema, options={**schema.options, "bucket": str(count)}), schema.options)
     return count
 
 

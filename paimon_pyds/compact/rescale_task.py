@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +18,7 @@ from paimon_pyds.compact.task import CompactTask, conformed_rows
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.paths import partition_directory
+from paimon_pyds.records import dataclass
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter

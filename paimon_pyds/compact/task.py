@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -14,6 +14,7 @@ from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.read import read_split
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.sort.external import SortSpec, sorted_batches

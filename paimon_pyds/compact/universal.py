@@ -10,11 +10,12 @@ ForceUpLevel0Compaction, CompactStrategy, Levels and MergeTreeCompactTask.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from paimon_pyds.merge.files import highest_level
 from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 
 _TRIGGER = "num-sorted-run.compaction-trigger"
 

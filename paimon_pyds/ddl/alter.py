@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit.publisher import Retries
 from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
-from paimon_pyds.ddl.validate import validate_schema
+from paimon_pyds.ddl.validate import COLUMN_OPTIONS, validate_schema
 from paimon_pyds.errors import CommitError, OptionError, SchemaError
 from paimon_pyds.formats import LEGACY_TYPE, holds_instants
 from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets
+from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets, option_of
 from paimon_pyds.options.option import comma_separated, option_texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
@@ -84,7 +84,6 @@ def alter_table(
         UnsupportedError: a type or option value that is refused by name.
         CommitError: others changed the schema concurrently, too many times.
     """
-    store.check_allowed("change their schema")
     for key, value in (set_options or {}).items():
         if value is None:
             raise OptionError(
@@ -108,7 +107,10 @@ def alter_table(
         new = _with_instants_option(store, new)
         _check_vectors(store, old, new)
         _check_levels(store, old, new)
-        validate_schema(new)
+        validate_schema(new, old.options)
+        made = None if store.publisher is None else store.publisher.alter(store, old, new)
+        if made is not None:
+            return made
         if store.try_create_schema(new):
             return new
         what = f"gave up after {retries.count} attempts: others changed the schema concurrently"
@@ -220,7 +222,7 @@ def renamed_options(options: Mapping[str, str], names: Mapping[str, str]) -> dic
         elif parts[0] == "file-index" and len(parts) > 3:
             column = _renamed_index(".".join(parts[2:-1]), names)
             key = ".".join((*parts[:2], column, parts[-1]))
-        elif key in ("bucket-key", "sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns"):
+        elif (option := option_of(key)) is not None and option.key in ("bucket-key", *COLUMN_OPTIONS):
             value = ",".join(names.get(c.strip(), c.strip()) for c in value.split(","))
         result[key] = value
     return result

@@ -260,7 +260,7 @@ def new_columns(columns: NewColumns | None) -> list[tuple[str, DataField]]:
     if isinstance(columns, Mapping):
         return [(name, DataField(-1, name, _column_type(type_, count()))) for name, type_ in columns.items()]
     result = []
-    for column in columns:
+    for column in [columns] if isinstance(columns, str) else columns:
         if isinstance(column, DataField):
             result.append((column.name, column))
         elif isinstance(column, pa.Field):
@@ -298,9 +298,7 @@ def evolve_type(name: str, old: DataType, new: DataType, ids: Iterator[int], *, 
 
     Fields of ROWs are matched by name and keep their ids; new ones get ids from ``ids`` and must be nullable; the order
     of those that stay must stay. Keys of MAPs can't change.
-
-    Raises:
-        SchemaError: a change that Paimon does not allow.
+    Raises SchemaError: a change that Paimon does not allow.
     """
     match old, new:
         case RowType(), RowType():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,12 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_no_secrets
 from paimon_pyds.options.option import comma_separated, option_texts
+from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, walk_fields
 
 if TYPE_CHECKING:
-    from paimon_pyds.metadata.local_cache import LocalCache
+    from paimon_pyds.storage.local_cache import LocalCache
 
 
 @dataclass(frozen=True, slots=True)

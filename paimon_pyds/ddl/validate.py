@@ -4,7 +4,7 @@ package refuses by name."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.formats import traits_of
@@ -12,7 +12,7 @@ from paimon_pyds.index.build import parse_index_specs
 from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.options import TableOptions, check_known, check_writable, option_of
+from paimon_pyds.options import TableOptions, check_known, check_readable, check_writable, option_of
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.options.table_options import refused_kind
 from paimon_pyds.redaction import visible
@@ -23,11 +23,15 @@ from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS,
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
 
-_COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns")
+COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns", "upsert-key")
 
 
-def validate_schema(schema: TableSchema) -> None:
+def validate_schema(schema: TableSchema, before: Mapping[str, str] | None = None) -> None:
     """Check a whole schema: columns, keys, buckets, options and indexes.
+
+    Args:
+        schema: what is to be published.
+        before: options of the schema that it changes. Unknown ones among them stay: they may be an engine's.
 
     Raises:
         SchemaError: columns or keys that Paimon does not allow.
@@ -41,16 +45,18 @@ def validate_schema(schema: TableSchema) -> None:
         option = option_of(key)
         if option is not None:
             option.parse(text)
-    check_known(schema.options)
+    check_known(key for key, text in options.items() if before is None or before.get(key) != text)
     _check_state(schema, options)
     _check_buckets(schema, options)
     _check_column_options(schema, options)
+    _check_upsert_key(schema, options.get("upsert-key"))
     _check_modes(schema, options)
     _check_indexes(schema)
     _check_format(schema.fields, options)
     if schema.primary_keys:
         from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
 
+        check_readable(schema)
         check_merge_options(schema)
     else:
         check_writable(schema)
@@ -155,9 +161,22 @@ def _check_column_options(schema: TableSchema, options: TableOptions) -> None:
             for name in inner.split(".")[0].split(","):
                 if name not in names and not any(inner.startswith(n + ".") for n in names):
                     _require_fields(schema, [name], f"option {key}")
-    for key in _COLUMN_OPTIONS:
+    for key in COLUMN_OPTIONS:
         if options.is_set(key):
             _require_fields(schema, comma_separated(str(options.get(key))), f"option {key}")
+
+
+def _check_upsert_key(schema: TableSchema, text: str | None) -> None:
+    """(Java: classes SchemaValidation and CoreOptions, which leaves blanks in names.)"""
+    if not text:
+        return
+    if schema.primary_keys:
+        raise OptionError("upsert-key is not for tables with a primary key", hint="leave it out: the key does the same")
+    names = text.split(",")
+    _require_fields(schema, names, "option upsert-key")
+    nested = [name for name in names if schema.field(name).type.kind in NESTED_KINDS]
+    if nested:
+        raise OptionError(f"upsert-key columns {', '.join(nested)} must not be nested")
 
 
 def _check_modes(schema: TableSchema, options: TableOptions) -> None:
@@ -166,14 +185,18 @@ def _check_modes(schema: TableSchema, options: TableOptions) -> None:
     for key in positive:
         if options.is_set(key) and options.get(key) < 1:
             raise OptionError(f"option {key} must be at least 1")
-    low, high = options.get("snapshot.num-retained.min"), options.get("snapshot.num-retained.max")
-    if low > high:
-        raise OptionError("snapshot.num-retained.min must not be larger than snapshot.num-retained.max")
+    ends = [options.get(f"snapshot.num-retained.{end}") for end in ("min", "max")]
+    own = [options.get(f"changelog.num-retained.{end}") for end in ("min", "max")]
+    of_changelogs = [end if one is None else one for one, end in zip(own, ends, strict=True)]
+    for of, (low, high) in (("snapshot", ends), ("changelog", of_changelogs)):
+        if low > high:
+            raise OptionError(f"{of}.num-retained.min must not be larger than {of}.num-retained.max")
     if append:
         _only_with_primary_key(options)
         if options.get("bucket") == -1 and options.is_set("full-compaction.delta-commits"):
             raise OptionError("full-compaction.delta-commits is not for append tables without buckets")
-    if options.is_set("sequence.field") and not set(schema.partition_keys) <= set(schema.primary_keys):
+    crosses = not set(schema.partition_keys) <= set(schema.primary_keys)
+    if options.is_set("sequence.field") and crosses and not options.get("upsert-key"):
         raise OptionError(
             "You can not use sequence.field in cross partition update case (the primary key "
             f"{', '.join(schema.primary_keys)} does not hold all partition columns {', '.join(schema.partition_keys)})",
@@ -205,7 +228,7 @@ def _only_with_primary_key(options: TableOptions) -> None:
     for key in ("streaming-read-overwrite", "sequence.snapshot-ordering", "primary-key.nullable"):
         if options.get(key):
             raise OptionError(f"option {key} is for tables with a primary key only")
-    if options.is_set("sequence.field"):
+    if options.is_set("sequence.field") and not options.get("upsert-key"):
         raise OptionError("sequence.field is for tables with a primary key only")
 
 

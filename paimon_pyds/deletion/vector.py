@@ -17,12 +17,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
+from paimon_pyds.records import dataclass
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
 from paimon_pyds.roaring.layout import read_layout
 from paimon_pyds.storage import ByteSource
@@ -58,11 +58,7 @@ class VectorRange(NamedTuple):
 
 
 def encode_vector(positions: BitMap, bits: int = 32) -> bytes:
-    """Magic and bitmap of a vector, without length and CRC.
-
-    Raises:
-        SchemaError: ``bits`` is not 32 or 64.
-    """
+    """Magic and bitmap of a vector, without length and CRC. Raises SchemaError: ``bits`` is not 32 or 64."""
     if bits == 32:
         return _MAGIC_32_BYTES + encode_bitmap(positions)
     if bits != 64:

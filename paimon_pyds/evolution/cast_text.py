@@ -13,22 +13,14 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import AtomicType, timestamp_unit
-from paimon_pyds.types.java_text import java_float_text
+from paimon_pyds.types.java_text import java_float_text, time_text
 from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, UNIT_DIGITS, UNITS_PER_SECOND, Kind
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
+_ROUNDING = decimal.Context(prec=200, rounding=decimal.ROUND_HALF_UP)
 
 
 # ------------------------------------------------------------------------------------------------------ formatting
-
-
-def time_text(millis: int, precision: int) -> str:
-    """A time of day; of the fraction, at least one digit when the precision is not 0, and no zeros behind that."""
-    seconds, fraction = divmod(millis % 86_400_000, 1000)
-    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    if precision <= 0:
-        return text
-    return f"{text}.{f'{fraction:03d}'[:precision].rstrip('0') or '0'}"
 
 
 def timestamp_texts(array: pa.Array, precision: int) -> pa.Array:
@@ -170,19 +162,21 @@ def parser(type_: AtomicType) -> Callable[[str], Any]:
 
 def decimal_text(type_: AtomicType) -> Callable[[str], decimal.Decimal | None]:
     """The function that reads a decimal: rounded half up, None when too long, SchemaError when it is no number."""
-    scale = type_.scale or 0
-    limit = decimal.Decimal(10) ** ((type_.precision or 0) - scale)
-    context = decimal.Context(prec=200, rounding=decimal.ROUND_HALF_UP)
 
     def convert(text: str) -> decimal.Decimal | None:
         if _DECIMAL.fullmatch(text) is None:
             raise _refuse(text, type_)
-        exact = decimal.Decimal(text)
-        if exact.adjusted() > 60:
-            return None
-        if exact.adjusted() < -60:
-            return decimal.Decimal(0).scaleb(-scale)
-        rounded = context.quantize(context.plus(exact), decimal.Decimal(1).scaleb(-scale))
-        return rounded if abs(rounded) < limit else None
+        return rounded(decimal.Decimal(text), type_)
 
     return convert
+
+
+def rounded(exact: decimal.Decimal, type_: AtomicType) -> decimal.Decimal | None:
+    """A number as a DECIMAL: rounded half up; None when it needs more digits than the type has."""
+    if exact.adjusted() > 60:
+        return None
+    tiny = exact.adjusted() < -60
+    quantum = decimal.Decimal(1).scaleb(-(type_.scale or 0))
+    found = _ROUNDING.quantize(decimal.Decimal(0) if tiny else exact, quantum)
+    fits = not found or found.adjusted() < (type_.precision or 0) - (type_.scale or 0)  # abs() would round to 28 digits
+    return found if fits else None

@@ -37,7 +37,6 @@ from paimon_pyds.types.kinds import (
 
 NUMERIC_KINDS = INTEGER_KINDS | FLOAT_KINDS | {Kind.DECIMAL}
 _INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
-_EXACT = decimal.Context(prec=120, rounding=decimal.ROUND_HALF_UP)
 _Cast = Callable[[pa.Array, AtomicType, AtomicType], pa.Array]
 
 
@@ -157,17 +156,12 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
         return pc.cast(pc.cast(whole, pa.decimal128(19, 0)), type_)
     if source.kind is Kind.DECIMAL and widens_to_decimal(source, target):
         return pc.cast(array, type_)
-    quantum = decimal.Decimal(1).scaleb(-(target.scale or 0))
-    limit = decimal.Decimal(10) ** ((target.precision or 0) - (target.scale or 0))
 
     def convert(value: Any) -> decimal.Decimal | None:
         exact = value if isinstance(value, decimal.Decimal) else decimal.Decimal(repr(float(value)))
         if not exact.is_finite():
             raise SchemaError(f"{value} can't be cast to {target}")
-        if exact.adjusted() > 60:
-            return None
-        rounded = _EXACT.quantize(exact, quantum) if exact.adjusted() > -60 else decimal.Decimal(0)
-        return rounded if abs(rounded) < limit else None
+        return cast_text.rounded(exact, target)
 
     return by_distinct(array, convert, type_)
 

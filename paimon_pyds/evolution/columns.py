@@ -12,7 +12,7 @@ filter keeps after `apply` is kept by the devolved filter before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -39,18 +39,10 @@ from paimon_pyds.predicate.tree import (
     make_and,
     make_or,
 )
-from paimon_pyds.types import (
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    MapType,
-    MultisetType,
-    RowType,
-    arrow_schema,
-    arrow_type,
-)
+from paimon_pyds.records import dataclass
+from paimon_pyds.types.arrow import arrow_schema, arrow_type
+from paimon_pyds.types.kinds import Kind
+from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 
 _Convert = Callable[[pa.Array], pa.Array]
 

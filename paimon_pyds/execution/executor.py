@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.progress import phase
+from paimon_pyds.records import dataclass
 from paimon_pyds.split import PlannedFile
 
 T = TypeVar("T")
@@ -59,11 +59,7 @@ class ShufflingExecutor(Executor, Protocol):
 
 
 class LocalExecutor:
-    """Threads of this process: pyarrow and numpy work outside of the interpreter's lock.
-
-    Args:
-        workers: threads; one per core by default.
-    """
+    """Threads of this process, one per core by default: pyarrow and numpy work outside of the interpreter's lock."""
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:

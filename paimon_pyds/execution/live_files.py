@@ -1,6 +1,6 @@
-"""The live data files of a table as maintenance sees them: their entries, and all files of these with their indexes.
+"""The live data files of a table as maintenance sees them: their entries, and all files of these with their indexes;
+and all files that a snapshot needs.
 
-`table_files` is reachability: every file that a snapshot, a tag or a branch needs. What no one needs may be removed.
 (Sources: Paimon documentation, concepts/spec/overview: which file names which; maintenance/manage-snapshots.)
 """
 
@@ -16,7 +16,6 @@ from paimon_pyds.index.build import IndexSpec
 from paimon_pyds.index.keys import supports
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import partition_scalars
-from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -34,7 +33,7 @@ from paimon_pyds.types import DataField, MapType, arrow_schema
 from paimon_pyds.types.kinds import STRING_KINDS
 
 _BATCH_ROWS = 131_072
-_COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", "external_path")
+FILE_COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", "external_path")
 
 
 def live_of(store: TableStore, snapshot: Snapshot | None, columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -197,29 +196,6 @@ def file_specs(
     return tuple(found)
 
 
-def table_files(store: TableStore) -> Iterator[str]:
-    """The paths of all files that the main branch or another branch of a table needs, a file once for each user.
-
-    Raises as `snapshot_files`. Hint files are not among them: a table is right without.
-    """
-    for branch in (MAIN_BRANCH, *store.branches()):
-        yield from branch_files(store if branch == store.branch else store.for_branch(branch))
-
-
-def branch_files(store: TableStore) -> Iterator[str]:
-    """The paths of all files that the store's branch needs: schemas, snapshots, tags and what these need.
-
-    A file comes once for each snapshot and tag. One snapshot's entries are held in memory at a time.
-    """
-    yield from map(store.paths.schema, store.schema_ids())
-    for id_ in store.snapshot_ids():
-        yield store.paths.snapshot(id_)
-        yield from snapshot_files(store, store.snapshot(id_))
-    for name in store.tag_names():
-        yield store.paths.tag(name)
-        yield from snapshot_files(store, store.tag(name), changelog=False)
-
-
 def snapshot_files(store: TableStore, snapshot: Snapshot, *, changelog: bool = True) -> Iterator[str]:
     """The paths of all files that a snapshot needs, be it kept as such or by a tag: its metadata files, live data files
     with those beside them, changelog, index and statistics files, and the schemas of all these.
@@ -246,12 +222,24 @@ def snapshot_files(store: TableStore, snapshot: Snapshot, *, changelog: bool = T
     if snapshot.statistics is not None:
         yield paths.statistics(snapshot.statistics)
     schema = store.schema(snapshot.schema_id)
-    for entries in (reader.live(manifests, _COLUMNS), reader.added(changes, _COLUMNS)):
-        yield from map(paths.schema, entries["schema_id"].unique().to_pylist())
-        data_files = file_locations(store, schema, entries).paths
-        for path, beside in zip(data_files, entries["extra_files"].to_pylist(), strict=True):
-            yield path
-            yield from (paths.extra_file(path, name) for name in beside)
+    for entries in (reader.live(manifests, FILE_COLUMNS), reader.added(changes, FILE_COLUMNS)):
+        yield from located_files(store, schema, entries)
     if snapshot.index_manifest is not None:
         yield paths.manifest(snapshot.index_manifest)
         yield from index_file_paths(store, schema, store.read_index_manifest(snapshot.index_manifest))
+
+
+def located_files(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> Iterator[str]:
+    """The paths of data files, with those beside them and their schemas.
+
+    Args:
+        store: the table.
+        schema: of the snapshot.
+        entries: of the data files, of the columns ``FILE_COLUMNS``.
+    """
+    paths = store.paths
+    yield from map(paths.schema, entries["schema_id"].unique().to_pylist())
+    located = file_locations(store, schema, entries).paths
+    for path, beside in zip(located, entries["extra_files"].to_pylist(), strict=True):
+        yield path
+        yield from (paths.extra_file(path, name) for name in beside)

@@ -15,7 +15,6 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_branch, check_compactable, check_known, check_shape, check_writable
-from paimon_pyds.scan.planned_files import planned_files
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.conform import ROW_KIND_COLUMN, IncomingRows
@@ -79,6 +78,7 @@ def check_instant_writers(store: TableStore, schema: TableSchema, options: Mappi
         return
     from paimon_pyds.formats.orc.reader import OrcReader
     from paimon_pyds.formats.orc.zones import is_utc
+    from paimon_pyds.scan.planned_files import planned_files
 
     snapshot = store.latest_snapshot()
     if snapshot is None:

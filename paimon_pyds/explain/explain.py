@@ -6,11 +6,9 @@ No data is read, unless the scan is run as well (``analyze``) and its traces are
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from paimon_pyds.errors import SnapshotNotFoundError
@@ -24,14 +22,18 @@ from paimon_pyds.query.top_n_rows import by_best_value
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read import FileTrace
 from paimon_pyds.read.live_rows import SectionTrace
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, redact
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
 from paimon_pyds.split import PlannedFile, ReadSpec
+from paimon_pyds.storage import requests_at_once
 
 FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
 of the others is not shown."""
 _SHOWN_REASONS = 3
+_AT_ONCE = 8
+"""Files that are looked into at a time on a local disk, where there are so many."""
 _FIRST_ROWS = "top n"
 
 
@@ -141,10 +143,12 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
         embedded, path = plan.index_answers.get(file.name, ()), file.path
         return explain_file(plan.spec, file, embedded, visits.get(path), runs.get(path), footer=number < footers)
 
-    if len(plan.files) < 2:
+    if len(plan.files) < _AT_ONCE and not requests_at_once(plan.spec.io):
         return list(map(ask, range(len(plan.files)), plan.files))
-    with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1), len(plan.files))) as pool:
-        return list(pool.map(ask, range(len(plan.files)), plan.files))
+    from paimon_pyds.storage.concurrent import concurrent_map, threads_for
+
+    threads = threads_for(plan.spec.io, _AT_ONCE)
+    return list(concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.files)), threads))
 
 
 def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
@@ -350,7 +354,8 @@ class Explanation(ExplainedScan):
 
     def __repr__(self) -> str:
         left = self.steps[-1] if self.steps else PruneStep("table", 0, 0, 0)
-        return f"Explanation({redact(self.table)!r}, {self.predicate!r}: {left.files:,} files, {left.rows:,} rows left)"
+        counts = f"{counted(left.files, 'file')}, {counted(left.rows, 'row')} left"
+        return f"Explanation({redact(self.table)!r}, {self.predicate!r}: {counts})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from paimon_pyds import formats
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats import GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.index.aggregate import ORDERING
 from paimon_pyds.index.evaluate import IndexAnswer, index_answers
+from paimon_pyds.one_line import one_line
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.query.answer import IndexedFile
@@ -19,6 +20,7 @@ from paimon_pyds.query.top_n_rows import best_possible
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read.file import FileReading
 from paimon_pyds.read.live_rows import LiveRows
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted
 from paimon_pyds.scan.result import SkippedFile
 from paimon_pyds.selection import RowSelection
@@ -145,6 +147,10 @@ class ExplainedFile:
     spared: bool = False
     index_millis: float = 0.0
     pages_millis: float = 0.0
+
+    def __repr__(self) -> str:
+        rows = f"{self.rows_to_read:,} of {counted(self.rows, 'row')}"
+        return one_line(self, self.path.rpartition("/")[2], self.outcome, rows, self.reason)
 
     @property
     def rows_to_read(self) -> int:

@@ -21,6 +21,7 @@ from paimon_pyds.explain.scan import (
     interesting,
     label,
     outcome_counts,
+    requests_text,
     rows_text,
     short_path,
     skew_text,
@@ -195,6 +196,8 @@ def _title(e: ExplainedScan) -> str:
     if e.on_rows:
         where += f"<div>evaluated on rows: <code>{escape(', '.join(e.on_rows))}</code></div>"
     order = f"<div>first rows by <code>{escape(e.order)}</code> {faint(REST)}</div>" if e.order else ""
+    if e.requests is not None:
+        where += f"<div>{escape(requests_text(e))}</div>"
     limit = "" if e.limit is None else f"<div>{counted(e.limit, 'row')} at most {faint(ENDS)}</div>"
     return (
         f"<div><b>Scan of</b> {escape(redact(e.table))} <span style='{FAINT}'>at {snapshot}</span>"

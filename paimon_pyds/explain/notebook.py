@@ -70,7 +70,8 @@ def _planned(scan: Scan) -> str:
     plan = vars(scan).get("_plan")
     if plan is None:
         return f'<span style="{FAINT}">not planned yet</span>'
-    return files_text(len(plan.files), sum(f.row_count for f in plan.files), sum(f.size for f in plan.files))
+    found = files_text(len(plan.files), sum(f.row_count for f in plan.files), sum(f.size for f in plan.files))
+    return found if scan.predicate is Const.TRUE else f"at most {found}"
 
 
 def _branch(store: TableStore) -> str:
@@ -136,9 +137,9 @@ def _column_table(schema: TableSchema, indexes: dict[str, list[str]]) -> str:
     for field in schema.fields[:_MOST_COLUMNS]:
         type_ = str(field.type)
         cells = [field.name, type_ if len(type_) <= 200 else f"{type_[:199]}…", ", ".join(indexes.get(field.name, []))]
-        rows.append(
-            table_row("td", [(escape(text), f"{CELL_LEFT}overflow-wrap:anywhere;") for text in cells[: len(names)]])
-        )
+        wraps = ("break-word", "anywhere", "break-word")  # names in one piece, where there is room
+        styled = [(escape(t), f"{CELL_LEFT}overflow-wrap:{w};") for t, w in zip(cells, wraps, strict=True)]
+        rows.append(table_row("td", styled[: len(names)]))
     more = len(schema.fields) - _MOST_COLUMNS
     rest = (
         f'<div style="{FAINT}">and {more:,} more: <code>table.schema.fields</code> has them all</div>'

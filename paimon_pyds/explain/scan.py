@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from paimon_pyds.explain.file import (
     index_balance,
 )
 from paimon_pyds.index.evaluate import IndexAnswer
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, share_text, visible
 from paimon_pyds.scan.result import BucketSkew, PruneStep, SkippedFile
 
@@ -52,6 +53,8 @@ class ExplainedScan:
         on_rows: the parts of the filter that no statistics and no index answer: they are evaluated on rows.
         limit: the rows that are wanted at most; None without a limit. Where reading ends is not foreseen either.
         skew: how evenly rows lie in the buckets of the partitions that are read; None where there is one bucket.
+        requests: how many requests a store got for the explanation, the run included, and the bytes that these gave;
+            None on a local disk. What was kept from earlier queries takes none.
     """
 
     table: str
@@ -65,6 +68,7 @@ class ExplainedScan:
     limit: int | None = None
     on_rows: tuple[str, ...] = ()
     skew: BucketSkew | None = None
+    requests: tuple[int, int] | None = None
 
     @property
     def verdict(self) -> str:
@@ -88,8 +92,8 @@ class ExplainedScan:
     def hint(self) -> str:
         """What may help where files are read and no index was asked about the filter; empty elsewhere."""
         answers = [a for f in self.files for a in f.index_answers] + [a for s in self.skips for a in s.index_answers]
-        asked = any(answer.index is not None for answer in answers)
-        return _ADVICE if self.predicate and self._read_files and not asked else ""
+        by_index = any(answer.index is not None for answer in answers)
+        return _ADVICE if self.predicate and self._read_files and not by_index else ""
 
     @property
     def _read_files(self) -> int:
@@ -129,6 +133,7 @@ class ExplainedScan:
             "limit": self.limit,
             "analyzed": self.analyzed,
             "buckets": None if self.skew is None else asdict(self.skew),
+            "requests": None if self.requests is None else dict(zip(("count", "bytes"), self.requests, strict=True)),
             "steps": self.to_arrow().to_pylist(),
             "files": [
                 _file_row(f) | {"path": redact(f.path) if "@" in f.path or "?" in f.path else f.path}
@@ -177,12 +182,23 @@ def _lines(e: ExplainedScan) -> Iterator[str]:
     if e.skew is not None:
         yield ""
         yield f"Buckets: {skew_text(e.skew)}"
+    if e.requests is not None:
+        yield ""
+        yield requests_text(e)
     outcomes = outcome_counts(e)
     if len(outcomes) > 1 or (outcomes and READ_WHOLE not in outcomes):
         yield ""
         by_outcome = [f"{n:,} {name}" if name in NOT_SKIPPED else f"{n:,} by {name}" for name, n in outcomes.items()]
         yield f"Files: {', '.join(by_outcome)}"
     yield from _files(e)
+
+
+def requests_text(e: ExplainedScan) -> str:
+    """How many requests an explanation took, of a table in a store."""
+    assert e.requests is not None
+    number, size = e.requests
+    what = "planning, looking into files and the run" if e.analyzed else "planning and looking into files"
+    return f"Requests: {number:,} for {what}, {human_bytes(size)} read"
 
 
 def skew_text(skew: BucketSkew) -> str:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import fixed_values
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.types import AtomicType
 
@@ -72,10 +73,7 @@ def _taken(values: pa.Array, places: pa.Array) -> pa.Array:
 
 def _made(values: Iterable[Any], type_: pa.DataType) -> pa.Array:
     """An array of what a function makes; texts are counted while they are made.
-
-    Raises:
-        ExpressionError: the function raised a PredicateError, or the texts are too long.
-    """
+    Raises ExpressionError: the function raised a PredicateError, or the texts are too long."""
     found, size = [], 0
     try:
         for value in values:
@@ -108,10 +106,7 @@ def filled(array: pa.Array, value: object = 0) -> npt.NDArray[Any]:
 
 def in_unit(counts: pa.Array, source: int, target: int) -> pa.Array:
     """int64 counts of a unit, of which so many make a second, in another one; what is finer is cut, towards the past.
-
-    Raises:
-        ArrowInvalid: a count does not fit 64 bits.
-    """
+    Raises ArrowInvalid: a count does not fit 64 bits."""
     if target >= source:
         return pc.multiply_checked(counts, pa.scalar(target // source, pa.int64()))
     return pa.array(filled(counts) // (source // target), pa.int64(), mask=~valid(counts))
@@ -119,20 +114,14 @@ def in_unit(counts: pa.Array, source: int, target: int) -> pa.Array:
 
 def by_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
     """A Python function of each distinct value; nulls stay.
-
-    Raises:
-        ExpressionError: the function raised a PredicateError, or its texts are too long.
-    """
+    Raises ExpressionError: the function raised a PredicateError, or its texts are too long."""
     encoded = array.dictionary_encode()
     return _taken(_made(map(function, encoded.dictionary.to_pylist()), type_), encoded.indices)
 
 
 def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Datum) -> pa.Array:
     """A Python function of each distinct combination of values; null where one of them is.
-
-    Raises:
-        ExpressionError: the function raised a PredicateError, or its texts are too long.
-    """
+    Raises ExpressionError: the function raised a PredicateError, or its texts are too long."""
     columns = [datum for datum in data if not isinstance(datum, pa.Scalar)]
     rows = len(columns[0])
     if len(columns) < len(data) and not all(datum.is_valid for datum in data if isinstance(datum, pa.Scalar)):
@@ -168,8 +157,7 @@ _LOW = (1 << 64) - 1
 
 def unscaled(array: pa.Array) -> Ints:
     """The unscaled values of a decimal128 array; those of nulls are any."""
-    words = np.frombuffer(array.buffers()[1] or b"", np.int64)
-    words = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+    words = fixed_values(array, "<i8", 2).reshape(-1, 2)
     if array.type.precision <= NARROW:
         narrow: Ints = np.where(valid(array), words[:, 0], 0)
         return narrow
@@ -200,11 +188,7 @@ def rescale(values: Ints, scale: int, target: int) -> Ints:
 
 
 def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType) -> pa.Array:
-    """A DECIMAL column from unscaled values.
-
-    Raises:
-        ExpressionError: a value has more digits than the type.
-    """
+    """A DECIMAL column from unscaled values. Raises ExpressionError: a value has more digits than the type."""
     limit = 10 ** (type_.precision or 38)
     if values.dtype == object:
         values = np.where(valid, values, 0) if len(values) else values

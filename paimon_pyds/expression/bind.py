@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import NoReturn
 
@@ -14,6 +13,7 @@ from paimon_pyds.errors import ExpressionError, PredicateError, suggest
 from paimon_pyds.expression.cast import can_cast, constant
 from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal, same
 from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
+from paimon_pyds.records import dataclass
 from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value
@@ -50,10 +50,7 @@ class Binder:
 
     def bind(self, expression: Expression) -> Node:
         """The tree with types and kernels.
-
-        Raises:
-            ExpressionError: unknown names, types that do not go together, a constant part that has no value.
-        """
+        Raises ExpressionError: unknown names, types that do not go together, a constant part that has no value."""
         try:
             return self._bind(expression)
         except LookupError as error:

@@ -53,10 +53,7 @@ class BoundExpression:
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         """A value for each row, of the Arrow type of the target column, or of the expression's own type.
-
-        Raises:
-            ExpressionError: overflow, division by zero, a cast or an assignment that loses a value.
-        """
+        Raises ExpressionError: overflow, division by zero, a cast or an assignment that loses a value."""
         try:
             found = self._values(batch)
             if self.target is None:
@@ -148,10 +145,7 @@ def bind_condition(
     operand: Operand, scopes: Sequence[Scope], *, timezone: str = "UTC", now: datetime | None = None
 ) -> BoundExpression:
     """A condition, bound as by `bind_expression`: use `BoundExpression.matches`.
-
-    Raises:
-        ExpressionError: also when it is no condition.
-    """
+    Raises ExpressionError: also when it is no condition."""
     bound = bind_expression(operand, scopes, None, timezone=timezone, now=now)
     return checked_condition(bound)
 
@@ -178,7 +172,8 @@ def check_assignable(source: Type, target: DataType) -> None:
         return
     hint = None
     if isinstance(target, AtomicType) and isinstance(source, AtomicType):
-        hint = f"write CAST(… AS {_sql_name(target)})"
+        names = {Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.TIMESTAMP_LTZ: "TIMESTAMP"}
+        hint = f"write CAST(… AS {names.get(target.kind, str(normal(target)))})"
     raise ExpressionError(f"a {type_text(source)} is not stored in a column of type {target}", hint=hint)
 
 
@@ -190,10 +185,6 @@ def _may_hold(source: Kind, target: Kind) -> bool:
         or (source in BINARY_KINDS and target in BINARY_KINDS)
         or (source in _TEMPORAL and target in _TEMPORAL)
     )
-
-
-def _sql_name(type_: AtomicType) -> str:
-    return {Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.TIMESTAMP_LTZ: "TIMESTAMP"}.get(type_.kind, str(normal(type_)))
 
 
 def assign(array: pa.Array, source: Type, target: DataType, zone: str) -> pa.Array:
@@ -258,10 +249,7 @@ class RowBinder:
 
     def condition(self, expression: Expression, text: str) -> Predicate:
         """A condition to be evaluated on rows, shown as ``text``.
-
-        Raises:
-            ExpressionError: it names no column, mixes types, or is no condition.
-        """
+        Raises ExpressionError: it names no column, mixes types, or is no condition."""
         bound = bind_tree(expression, self._binder)
         if bound.type is not None and bound.type.kind is not Kind.BOOLEAN:
             quoted = bound.type.kind in STRING_KINDS and bound.text.startswith('"')

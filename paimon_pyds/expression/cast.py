@@ -29,7 +29,7 @@ from paimon_pyds.expression.coercion import EXACT, NUMBERS
 from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, DataType, arrow_type, internal_to_scalar, timestamp_unit
-from paimon_pyds.types.java_text import java_float_text
+from paimon_pyds.types.java_text import date_text, java_float_text
 from paimon_pyds.types.kinds import (
     BINARY_KINDS,
     FLOAT_KINDS,
@@ -114,7 +114,7 @@ def _to_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str)
     if kind is Kind.DECIMAL:
         return by_distinct(array, lambda value: f"{value:f}", pa.string())
     if kind is Kind.DATE:
-        return by_distinct(array.view(pa.int32()), casts.date_text, pa.string())
+        return by_distinct(array.view(pa.int32()), date_text, pa.string())
     if kind is Kind.TIME:
         return by_distinct(array.view(pa.int32()), lambda value: casts.time_text(value * 1_000_000), pa.string())
     local = to_local(array, source, zone) if kind is Kind.TIMESTAMP_LTZ else array
@@ -294,10 +294,7 @@ def _shifted(
 
 def constant(literal: Literal, type_: AtomicType) -> pa.Scalar:
     """A literal as a scalar of a type whose internal values it has.
-
-    Raises:
-        ExpressionError: a TIME finer than milliseconds, which no column holds and expressions do not either.
-    """
+    Raises ExpressionError: a TIME finer than milliseconds, which no column holds and expressions do not either."""
     value = literal.value
     if type_.kind is Kind.TIME and value is not None and literal.type is not None:
         nanos = casts.literal_nanos(literal)

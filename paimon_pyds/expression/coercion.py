@@ -83,10 +83,7 @@ def decimal_result(operator: str, a: AtomicType, b: AtomicType) -> AtomicType:
 
 def common_type(a: Type, b: Type) -> Type:
     """The type that both operands of a comparison, or branches of a CASE, are taken to.
-
-    Raises:
-        LookupError: there is none.
-    """
+    Raises LookupError: there is none."""
     if a is None or b is None:
         return b if a is None else a
     a, b = normal(a), normal(b)

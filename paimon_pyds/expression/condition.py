@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.caching import cached_property
+from paimon_pyds.caching import cached_property, collection_paused
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.bind import TableBinder, bind
 from paimon_pyds.predicate.normal_form import Table, normal_form
@@ -44,7 +44,8 @@ def bind_filter(
     source = SqlText(text, kind)
     binder = TableBinder(fields, timezone=timezone)
     table = Table(binder.bind, fields, _RowEvaluator(source, fields, qualifiers, timezone), qualifiers)
-    return normal_form(parse(source, timezone=timezone), source, timezone, table)
+    with collection_paused():  # a text may have very many conditions
+        return normal_form(parse(source, timezone=timezone), source, timezone, table)
 
 
 def bind_rows_condition(

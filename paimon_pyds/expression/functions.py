@@ -119,10 +119,6 @@ def _negative(binder: Binder, arguments: list[Node]) -> Node:
     return node if node.type is None else Apply(node.type, operators.negative, (node,))
 
 
-def _positive(binder: Binder, arguments: list[Node]) -> Node:
-    return _number(binder, arguments[0], arguments[0])
-
-
 def _bits(operator: str) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         given = binder.common(arguments)
@@ -194,14 +190,7 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
 
 
 def _logic(every: bool) -> Resolve:
-    def resolve(binder: Binder, arguments: list[Node]) -> Node:
-        return Logic(tree.BOOLEAN, tuple(binder.condition(node) for node in arguments), every)
-
-    return resolve
-
-
-def _not(binder: Binder, arguments: list[Node]) -> Node:
-    return Apply(tree.BOOLEAN, pc.invert, (binder.condition(arguments[0]),))
+    return lambda binder, arguments: Logic(tree.BOOLEAN, tuple(map(binder.condition, arguments)), every)
 
 
 def _null_test(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
@@ -213,10 +202,6 @@ def _null_test(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
 
 def _coalesce(binder: Binder, arguments: list[Node]) -> Node:
     return binder.choice([None] * (len(arguments) - 1), arguments) if len(arguments) > 1 else arguments[0]
-
-
-def _if(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.choice([binder.condition(arguments[0])], arguments[1:])
 
 
 def _nullif(binder: Binder, arguments: list[Node]) -> Node:
@@ -243,20 +228,20 @@ FUNCTIONS: dict[str, Function] = {
     "mod": Function((2, 2), _arithmetic("%")),
     "div": Function((2, 2), _integer_divide),
     "negative": Function((1, 1), _negative),
-    "positive": Function((1, 1), _positive),
+    "positive": Function((1, 1), lambda binder, given: _number(binder, given[0], given[0])),
     **{operator: Function((2, 2), _bits(operator)) for operator in ("&", "|", "^")},
     "~": Function((1, 1), _bits("~")),
     **{operator: Function((2, 2), _comparison(operator)) for operator in ("=", "<>", "<", "<=", ">", ">=", "<=>")},
     "in": Function((2, ANY), _in),
     "AND": Function((2, ANY), _logic(True)),
     "OR": Function((2, ANY), _logic(False)),
-    "NOT": Function((1, 1), _not),
+    "NOT": Function((1, 1), lambda binder, given: Apply(tree.BOOLEAN, pc.invert, (binder.condition(given[0]),))),
     "isnull": Function((1, 1), _null_test(pc.is_null)),
     "isnotnull": Function((1, 1), _null_test(pc.is_valid)),
     "coalesce": Function((1, ANY), _coalesce),
     "nvl": Function((2, 2), _coalesce),
     "ifnull": Function((2, 2), _coalesce),
-    "if": Function((3, 3), _if),
+    "if": Function((3, 3), lambda binder, given: binder.choice([binder.condition(given[0])], given[1:])),
     "nullif": Function((2, 2), _nullif),
     "nvl2": Function((3, 3), _nvl2),
     "greatest": Function((2, ANY), _extreme(">")),

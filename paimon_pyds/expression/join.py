@@ -92,10 +92,7 @@ def split_join(
     on: Operand, target: Scope, source: Scope, *, timezone: str = "UTC", now: datetime | None = None
 ) -> JoinCondition:
     """A condition over two scopes, whose columns have prefixes that tell them apart.
-
-    Raises:
-        ExpressionError: it does not parse or bind, or is no condition.
-    """
+    Raises ExpressionError: it does not parse or bind, or is no condition."""
     scopes = (target, source)
     if not isinstance(on, str):
         return JoinCondition((), Const.TRUE, None, None, Residual((bind_condition(on, scopes, timezone=timezone),)))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import one_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, Kernel, spread
 from paimon_pyds.expression.cast import cast_array
@@ -74,11 +75,7 @@ class Column(Node):
         at = batch.schema.get_field_index(self.name)
         if at < 0:
             raise ExpressionError(f"the expression needs column {self.name!r}, which was not read")
-        found = batch.column(at)
-        if isinstance(found, pa.ChunkedArray):
-            found = found.combine_chunks()
-            if isinstance(found, pa.ChunkedArray):
-                found = found.chunk(0) if found.num_chunks == 1 else pa.concat_arrays(found.chunks)
+        found = one_array(batch.column(at))
         wanted = arrow_of(self.type)
         return found if found.type == wanted else found.cast(wanted)
 
@@ -293,11 +290,13 @@ class Function:
     resolve: Resolve
 
 
-def typed(kernel: Callable[..., pa.Array], result: DataType, *wanted: DataType) -> Resolve:
-    """Arguments taken to fixed types; the last one stands for all that follow."""
+def typed(
+    kernel: Callable[..., pa.Array], result: DataType, *wanted: DataType, options: tuple[Any, ...] = ()
+) -> Resolve:
+    """Arguments taken to fixed types; the last one stands for all that follow. ``options`` are as of `Apply`."""
 
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         given = [binder.coerce(a, wanted[min(n, len(wanted) - 1)]) for n, a in enumerate(arguments)]
-        return Apply(result, kernel, tuple(given))
+        return Apply(result, kernel, tuple(given), options)
 
     return resolve

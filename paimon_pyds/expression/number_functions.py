@@ -157,16 +157,8 @@ def _power(a: Datum, b: Datum) -> pa.Array:
         return pc.power(a, b)
 
 
-def _logarithm(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
-    """NULL where there is no logarithm, as in Spark."""
-
-    def resolve(binder: Binder, arguments: list[Node]) -> Node:
-        return Apply(_DOUBLE, _log, (binder.coerce(arguments[0], _DOUBLE),), (kernel,))
-
-    return resolve
-
-
 def _log(values: pa.Array, kernel: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """NULL where there is no logarithm, as in Spark."""
     positive = pc.or_(pc.greater(values, 0.0), pc.is_nan(values))
     return kernel(pc.if_else(positive, values, pa.scalar(None, pa.float64())))
 
@@ -202,9 +194,9 @@ NUMBER_FUNCTIONS: dict[str, Function] = {
     "pow": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
     "sqrt": Function((1, 1), typed(pc.sqrt, _DOUBLE, _DOUBLE)),
     "exp": Function((1, 1), typed(_exp, _DOUBLE, _DOUBLE)),
-    "ln": Function((1, 1), _logarithm(pc.ln)),
-    "log10": Function((1, 1), _logarithm(pc.log10)),
-    "log2": Function((1, 1), _logarithm(pc.log2)),
+    "ln": Function((1, 1), typed(_log, _DOUBLE, _DOUBLE, options=(pc.ln,))),
+    "log10": Function((1, 1), typed(_log, _DOUBLE, _DOUBLE, options=(pc.log10,))),
+    "log2": Function((1, 1), typed(_log, _DOUBLE, _DOUBLE, options=(pc.log2,))),
     "isnan": Function((1, 1), typed(_is_nan, tree.BOOLEAN, _DOUBLE)),
     "nanvl": Function((2, 2), _nanvl),
 }

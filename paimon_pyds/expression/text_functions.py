@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
 _INT, _TEXT, _BOOLEAN = tree.INT, tree.STRING, tree.BOOLEAN
-_TEXT, _BOOLEAN = tree.STRING, tree.BOOLEAN
 _REFERENCE = re.compile(r"\\(?P<kept>.)|\$(?P<group>[0-9])(?![0-9])|(?P<wrong>[\\$])|(?P<plain>[^\\$]+)", re.DOTALL)
 
 
@@ -46,21 +45,13 @@ def _cased(texts: pa.Array, simple: Callable[[pa.Array], pa.Array], full: Callab
     return by_distinct(texts, full, pa.string())
 
 
-def _upper(texts: pa.Array) -> pa.Array:
-    return _cased(texts, pc.ascii_upper, str.upper)
-
-
-def _lower(texts: pa.Array) -> pa.Array:
-    return _cased(texts, pc.ascii_lower, str.lower)
+_UPPER = typed(_cased, _TEXT, _TEXT, options=(pc.ascii_upper, str.upper))
+_LOWER = typed(_cased, _TEXT, _TEXT, options=(pc.ascii_lower, str.lower))
 
 
 def _capitals(text: str) -> str:
     """Words are what spaces divide."""
     return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
-
-
-def _initcap(texts: pa.Array) -> pa.Array:
-    return by_distinct(texts, _capitals, pa.string())
 
 
 def _length(values: pa.Array) -> pa.Array:
@@ -157,12 +148,7 @@ def _split_part(text: str, separator: str, number: int) -> str:
 
 def _by_text(function: Callable[..., Any], result: AtomicType, *wanted: AtomicType) -> Resolve:
     """A function of Python texts; its arguments are taken to fixed types."""
-
-    def resolve(binder: Binder, arguments: list[Node]) -> Node:
-        given = [binder.coerce(a, wanted[min(n, len(wanted) - 1)]) for n, a in enumerate(arguments)]
-        return Apply(result, _python, tuple(given), (function, arrow_type(result)))
-
-    return resolve
+    return typed(_python, result, *wanted, options=(function, arrow_type(result)))
 
 
 def _python(*arguments: Any) -> pa.Array:
@@ -239,13 +225,6 @@ def _length_of(binder: Binder, arguments: list[Node]) -> Node:
     node = arguments[0]
     binary = node.type is not None and node.type.kind in BINARY_KINDS
     return Apply(_INT, _length, (node if binary else binder.coerce(node, _TEXT),))
-
-
-def _trimming(side: str) -> Resolve:
-    def resolve(binder: Binder, arguments: list[Node]) -> Node:
-        return Apply(_TEXT, _trim, tuple(binder.coerce(node, _TEXT) for node in arguments), (side,))
-
-    return resolve
 
 
 def _like(fold: bool) -> Resolve:
@@ -329,18 +308,16 @@ def _replaced(texts: pa.Array, regex: str, replacement: str) -> pa.Array:
 
 
 TEXT_FUNCTIONS: dict[str, Function] = {
-    "upper": Function((1, 1), typed(_upper, _TEXT, _TEXT)),
-    "ucase": Function((1, 1), typed(_upper, _TEXT, _TEXT)),
-    "lower": Function((1, 1), typed(_lower, _TEXT, _TEXT)),
-    "lcase": Function((1, 1), typed(_lower, _TEXT, _TEXT)),
-    "initcap": Function((1, 1), typed(_initcap, _TEXT, _TEXT)),
+    "upper": Function((1, 1), _UPPER),
+    "ucase": Function((1, 1), _UPPER),
+    "lower": Function((1, 1), _LOWER),
+    "lcase": Function((1, 1), _LOWER),
+    "initcap": Function((1, 1), typed(by_distinct, _TEXT, _TEXT, options=(_capitals, pa.string()))),
     **{name: Function((1, 1), _length_of) for name in ("length", "len", "char_length", "character_length")},
     "octet_length": Function((1, 1), typed(pc.binary_length, _INT, _TEXT)),
     "reverse": Function((1, 1), typed(pc.utf8_reverse, _TEXT, _TEXT)),
-    "trim": Function((1, 2), _trimming("trim")),
-    "btrim": Function((1, 2), _trimming("trim")),
-    "ltrim": Function((1, 2), _trimming("ltrim")),
-    "rtrim": Function((1, 2), _trimming("rtrim")),
+    "btrim": Function((1, 2), typed(_trim, _TEXT, _TEXT, options=("trim",))),
+    **{side: Function((1, 2), typed(_trim, _TEXT, _TEXT, options=(side,))) for side in _TRIMS},
     "substring": Function((2, 3), typed(_substring, _TEXT, _TEXT, _INT)),
     "substr": Function((2, 3), typed(_substring, _TEXT, _TEXT, _INT)),
     "left": Function((2, 2), _by_text(_left, _TEXT, _TEXT, _INT)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, DataType, Kind
@@ -25,6 +26,8 @@ from paimon_pyds.types import DataField, DataType, Kind
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
 BATCH_BYTES = 64 << 20
+WHOLE_FILE = 64 << 10
+"""Bytes of a file up to which it is better read by one request, whatever is wanted of it."""
 LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
 """Paimon's option: whether instants are stored by the clocks of the writer's zone."""
 LEGACY_ZONE = "orc.timestamp-ltz.legacy.timezone"
@@ -42,9 +45,9 @@ def holds_instants(fields: Iterable[DataField], options: Mapping[str, str]) -> b
     return is_orc and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields)
 
 
-def has_kind(type_: DataType, kind: Kind) -> bool:
-    """Whether a type is of a kind, or has one inside."""
-    return type_.kind is kind or any(has_kind(inner, kind) for inner in type_.children())
+def has_kind(type_: DataType, *kinds: Kind) -> bool:
+    """Whether a type is of one of these kinds, or has one inside."""
+    return type_.kind in kinds or any(has_kind(inner, *kinds) for inner in type_.children())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,13 @@ class ReadHints:
         instants: bounds that the manifest has.
         read_ahead: bytes that may be decoded ahead of who takes the rows; None for what the reader thinks right.
             A batch has about as many at most, `BATCH_BYTES` where that is less: rows may be long, and short in files.
+        read_whole: bytes of a file up to which it is better read by one request, whatever is wanted of it.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     instants: InstantBounds = ()
     read_ahead: int | None = None
+    read_whole: int = WHOLE_FILE
 
     @property
     def batch_bytes(self) -> int:
@@ -286,11 +291,7 @@ _NO_TRAITS = FormatTraits()
 
 
 def by_name(name: str) -> FileFormat:
-    """The format of that name (option ``file.format``): parquet, orc or avro.
-
-    Raises:
-        UnsupportedError: another name.
-    """
+    """The format of that name (option ``file.format``): parquet, orc or avro. Raises UnsupportedError: another name."""
     found = _FORMATS.get(name.lower())
     if found is None:
         raise UnsupportedError(
@@ -301,10 +302,7 @@ def by_name(name: str) -> FileFormat:
 
 def by_path(path: str) -> FileFormat:
     """The format of a data file, by its suffix: Paimon names files ``data-….<format>`` whatever the table says now.
-
-    Raises:
-        UnsupportedError: the suffix names no format that is read here.
-    """
+    Raises UnsupportedError: the suffix names no format that is read here."""
     _, dot, suffix = path.rsplit("/", 1)[-1].rpartition(".")
     if not dot:
         raise UnsupportedError("a data file without a suffix has no known format", path=path)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.formats import TRAITS, FormatTraits
 from paimon_pyds.metadata.manifest import SimpleStats
+from paimon_pyds.records import dataclass
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import AtomicType, DataField, DataType, is_system_name, scalar_to_internal
 from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
@@ -76,9 +76,7 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
 
     ``fields.<c>.stats-mode`` wins; the columns after the first ``metadata.stats-keep-first-n-columns`` have none; the
     rest have ``metadata.stats-mode``. Columns that Paimon adds itself to files of primary-key tables are always kept.
-
-    Raises:
-        OptionError: a mode or number that does not parse.
+    Raises OptionError: a mode or number that does not parse.
     """
     default = options.get("metadata.stats-mode", _DEFAULT_MODE)
     _parse_mode(default)

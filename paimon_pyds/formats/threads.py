@@ -78,11 +78,13 @@ def in_order(
     held: int,
     size: Callable[[_T], int],
     permits: threading.Semaphore | None = None,
+    eager: bool = False,
 ) -> Generator[_T, None, None]:
     """The items of all sources, one source after the other, several sources running at a time, in bounded memory.
 
-    Nothing runs ahead before the first item was taken: who wants one item only pays for one. An error of a source comes
-    after its items, at its place in the order. Closing this iterator closes the sources and waits for the threads.
+    Unless ``eager``, nothing runs ahead before the first item was taken: who wants one item only pays for one. An error
+    of a source comes after its items, at its place in the order. Closing this iterator closes the sources and waits for
+    the threads.
 
     Args:
         sources: taken one by one, on the caller's thread; each runs on one thread at a time.
@@ -92,9 +94,12 @@ def in_order(
         size: bytes of an item.
         permits: for threads, shared with other calls. A source that gets none runs on the caller's thread when it is
             its turn.
+        eager: all items are wanted, and may be few: sources run from the start.
     """
     prefetcher = _Prefetcher(iter(sources), threads, held, size, permits)
     try:
+        if eager:
+            prefetcher.go_ahead()
         yield from prefetcher.items()
     finally:
         prefetcher.stop()
@@ -125,12 +130,12 @@ class _Prefetcher(Generic[_T]):
         while self.streams or self._add():
             for item in self.streams[0].items():
                 yield item
-                self._go_ahead()
+                self.go_ahead()
             with self.changed:
                 self.streams.popleft()
                 self.changed.notify_all()
             if self.streams:
-                self._go_ahead()
+                self.go_ahead()
 
     def full(self, stream: _Stream[_T]) -> bool:
         """Whether a source has to wait: enough is held, and the caller does not wait for it. With the lock held."""
@@ -152,7 +157,7 @@ class _Prefetcher(Generic[_T]):
                 self.streams.append(_Stream(self, source))
         return source is not None
 
-    def _go_ahead(self) -> None:
+    def go_ahead(self) -> None:
         """Start as many sources as may run. A single one runs on the caller's thread: it has nothing to run beside."""
         while (
             sum(not stream.done for stream in self.streams) < self._threads

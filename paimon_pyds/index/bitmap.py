@@ -16,7 +16,6 @@ import bisect
 import itertools
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +25,10 @@ from pyroaring import BitMap
 
 from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, sorted_positions, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits
-from paimon_pyds.index.keys import Key, KeyCodec
+from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
+from paimon_pyds.records import dataclass
 from paimon_pyds.roaring.codec import decode_bitmap, encode_groups
 from paimon_pyds.roaring.layout import read_layout
 from paimon_pyds.selection import RowSelection
@@ -132,11 +132,7 @@ class BitmapReader:
         self._check_order(self._first_keys, at)
 
     def _check_order(self, keys: Any, at: int) -> None:
-        if isinstance(keys, np.ndarray):
-            ascending = bool((keys[1:] > keys[:-1]).all())
-        else:
-            ascending = all(a < b for a, b in itertools.pairwise(keys))
-        if not ascending:
+        if not ascends(keys):
             raise corrupt(self.source, "dictionary values out of order", offset=at, field="value")
 
     def load_blocks(self, numbers: Sequence[int]) -> list[_Block]:
@@ -312,10 +308,7 @@ def _sorted_rows(codes: npt.NDArray[np.int32], groups: int) -> npt.NDArray[np.ui
 
 def write_bitmap(column: EncodedColumn, version: int, block_size: int) -> bytes:
     """The serialized bitmap index of a column.
-
-    Raises:
-        SchemaError: the index would be larger than 2 GiB, or the file has more than 2^31 - 1 rows.
-    """
+    Raises SchemaError: the index would be larger than 2 GiB, or the file has more than 2^31 - 1 rows."""
     rows = column.row_count
     positions, counts = _rows_by_key(column)
     body, sizes = _serialize_groups(positions, counts)

@@ -35,10 +35,7 @@ _MIN_LONG = -(1 << 63)
 
 def write_bsi(column: EncodedColumn) -> bytes:
     """The serialized bit-slice index of a column of integer keys.
-
-    Raises:
-        SchemaError: the column holds -2^63, which this index can't.
-    """
+    Raises SchemaError: the column holds -2^63, which this index can't."""
     keys = column.int_keys().astype(np.int64)
     if len(keys) and keys[0] == _MIN_LONG:
         raise SchemaError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE
 from paimon_pyds.index.range_bitmap import write_range_bitmap
 from paimon_pyds.options.option import Kind as OptionKind
 from paimon_pyds.options.option import parse_value
+from paimon_pyds.records import dataclass
 from paimon_pyds.storage import ByteSource
 from paimon_pyds.types import DataField, DataType, MapType, fields_named
 from paimon_pyds.types.kinds import STRING_KINDS, Kind
@@ -100,10 +101,7 @@ class IndexSpec:
 
 def bloom_size(items: int, fpp: float) -> tuple[int, int]:
     """Bits and number of hash functions of a filter for ``items`` values with false positive rate ``fpp``.
-
-    Raises:
-        OptionError: no such filter: items or fpp out of range, or more than 2^31 bits.
-    """
+    Raises OptionError: no such filter: items or fpp out of range, or more than 2^31 bits."""
     if items <= 0 or not 0 < fpp < 1:
         raise OptionError(f"a bloom filter needs items > 0 and 0 < fpp < 1, not items={items} and fpp={fpp}")
     wanted = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
@@ -114,12 +112,8 @@ def bloom_size(items: int, fpp: float) -> tuple[int, int]:
 
 
 def size_advice(specs: Sequence[IndexSpec], rows: int) -> str:
-    """What makes the indexes of a data file smaller: an option, where a bloom filter is made for too many values.
-
-    Args:
-        specs: the indexes.
-        rows: of the file.
-    """
+    """What makes the indexes of a data file of so many rows smaller: an option, where a bloom filter is made for too
+    many values."""
     for spec in specs:
         if spec.index_type == BLOOM_FILTER and (items := spec.bloom()[0]) > _MOST_ITEMS * max(rows, 100):
             option = spec._where("items")
@@ -235,12 +229,7 @@ def _assign(key: str, value: str, specs: Sequence[IndexSpec]) -> None:
 
 
 class FileIndexBuilder:
-    """Collects the columns of one data file and makes its container of indexes.
-
-    Args:
-        specs: the indexes to build.
-        fields: the file's columns.
-    """
+    """Collects the columns (``fields``) of one data file and makes its container of these indexes."""
 
     def __init__(self, specs: Sequence[IndexSpec], fields: Sequence[DataField]) -> None:
         positions = {f.name: i for i, f in enumerate(fields)}
@@ -264,11 +253,8 @@ class FileIndexBuilder:
         return {column.name: column.bodies() for column in self._columns}
 
     def finish(self, *, checksums: bool = False) -> bytes | None:
-        """The container, or None when no index was asked for. Nothing may be appended afterwards.
-
-        Args:
-            checksums: put checksums into it, as into whatever goes to a table.
-        """
+        """The container, with ``checksums`` as in all that goes to a table; None when no index was asked for. Nothing
+        may be appended afterwards."""
         return write_container(self.bodies(), checksums=checksums) if self._columns else None
 
 

@@ -25,7 +25,6 @@ import io
 import struct
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from xxhash import xxh3_64_digest
@@ -33,6 +32,7 @@ from xxhash import xxh3_64_digest
 from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt
+from paimon_pyds.records import dataclass
 from paimon_pyds.storage import ByteSource
 
 MAGIC = 1493475289347502
@@ -85,10 +85,7 @@ def encode_modified_utf8(text: str) -> bytes:
 
 def decode_modified_utf8(data: bytes) -> str:
     """The text of modified UTF-8 bytes.
-
-    Raises:
-        ValueError: the bytes are not modified UTF-8, or leave a surrogate alone.
-    """
+    Raises ValueError: the bytes are not modified UTF-8, or leave a surrogate alone."""
     if data.isascii():
         return data.decode("ascii")
     text = data.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
@@ -100,10 +97,7 @@ def decode_modified_utf8(data: bytes) -> str:
 
 def parse_head(source: ByteSource) -> ContainerHead:
     """Read and check the head with one small read, or a second one when the head is longer.
-
-    Raises:
-        CorruptFileError: not a container, another version, or ranges outside the file.
-    """
+    Raises CorruptFileError: not a container, another version, or ranges outside the file."""
     cursor = Cursor(source)
     if source.size < _FIXED_HEAD:
         raise corrupt(source, f"{source.size} bytes are too few for a file-index container", offset=0, field="magic")

@@ -6,7 +6,7 @@ back: `bloom_difference` says how many keys it denies. The readers' own parts ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.slice_codec import numbers_of
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import corrupt
+from paimon_pyds.records import dataclass
 
 _AT_ONCE = 4_096
 NULL, NOWHERE, FOREIGN = -1, -2, -3

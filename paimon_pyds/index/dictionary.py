@@ -10,7 +10,6 @@ Where both don't fit, the lowest bits of the numbers are left out, and the few t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, index_bits, scalar, sorted_positions, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
+from paimon_pyds.records import dataclass
 
 _DENSE = 2
 _WORD = 64
@@ -152,12 +152,8 @@ class EncodedColumn:
 
 
 class ColumnDictionary:
-    """Gathers a column batch by batch.
-
-    Args:
-        codec: the keys of the column's type.
-        keep_codes: False when only the distinct keys matter; then `finish` is not to be called.
-    """
+    """Gathers a column batch by batch. Without ``keep_codes`` only the distinct keys matter, and `finish` is not
+    called."""
 
     def __init__(self, codec: KeyCodec, *, keep_codes: bool = True) -> None:
         self.codec = codec

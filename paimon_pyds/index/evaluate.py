@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from paimon_pyds.caching import ByteLimitedCache
@@ -28,8 +28,9 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
+from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource, forget
 from paimon_pyds.types import DataType
 
 DEFAULT_CACHE = 32 << 20
@@ -146,16 +147,17 @@ class FileIndex:
     @staticmethod
     def open(source: ByteSource, *, cache_bytes: int = DEFAULT_CACHE) -> FileIndex:
         """Read the head of a container: a side file, or bytes embedded in a manifest.
-
-        Raises:
-            CorruptFileError: this is no file-index container.
-        """
+        Raises CorruptFileError: this is no file-index container."""
         metered = MeteredSource(source)
         return FileIndex(metered, parse_head(metered), cache_bytes)
 
     @property
     def bytes_read(self) -> int:
         return self._source.bytes_read
+
+    def keep(self) -> None:
+        """Keep what was read of a file in a store for the next process."""
+        self._source.keep()
 
     def reset_bytes_read(self) -> None:
         self._source.bytes_read = self._reported = 0
@@ -169,10 +171,7 @@ class FileIndex:
 
     def reader(self, column: str, index_type: str, type_: DataType) -> IndexReader | None:
         """The open index of a column; None when there is none, it is EMPTY, or its type is not known.
-
-        Raises:
-            CorruptFileError: the index is damaged.
-        """
+        Raises CorruptFileError: the index is damaged."""
         found = self._indexes(column, type_)
         return None if found is None else self._reader(found, index_type)
 
@@ -359,24 +358,26 @@ def open_side_index(io: FileIO, path: str) -> AbstractContextManager[FileIndex]:
         FileNotFoundError: there is no such file.
         StorageError: it can't be read.
     """
-    return _opened((io, path), FileSource(io, path))
+    return _opened((io, path), lambda: FileSource(io, path, kept=True), lambda: forget(io, path))
 
 
 def open_embedded_index(data: bytes, data_file: str) -> AbstractContextManager[FileIndex]:
     """The indexes in a manifest entry, opened or still open; ``data_file`` is for messages.
 
-    Raises:
-        CorruptFileError: this is no file-index container.
-    """
-    return _opened((data, data_file), BytesSource(data, f"{data_file} (embedded index)"))
+    Raises CorruptFileError: this is no file-index container."""
+    return _opened((data, data_file), lambda: BytesSource(data, f"{data_file} (embedded index)"), lambda: None)
 
 
 @contextmanager
-def _opened(key: Hashable, source: ByteSource) -> Iterator[FileIndex]:
+def _opened(key: Hashable, source: Callable[[], ByteSource], damaged: Callable[[], None]) -> Iterator[FileIndex]:
     index: FileIndex | None = OPEN_INDEXES.take(key)
-    if index is None:
-        index = FileIndex.open(source)
-    yield index
-    # Not after an error: a damaged file may be replaced by a copy of what it was.
+    try:
+        if index is None:
+            index = FileIndex.open(source())
+        yield index
+    except CorruptFileError:  # a damaged file may be replaced by a copy of what it was
+        damaged()
+        raise
+    index.keep()
     index.reset_bytes_read()
     OPEN_INDEXES.put(key, index, index.nbytes)

@@ -16,18 +16,20 @@ Specification: Paimon documentation, concepts/spec/fileindex, and the indexes th
 from __future__ import annotations
 
 import decimal
+import itertools
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import fixed_values, from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import AtomicType, DataType, arrow_type
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
@@ -114,12 +116,12 @@ class KeyCodec:
         if kind is Kind.BOOLEAN:
             return values.cast(pa.int8())
         if self.is_float:
-            return _with_nulls_of(values, self._float_keys(_values(values, f"<f{self.width}")))
+            return _with_nulls_of(values, self._float_keys(fixed_values(values, f"<f{self.width}")))
         if kind is Kind.DECIMAL:
-            halves = _values(values, "<i8", per_value=2)
+            halves = fixed_values(values, "<i8", per_value=2)
             return _with_nulls_of(values, np.ascontiguousarray(halves[::2]))
         if self.coarse:
-            return _with_nulls_of(values, np.floor_divide(_values(values, "<i8"), 1000))
+            return _with_nulls_of(values, np.floor_divide(fixed_values(values, "<i8"), 1000))
         if kind in TIMESTAMP_KINDS:
             return values.cast(pa.int64())
         return values.cast(pa.int32()) if kind in (Kind.DATE, Kind.TIME) else values
@@ -198,13 +200,11 @@ class KeyCodec:
         return bits if bits >= 0 else bits ^ self.high
 
 
-def _values(array: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]:
-    """The values of a fixed-width array without copying; what stands in null places is arbitrary."""
-    data = array.buffers()[1]
-    if len(array) == 0 or data is None:
-        return np.zeros(0, dtype)
-    kind = np.dtype(dtype)
-    return np.frombuffer(data, kind, len(array) * per_value, array.offset * per_value * kind.itemsize)
+def ascends(keys: Any) -> bool:
+    """Whether keys, an array or a list of bytes, ascend, each there once."""
+    if isinstance(keys, np.ndarray):
+        return bool((keys[1:] > keys[:-1]).all())
+    return all(a < b for a, b in itertools.pairwise(keys))
 
 
 def _with_nulls_of(array: pa.Array, keys: npt.NDArray[Any]) -> pa.Array:
@@ -217,10 +217,7 @@ def _with_nulls_of(array: pa.Array, keys: npt.NDArray[Any]) -> pa.Array:
 
 def key_codec(type_: DataType) -> KeyCodec:
     """The keys of a column type.
-
-    Raises:
-        UnsupportedError: nested types, and decimals of more than 18 digits, have no keys.
-    """
+    Raises UnsupportedError: nested types, and decimals of more than 18 digits, have no keys."""
     if isinstance(type_, AtomicType):
         if type_.kind in _BYTES_KINDS:
             return KeyCodec(type_, 0)
@@ -303,11 +300,7 @@ class OrderCodec:
 
 
 def order_codec(type_: DataType) -> OrderCodec:
-    """The order keys of a column type.
-
-    Raises:
-        UnsupportedError: nested types have none, nor have VARIANT and BLOB.
-    """
+    """The order keys of a column type. Raises UnsupportedError: nested types have none, nor have VARIANT and BLOB."""
     plain = type_.with_nullable(True)
     if not isinstance(plain, AtomicType) or plain.kind in REFUSED_KINDS:
         raise UnsupportedError(f"values of type {type_} have no order", hint="only columns of atomic types do")

@@ -91,9 +91,7 @@ class IndexReader(Protocol):
         """The rows that may match, or None when this index can't tell.
 
         ``extended``: also answer what Java's reader of this index leaves open, and take null rows from negations.
-
-        Raises:
-            CorruptFileError: the index is not what the specification says.
+        Raises CorruptFileError: the index is not what the specification says.
         """
 
 
@@ -217,7 +215,8 @@ class ColumnIndexes:
         there = {kind for kind, where in ranges.items() if not where.is_empty}
         readable = {kind for kind in there if supports(kind, type_)}
         self._types = {kind: tuple(t for t in order if t in readable) for kind, order in _ORDERS.items()}
-        self._point_cost, self._other_cost = _costs(there)
+        self._other_cost = 2 if BITMAP in there else 3
+        self._point_cost = 1 if there & {BITMAP, BLOOM_FILTER} else self._other_cost
         self._codec: KeyCodec | None
         try:
             self._codec = key_codec(type_)
@@ -246,9 +245,3 @@ class ColumnIndexes:
     def types_for(self, probe: Probe | None) -> tuple[str, ...]:
         """The types of index to ask, the one that is likely to answer first."""
         return () if probe is None else self._types[type(probe)]
-
-
-def _costs(kinds: set[str]) -> tuple[int, int]:
-    """Of points, and of anything else."""
-    other = 2 if BITMAP in kinds else 3
-    return 1 if kinds & {BITMAP, BLOOM_FILTER} else other, other

@@ -15,7 +15,6 @@ an int32 length and their bytes.
 from __future__ import annotations
 
 import bisect
-import itertools
 import struct
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn
-from paimon_pyds.index.keys import Key, KeyCodec
+from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
 
 _VERSION = 1
@@ -190,7 +189,7 @@ class RangeDictionary:
             right = right and bool((self._keys_lengths == width * self._sizes).all())
         else:
             right = right and bool((self._table_lengths == 4 * self._sizes).all())
-        if not right or not _ascends(self._firsts):
+        if not right or not ascends(self._firsts):
             raise corrupt(self._source, "chunks that contradict each other", offset=at, field="chunk")
 
     @property
@@ -210,7 +209,7 @@ class RangeDictionary:
             keys = self._variable_keys(data, count, table)
         else:
             keys = self._codec.deserialize(np.frombuffer(data.read(0, length), self._codec.dtype))
-        if not _ascends(keys) or (count and not self._firsts[number] < keys[0]):
+        if not ascends(keys) or (count and not self._firsts[number] < keys[0]):
             raise corrupt(data, "keys out of order", offset=table, field="keys")
         self._cache.put((self._owner, number), keys, length + 64 * count if self._codec.is_binary else 8 * count)
         return keys
@@ -260,9 +259,3 @@ def _place(keys: Any, key: Key, side: Literal["left", "right"]) -> int:
     if isinstance(keys, np.ndarray):
         return int(keys.searchsorted(key, side))
     return (bisect.bisect_left if side == "left" else bisect.bisect_right)(keys, key)
-
-
-def _ascends(keys: Any) -> bool:
-    if isinstance(keys, np.ndarray):
-        return bool((keys[1:] > keys[:-1]).all())
-    return all(a < b for a, b in itertools.pairwise(keys))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.records import dataclass
 from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_pyds.index.source import corrupt
+from paimon_pyds.records import dataclass
 from paimon_pyds.roaring.codec import container_entries, decode_bitmap, encode_header
 from paimon_pyds.roaring.layout import BITMAP_BYTES, COOKIE_PLAIN, COOKIE_RUNS, MAX_CONTAINERS, NO_OFFSETS_BELOW
 from paimon_pyds.storage import ByteSource
@@ -136,12 +136,11 @@ class _Containers:
 
 @dataclass(frozen=True, slots=True)
 class _Headers:
-    """The headers of several bitmaps: the length of each, and the containers of all, bitmap after bitmap.
+    """The headers of several bitmaps: the containers of all, bitmap after bitmap.
 
     Bitmaps ``without_offsets`` do not tell where their containers are: these are not listed.
     """
 
-    lengths: list[int]
     without_offsets: set[int]
     containers: _Containers
 
@@ -194,4 +193,4 @@ def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> _Headers | int:
     owners = np.repeat(np.arange(len(heads)), number_of)
     if not right.all():
         return int(owners[right.argmin()])
-    return _Headers(own_lengths, alone, _Containers(owners, keys, cards, is_run, begins, sizes))
+    return _Headers(alone, _Containers(owners, keys, cards, is_run, begins, sizes))

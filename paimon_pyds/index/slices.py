@@ -145,10 +145,7 @@ class BitSlices:
 
     def order(self) -> RowOrder | None:
         """The rows in order, kept in the cache; None where few intervals were asked for, or it takes too much memory.
-
-        Raises:
-            CorruptFileError: a slice is damaged.
-        """
+        Raises CorruptFileError: a slice is damaged."""
         order: RowOrder | None = self._cache.get((self._owner, "order"))
         bits = self.low_count
         if order is not None or not bits or self.count > _MOST_ORDERED_BITS:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.storage import ByteSource
+from paimon_pyds.storage import ByteSource, FileSource
 
 _WHOLE = 64 << 10
 _PREFIX = 16 << 10
@@ -110,6 +110,11 @@ class MeteredSource:
     @property
     def nbytes(self) -> int:
         return len(self._prefix)
+
+    def keep(self) -> None:
+        """See `FileSource.keep`; other sources have nothing to keep."""
+        if isinstance(self._source, FileSource):
+            self._source.keep()
 
     def read(self, offset: int, length: int) -> bytes:
         if min(offset, length) >= 0 and offset + length <= len(self._prefix):

@@ -18,7 +18,7 @@ The rules, after what each index answers (Paimon documentation, concepts/spec/fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from paimon_pyds.execution.live_files import file_specs, live_in, planned_live_files
@@ -38,9 +38,11 @@ from paimon_pyds.index_tools.needs import (
     useful_parts,
 )
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import Summary, plain
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
-from paimon_pyds.redaction import human_bytes
+from paimon_pyds.records import dataclass
+from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.types import DataField
 
 _ANSWERS = {
@@ -80,8 +82,8 @@ class Advice:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AdviceReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class AdviceReport(Summary):
     """All advice, the most used columns first; ``set_options`` and ``unset_options`` are what `Table.alter` takes."""
 
     files: int
@@ -94,6 +96,11 @@ class AdviceReport:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def __str__(self) -> str:
+        sampled = f"{self.sampled_files} of {counted(self.files, 'file')} sampled"
+        advice = (f"{a.action}{f' {a.index_type}' if a.index_type else ''} on {a.column}" for a in self.advice)
+        return plain(counted(self.filters, "recorded filter"), sampled, *advice)
 
 
 def index_advise(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,15 @@ from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import Summary, plain
 from paimon_pyds.options import TableOptions, check_known
 from paimon_pyds.options.option import condition, integer, mapping
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.records import dataclass
+from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import BytesSource
@@ -84,10 +87,7 @@ def _no_columns(rows: int) -> pa.RecordBatch:
 
 def sample_files(files: Sequence[PlannedFile], count: int) -> list[PlannedFile]:
     """``count`` files from all over the table: the same ones each time, larger ones more likely.
-
-    Raises:
-        OptionError: less than one is asked for.
-    """
+    Raises OptionError: less than one is asked for."""
     if integer("files", count) < 1:
         raise OptionError(f"a sample needs at least one file, not {count}")
     full = sorted((f for f in files if f.row_count), key=lambda f: f.path)
@@ -157,8 +157,8 @@ class FilterCost:
     exact: bool = True
 
 
-@dataclass(slots=True)
-class CostReport:
+@dataclass(slots=True, repr=False)
+class CostReport(Summary):
     """The cost of a configuration of indexes, and what it brings to some filters."""
 
     files: int
@@ -182,13 +182,16 @@ class CostReport:
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "projected_bytes": self.projected_bytes}
 
+    def __str__(self) -> str:
+        indexes = (f"{c.index_type} of {c.column} {human_bytes(c.projected_bytes)}" for c in self.indexes)
+        of_all = f"{human_bytes(self.projected_bytes)} of indexes for {counted(self.rows, 'row')}"
+        filters = (f"{f.filter} leaves {f.rows_kept:,} of {f.rows:,} rows" for f in self.filters)
+        return plain(f"{self.sampled_files} of {counted(self.files, 'file')} sampled", of_all, *indexes, *filters)
+
 
 def index_options(schema: TableSchema, given: Mapping[str, str] | None) -> dict[str, str]:
     """The table's options with other indexes: ``given`` replaces all that the table says of which indexes there are.
-
-    Raises:
-        OptionError: an unknown option, or one that is not of indexes.
-    """
+    Raises OptionError: an unknown option, or one that is not of indexes."""
     if not given:
         return dict(schema.options)
     check_known(given, own=False)

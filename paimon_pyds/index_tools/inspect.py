@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -20,9 +20,11 @@ from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, key_
 from paimon_pyds.index.source import ByteCache, Cursor, Window
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import one_line
 from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import And, Const, Leaf, Or, Predicate, root_columns
+from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, BytesSource
@@ -51,13 +53,14 @@ class IndexDump:
     size: int
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        what = f"{self.index_type} of {self.column}" if self.index_type else "unreadable"
+        return one_line(self, what, f"{self.size:,} bytes", f"in {self.container.rpartition('/')[2]}")
+
 
 def dump_container(data: bytes, path: str, storage: str = "FILE") -> list[IndexDump]:
     """The indexes of one container.
-
-    Raises:
-        CorruptFileError: these bytes are no container. What is wrong with a single index stands in its facts.
-    """
+    Raises CorruptFileError: these bytes are no container. What is wrong with a single index stands in its facts."""
     source = BytesSource(data, path)
     return [
         IndexDump(path, storage, column, kind, r.start, r.length, {} if r.is_empty else _facts(source, kind, r))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField, DataType
 
 POINT, RANGE, NULLS = "=", "range", "null"
@@ -66,9 +67,7 @@ def read_recorded(lines: Iterable[str]) -> list[RecordedFilter]:
     """Filters of a file: one Spark SQL text, or one JSON object ``{"filter": …, "count": …}``, a line.
 
     Empty lines and lines that begin with ``#`` or ``--`` are passed over; the same filter twice counts twice.
-
-    Raises:
-        OptionError: a JSON object without a filter, or with a count that is no number above 0.
+    Raises OptionError: a JSON object without a filter, or with a count that is no number above 0.
     """
     counts: dict[str, int] = {}
     for number, line in enumerate(lines, 1):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -39,6 +38,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, counts_text, summary_text
 from paimon_pyds.options import TableOptions, check_branch, check_writable
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, FileIO, discard

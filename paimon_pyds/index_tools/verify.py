@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +34,10 @@ from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
 from paimon_pyds.index.probe import IndexReader
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import Summary
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.records import dataclass
+from paimon_pyds.redaction import counted
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, MapType
@@ -58,8 +60,8 @@ class Finding:
         return self.kind in FAULTS
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class VerifyReport(Summary):
     """What a verification found. ``indexes`` and ``index_bytes`` were compared, with ``rows`` rows of data."""
 
     files: int
@@ -72,6 +74,12 @@ class VerifyReport:
     @property
     def ok(self) -> bool:
         return not any(f.is_fault for f in self.findings)
+
+    def __str__(self) -> str:
+        faults = sum(f.is_fault for f in self.findings)
+        what = f"{counted(self.indexes, 'index', 'indexes')} of {counted(self.files, 'file')}"
+        result = counted(faults, "fault") if faults else "no fault"
+        return f"{what} compared with {counted(self.rows, 'row')}: {result}"
 
     def to_arrow(self) -> pa.Table:
         """The findings as a table: file, column, index, kind, fault, detail."""

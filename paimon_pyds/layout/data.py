@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from paimon_pyds.explain.html import page
 from paimon_pyds.layout.show import COLUMNS, comparison_lines, layout_lines, plots
+from paimon_pyds.one_line import one_line
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import redact, visible
 
 _SCHEMA = pa.schema([
@@ -98,11 +100,14 @@ class _Shown(ABC):
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return one_line(self, self.text.partition("\n")[0])
+
     def _repr_html_(self) -> str:
         return self.html
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Layout(_Shown):
     """How the files of a snapshot overlap. ``print`` it, let a notebook show it, take it as Arrow, or compare it.
 
@@ -147,7 +152,7 @@ class Layout(_Shown):
         return LayoutComparison(self, other)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LayoutComparison(_Shown):
     """Two layouts, such as those before and after a compaction, in the columns that both have."""
 

@@ -10,7 +10,7 @@ What a filter reads besides by partitions, buckets, indexes and pages is not cou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_readable
 from paimon_pyds.options.option import texts
 from paimon_pyds.predicate.tree import ColumnRef, Predicate
+from paimon_pyds.records import dataclass
 from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
 from paimon_pyds.sort.keys import SortKeys, can_sort, sort_positions
 from paimon_pyds.types import DataField, arrow_type
@@ -162,15 +163,11 @@ def _of_group(field: DataField, group: StatisticsGroup) -> Iterator[tuple[pa.Arr
     of_column = None if stats is None else stats.of(ColumnRef(file.name, (), file.type, file.id))
     if of_column is None or not _keeps_order(file, field):
         return
-    low, high = (_array(bound).cast(type_, safe=False) for bound in (of_column.min, of_column.max))
+    low, high = (one_array(bound).cast(type_, safe=False) for bound in (of_column.min, of_column.max))
     certain = np.True_ if of_column.unknown is None else ~of_column.unknown
     usable = is_true(low.is_valid()) & is_true(high.is_valid()) & certain
     nulls = is_true(pc.fill_null(pc.equal(of_column.null_count, of_column.row_count), scalar(False, pa.bool_())))
     yield low, high, np.where(nulls, NULLS, np.where(usable, KNOWN, UNKNOWN)).astype(np.int8)
-
-
-def _array(bound: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return one_array(bound) if isinstance(bound, pa.ChunkedArray) else bound
 
 
 def _keeps_order(file: DataField, table: DataField) -> bool:
@@ -195,8 +192,8 @@ def _measured(layout: ColumnLayout, low: pa.Array, high: pa.Array, rows: Numbers
     files = np.sort(x[first]), np.sort(x[last])
     edges = spread.quantiles(np.arange(_PARTS + 1) / _PARTS)
     upto, from_ = np.searchsorted(files[0], edges[1:], side="right"), np.searchsorted(files[1], edges[:-1], side="left")
-    beyond = np.searchsorted(files[1], edges[:-1], side="right")  # where a range begins, the one before it ends
-    ranges = upto - np.where(edges[1:] > edges[:-1], beyond, from_)
+    until = np.searchsorted(files[1], edges[:-1], side="right")  # where a range begins, the one before it ends
+    ranges = upto - np.where(edges[1:] > edges[:-1], until, from_)
     middle = spread.quantiles((np.arange(_PARTS) + 0.5) / _PARTS)
     depths = np.searchsorted(files[0], middle, side="right") - np.searchsorted(files[1], middle, side="left")
     average = float((rows * mean).sum() / rows.sum())

@@ -13,7 +13,7 @@ The one that leaves recorded filters the least comes first; without filters the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +27,10 @@ from paimon_pyds.index_tools.needs import RecordedFilter, bound_filters, counted
 from paimon_pyds.layout.overlap import KNOWN, NULLS, UNKNOWN, column_bounds
 from paimon_pyds.layout.show import table_lines
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
 from paimon_pyds.types import DataField, arrow_type
 from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
@@ -128,6 +130,9 @@ class PartitionAdvice:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return one_line(self, self.text.partition("\n")[0])
 
 
 _TYPES = {
@@ -319,11 +324,11 @@ class _Advisor:
         )
 
     def weighed(
-        self, partitions: int, size: float, full: float, largest: float, asked: tuple[int, float]
+        self, partitions: int, size: float, full: float, largest: float, use: tuple[int, float]
     ) -> tuple[bool, str]:
         """Whether a choice suits, and why. ``size``, of a partition or of one of its buckets, and ``full``, of a full
-        file, are bytes; ``asked``: how many recorded filters ask for the column, and the share of rows these read."""
-        uses, left = asked
+        file, are bytes; ``use``: how many recorded filters ask for the column, and the share of rows these read."""
+        uses, left = use
         if partitions < 2:
             return False, "all rows would lie in one partition"
         if partitions > _MOST_PARTITIONS:

@@ -1,4 +1,5 @@
-"""What follows a commit where it is due, in Java's order: new and old tags, then partitions, consumers, snapshots.
+"""What follows a commit where it is due, in Java's order: new and old tags, then partitions, consumers,
+snapshots and changelogs.
 
 (Source: Java Paimon 1.4, class TableCommitImpl.)
 """
@@ -7,11 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 
 from paimon_pyds.commit.publisher import logging_errors
-from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
+from paimon_pyds.maintenance.expire import ExpireOptions, changelogs_outlive, expire_changelogs, expire_snapshots
 from paimon_pyds.maintenance.partitions import expire_partitions
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tag_creation import create_due_tags
@@ -36,14 +35,15 @@ def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str])
         if typed.get("tag.time-expire-enabled") and store.tag_names():
             expire_tags(store)
     with logging_errors(store):
-        asked = typed.get("end-input.check-partition-expire") or not typed.get("partition.expiration-check-interval")
-        if asked and typed.get("partition.expiration-time") is not None:
+        due = typed.get("end-input.check-partition-expire") or not typed.get("partition.expiration-check-interval")
+        if due and typed.get("partition.expiration-time") is not None:
             expire_partitions(store, given)
     with logging_errors(store):
         expire_consumers(store, typed)
         if _may_expire(store, typed):
-            with suppress(UnsupportedError):  # changelogs that live longer are for Java to expire
-                expire_snapshots(store, ExpireOptions(options=given), once=True)
+            expire_snapshots(store, ExpireOptions(options=given), once=True)
+            if changelogs_outlive(typed):
+                expire_changelogs(store, ExpireOptions(options=given), once=True)
 
 
 def _may_expire(store: TableStore, options: TableOptions) -> bool:

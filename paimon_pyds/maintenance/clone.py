@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.maintenance.expire import maintenance_options
-from paimon_pyds.maintenance.removal import in_threads, threads_of
+from paimon_pyds.maintenance.removal import threads_of
 from paimon_pyds.maintenance.rollback import named_state
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.paths import lies_below
@@ -33,9 +33,11 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, summary_text
 from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.progress import phase
-from paimon_pyds.redaction import counted, human_bytes
+from paimon_pyds.records import dataclass
+from paimon_pyds.redaction import counted, human_bytes, without_secrets
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
 from paimon_pyds.storage import FileIO, discard, scheme_of
+from paimon_pyds.storage.concurrent import concurrent_each
 
 _CHUNK = 8 << 20
 _EXTERNAL = "data-file.external-paths"
@@ -169,7 +171,7 @@ class _Copy:
                 size = self._copy(*pair)
                 step.advance(files=1, bytes=size)
 
-            in_threads(one, list(self.files.items()), threads_of(self._options))
+            concurrent_each(one, list(self.files.items()), threads_of(self._options))
         if snapshot is not None:
             data = self._snapshot(snapshot)
             if not self._target.try_create_snapshot(data):
@@ -256,14 +258,14 @@ class _Copy:
         if scheme_of(paths.schema_dir) != "file":  # directories can't be renamed: the newest schema first
             for id_ in reversed(ids):
                 self._made.append(paths.schema(id_))
-                if not self._target.try_create_schema(_without_places(self._store.schema(id_))):
+                if not self._target.try_create_schema(_for_another_place(self._store.schema(id_))):
                     self._made.pop()
                     raise AlreadyExistsError("another table was made in the place of the copy", path=self._target.root)
             return
         temporary = f"{self._target.root}/.schema.{uuid.uuid4()}.tmp"
         try:
             for id_ in ids:
-                text = schema_to_json(_without_places(self._store.schema(id_)))
+                text = schema_to_json(_for_another_place(self._store.schema(id_)))
                 io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
             io.rename(temporary, paths.schema_dir)
         except BaseException:
@@ -295,7 +297,9 @@ def _is_renamed(io: FileIO, temporary: str, schema: str) -> bool:
         return False
 
 
-def _without_places(schema: TableSchema) -> TableSchema:
-    """Without the options that name places of the table: where a schema has ``path``, Java Paimon goes by it."""
-    options = {key: value for key, value in schema.options.items() if key != "path" and not key.startswith(_EXTERNAL)}
+def _for_another_place(schema: TableSchema) -> TableSchema:
+    """Without secrets, as others may read it there, and without the options that name places of the table: where a
+    schema has ``path``, Java Paimon goes by it."""
+    kept = without_secrets(schema.options)
+    options = {key: value for key, value in kept.items() if key != "path" and not key.startswith(_EXTERNAL)}
     return replace(schema, options=options)

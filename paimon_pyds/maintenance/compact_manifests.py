@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import manifests_to_rewrite
@@ -14,6 +13,7 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, summary_text
 from paimon_pyds.options import check_writable
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,10 +29,14 @@ from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions, check_branch, check_readable
 from paimon_pyds.options.option import integer
 from paimon_pyds.progress import shown as progress_shown
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, shown, visible
 from paimon_pyds.scan.planned_files import file_locations, renewed_files
 from paimon_pyds.scan.travel import TableState, resolve_state
 from paimon_pyds.types import DataField, DataType, RowType, arrow_schema
+
+if TYPE_CHECKING:
+    from paimon_pyds.typing import Progress
 
 StateName: TypeAlias = "int | str | datetime"
 _COLUMNS = (
@@ -210,11 +214,12 @@ class TableDiff(RowStream):
         }
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
-    def summary(self) -> DiffSummary:
-        """All of it in numbers: ``print`` shows it. Rows are counted, by reading them where metadata does not tell."""
+    def summary(self, progress: Progress | None = None) -> DiffSummary:
+        """All of it in numbers: ``print`` shows it. Rows are counted, by reading them where metadata does not tell;
+        ``progress`` as for `paimon_pyds.Table.append`."""
         started = time.monotonic()
         states, files = self._states, self.files
-        with progress_shown("diff"):
+        with progress_shown("diff", progress):
             rows = (0, 0, 0) if states is None else states.counts()
         kinds, sizes = files["change"].to_numpy(), files["file_size_in_bytes"].to_numpy()
         return DiffSummary(

@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.maintenance.removal import in_threads
 from paimon_pyds.merge.equal_values import equality_codes, pair_codes, row_hashes
 from paimon_pyds.merge.key_values import DELETE, INSERT, KEY_VALUE_FIELDS, VALUE_KIND
 from paimon_pyds.merge.windows import SortedBatches, windows
@@ -36,6 +35,7 @@ from paimon_pyds.sort.external import RowSorter, SortSpec
 from paimon_pyds.sort.keys import SortKeys
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.split import PlannedFile, ReadSpec
+from paimon_pyds.storage.concurrent import concurrent_map
 from paimon_pyds.types import AtomicType, DataField, Kind
 
 _KIND = KEY_VALUE_FIELDS[1]
@@ -175,7 +175,7 @@ def _only_differing(
             for file, positions in zip(pair, rows, strict=True)
         ]
 
-    found = in_threads(differing, both, _MOST_FILES)
+    found = list(concurrent_map(differing, both, _MOST_FILES))
     parts = [{pair[0].path: kept[n] for pair, kept in zip(both, found, strict=True)} for n in (0, 1)]
     old, new = (
         tuple(kept for file in files if (kept := part.get(file.path, file)) is not None)

@@ -32,6 +32,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_writable
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.predicate.tree import Leaf, make_or
+from paimon_pyds.progress import counted
 
 _ENTRY_COLUMNS = ("kind", "partition", "file_size", "creation_time")
 _SUCCESS = "_SUCCESS"
@@ -154,7 +155,7 @@ def mark_partitions_done(
     if not schema.partition_keys or not given or not all(isinstance(one, Mapping) for one in given):
         raise OptionError("partitions to mark are a list of {column: value}", path=store.root)
     directories = tuple(dict.fromkeys(_directory(schema, one) for one in given))
-    for directory in directories if not dry_run else ():
+    for directory in counted(() if dry_run else directories, "marking", files=len(directories)):
         path, now = f"{store.root.rstrip('/')}/{directory}/{_SUCCESS}", int(time.time() * 1000)
         try:
             created = store.parse_file(path, lambda data, at: JsonObject(data, at).integer("creationTime"))

@@ -1,11 +1,15 @@
-"""Expiry of snapshots: which are due, and how they go so that no reader and no other writer is misled.
+"""Expiry of snapshots and changelogs: which are due, and how they go so that no reader or other writer is misled.
 
 A snapshot's files go first and the snapshot itself last, as in Java, so an expiry that was killed is finished by the
 next. Before the first file goes, the hint EARLIEST names the first snapshot that stays; then tags, branches and
 consumers are read once more. Who makes a tag here writes it first and looks at the hint then
 (`paimon_pyds.maintenance.tags`): one of the two sees the other. Java Paimon does not look again; a tag that it makes of
 a snapshot just as that expires may name files that go.
-(Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, class ExpireSnapshotsImpl.)
+
+Where options keep changelogs longer, a snapshot leaves its own (`paimon_pyds.metadata.changelogs`) before a file goes.
+No new tag can need what goes with a changelog later, as its state is gone; tags and branches may get other names.
+(Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, classes ExpireSnapshotsImpl,
+ExpireChangelogImpl, SnapshotDeletion, ChangelogDeletion.)
 """
 
 from __future__ import annotations
@@ -13,31 +17,43 @@ from __future__ import annotations
 import bisect
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from paimon_pyds.errors import CommitError, NotFoundError, OptionError, SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.errors import CommitError, NotFoundError, OptionError, SnapshotNotFoundError
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
     consumers,
+    earliest_by_hint,
     references_elsewhere,
     tag_references,
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, delete_files, threads_of
+from paimon_pyds.metadata.changelogs import (
+    changelog_ids,
+    changelogs,
+    earliest_changelog_id,
+    remove_changelogs_from,
+    write_changelog,
+    write_changelog_hint,
+)
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import TableOptions, check_branch, check_known
 from paimon_pyds.options.option import integer
+from paimon_pyds.records import dataclass
 from paimon_pyds.scan.travel import parse_timestamp
+from paimon_pyds.storage import is_file
+from paimon_pyds.storage.concurrent import concurrent_each
 
 _TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireOptions:
-    """The arguments of `paimon_pyds.Table.expire_snapshots`, which explains them."""
+    """The arguments of `paimon_pyds.Table.expire_snapshots` and `expire_changelogs`, which explain them."""
 
     retain_max: int | None = None
     retain_min: int | None = None
@@ -48,33 +64,51 @@ class ExpireOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """How many snapshots stay, at least and at most; which are too young to go, in milliseconds since the epoch."""
+    """How many states stay, at least and at most, and of changelogs in any case; which are too young to go, in
+    milliseconds since the epoch; how many may go at once."""
 
     retain_min: int
     retain_max: int
     older_than_ms: int
     at_once: int
+    changelogs: int = 1
 
 
-def expire_snapshots(store: TableStore, how: ExpireOptions, *, once: bool = False) -> RemovalSummary:
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How snapshots go: the options, and whether they leave changelogs, and with them what their deltas name."""
+
+    options: TableOptions
+    changelogs: bool
+    deltas: bool
+    dry_run: bool
+
+
+def expire_snapshots(
+    store: TableStore, how: ExpireOptions, *, once: bool = False, leave_changelogs: bool = True
+) -> RemovalSummary:
     """Remove the snapshots that are due, and the files that only they need, ``snapshot.expire.limit`` at a time.
+
+    Changelogs that no option keeps any more go first, however young, as files that they need would go.
 
     Args:
         store: the table.
         how: what `Table.expire_snapshots` takes.
         once: no more than may go at a time.
+        leave_changelogs: as the options say; else none stays.
 
     Raises:
         OptionError: limits that contradict each other.
-        UnsupportedError: changelogs of this table live longer than its snapshots.
         NotFoundError: a tag or branch needs a file that is gone; nothing was removed.
     """
     options = maintenance_options(store, how.options)
     limits = _limits(how, options)
-    check_changelogs(store, options)
     started, total = time.monotonic(), RemovalSummary(dry_run=how.dry_run)
-    first = 0
-    while (found := _expire_some(store, limits, options, first, dry_run=how.dry_run)) is not None:
+    leave = leave_changelogs and changelogs_outlive(options)
+    if not leave and changelog_ids(store):
+        total = expire_changelogs(store, how, everything=True)
+    run, first = _How(options, leave, leave and _has_deltas(store, options), how.dry_run), 0
+    while (found := _expire_some(store, limits, run, first)) is not None:
         summary, first = found
         total = merged(total, summary)
         if once:
@@ -90,44 +124,42 @@ def maintenance_options(store: TableStore, given: Mapping[str, str] | None) -> T
     return TableOptions({**schema.options, **(given or {})})
 
 
-def check_changelogs(store: TableStore, options: TableOptions) -> None:
-    """Raises UnsupportedError where changelogs live longer than snapshots: these have files of their own then."""
-    longer = [
-        key
-        for kept, key in (
-            ("snapshot.num-retained.max", "changelog.num-retained.max"),
-            ("snapshot.num-retained.min", "changelog.num-retained.min"),
-            ("snapshot.time-retained", "changelog.time-retained"),
-        )
-        if options.get(key) is not None and options.get(key) > options.get(kept)
-    ]
-    if longer or store.io.list(store.paths.changelog_dir):
-        why = f"{longer[0]}={options[longer[0]]}" if longer else "a directory changelog"
-        raise UnsupportedError(
-            f"a table with {why} keeps changelogs longer than snapshots, and can't be expired here",
-            path=store.root,
-            hint="let Java Paimon expire it, or let changelogs expire with their snapshots",
-        )
+def changelogs_outlive(options: TableOptions) -> bool:
+    """Whether changelogs live longer than snapshots (Java: ``changelogLifecycleDecoupled``)."""
+    return any(
+        options.get(f"changelog.{key}") is not None and options.get(f"changelog.{key}") > options.get(f"snapshot.{key}")
+        for key in ("num-retained.max", "num-retained.min", "time-retained")
+    )
 
 
-def _limits(how: ExpireOptions, options: TableOptions) -> _Limits:
-    at_least = (
-        options.get("snapshot.num-retained.min") if how.retain_min is None else integer("retain_min", how.retain_min)
-    )
-    at_most = (
-        options.get("snapshot.num-retained.max") if how.retain_max is None else integer("retain_max", how.retain_max)
-    )
+def _has_deltas(store: TableStore, options: TableOptions) -> bool:
+    """Whether changelogs may be deltas: the table has no producer of changelogs, or had none since the earliest."""
+    if options.get("changelog-producer") == "none":
+        return True
+    first = earliest_changelog_id(store) or store.earliest_snapshot_id() or 0
+    oldest = [*changelogs(store, [first]), *store.snapshots_among([first])]
+    since = [store.schema(id_) for id_ in store.schema_ids() if not oldest or id_ >= oldest[0].schema_id]
+    return any(TableOptions(schema.options).get("changelog-producer") == "none" for schema in since)
+
+
+def _limits(how: ExpireOptions, options: TableOptions, of: str = "snapshot") -> _Limits:
+    def limit(key: str) -> Any:
+        own = options.get(f"{of}.{key}")
+        return options.get(f"snapshot.{key}") if own is None else own
+
+    at_least = limit("num-retained.min") if how.retain_min is None else integer("retain_min", how.retain_min)
+    at_most = limit("num-retained.max") if how.retain_max is None else integer("retain_max", how.retain_max)
     at_once = options.get("snapshot.expire.limit")
     if how.retain_max is not None and how.retain_min is None:
         at_least = min(at_least, at_most)
     if at_least < 1 or at_most < at_least or at_once < 1:
         raise OptionError(
-            f"at least {at_least} snapshots and at most {at_most} are to stay, {at_once} may go at once",
+            f"at least {at_least} {of}s and at most {at_most} are to stay, {at_once} may go at once",
             hint="at least one stays, the most are no fewer than the least, and one or more go",
         )
     older_than = how.older_than
     if older_than is None:
-        moment = int(time.time() * 1000) - int(options.get("snapshot.time-retained"))
+        moment = int(time.time() * 1000) - int(limit("time-retained"))
     else:
         moment = timestamp_ms("older_than", older_than)
     return _Limits(at_least, at_most, moment, at_once)
@@ -150,7 +182,7 @@ def timestamp_ms(name: str, value: Any) -> int:
 
 def merged(a: RemovalSummary, b: RemovalSummary) -> RemovalSummary:
     """Two summaries of the same operation as one."""
-    names = ("snapshots", "tags", "branches", "partitions", "consumers", "data_files", "metadata_files", "bytes")
+    names = {field.name for field in fields(a)} - {"seconds", "dry_run"}
     return replace(a, **{name: getattr(a, name) + getattr(b, name) for name in names})
 
 
@@ -173,14 +205,12 @@ def _range(store: TableStore, limits: _Limits, earliest: int, positions: Mapping
     return range(earliest, end)
 
 
-def _expire_some(
-    store: TableStore, limits: _Limits, options: TableOptions, first: int, *, dry_run: bool
-) -> tuple[RemovalSummary, int] | None:
+def _expire_some(store: TableStore, limits: _Limits, how: _How, first: int) -> tuple[RemovalSummary, int] | None:
     """Expire what may go at once, of the snapshots from ``first`` on: what went, and the first that stays; None when
     nothing is due."""
     begun = 0  # the first that stays after an expiry that has begun: what it left of older ones is of no use
     for _ in range(_TRIES):
-        positions = consumers(store)
+        positions = _positions(store, how)
         earliest = first or store.earliest_snapshot_id()
         due = range(0) if earliest is None else _range(store, limits, earliest, positions)
         if earliest is not None and begun > max(due.stop, earliest):
@@ -194,30 +224,26 @@ def _expire_some(
         *gone, end = snapshots
         others = _others(store, due)
         try:
-            removal = _removal(store, gone, end, others, threads_of(options))
+            removal = _removal(store, gone, end, others, how)
         except NotFoundError:
             begun = earliest_by_hint(store) or 0
             if begun <= end.id and _others(store, due) == others and _is_there(store, end):
                 raise
             continue
-        if not dry_run:
-            _write_hint(store, end.id)
-            if _others(store, due) != others or consumers(store) != positions or _is_rolled_back(store, end):
-                _write_hint(store, earliest)
+        if not how.dry_run:
+            store.write_earliest_hint(end.id)
+            if _others(store, due) != others or _positions(store, how) != positions or _is_rolled_back(store, end):
+                store.write_earliest_hint(earliest)
                 continue
-            _remove(removal, gone, options)
-        return removal.summary(len(gone)), end.id
-    raise CommitError(
-        "tags, branches or snapshots changed again and again while snapshots were to expire",
-        path=store.root,
-        hint="try again later; nothing was removed",
-    )
+            _remove(removal, gone, how)
+        return removal.summary(snapshots=len(gone)), end.id
+    what = "tags, branches or snapshots changed again and again while snapshots were to expire"
+    raise CommitError(what, path=store.root, hint="try again later; nothing was removed")
 
 
-def earliest_by_hint(store: TableStore) -> int | None:
-    """The snapshot that the hint EARLIEST names, if it is there: an expiry up to it may have begun."""
-    hint = read_hint(store.io, store.paths.earliest_hint)
-    return hint if hint is not None and store.snapshot_exists(hint) else None
+def _positions(store: TableStore, how: _How) -> Mapping[str, int]:
+    """The snapshots that streaming readers read next, where they need states of the table."""
+    return {} if how.changelogs and how.options.get("consumer.changelog-only") else consumers(store)
 
 
 def _is_rolled_back(store: TableStore, end: Snapshot) -> bool:
@@ -229,10 +255,6 @@ def _is_rolled_back(store: TableStore, end: Snapshot) -> bool:
 def _is_there(store: TableStore, snapshot: Snapshot) -> bool:
     """Whether the number still has this snapshot: after a rollback it may have another."""
     return store.snapshots_between(snapshot.id, snapshot.id) == [snapshot]
-
-
-def _write_hint(store: TableStore, id_: int) -> None:
-    store.io.replace(store.paths.earliest_hint, str(id_).encode())
 
 
 def _others(store: TableStore, due: range) -> list[Reference]:
@@ -249,29 +271,130 @@ def _others(store: TableStore, due: range) -> list[Reference]:
 
 
 def _removal(
-    store: TableStore, gone: Sequence[Snapshot], end: Snapshot, others: Sequence[Reference], threads: int
+    store: TableStore, gone: Sequence[Snapshot], end: Snapshot, others: Sequence[Reference], how: _How
 ) -> Removal:
-    removal = Removal(store, threads)
-    removal.add_deleted([*gone[1:], end])
-    removal.add_changelogs(gone)
-    removal.add_metadata(gone)
+    removal = Removal(store, threads_of(how.options))
+    removal.add_deleted([*gone[1:], end], of_compactions=how.deltas)
+    if not how.changelogs:
+        removal.add_changelogs(gone)
+    removal.add_metadata(gone, changelogs=not how.changelogs, states=not how.deltas)
     removal.keep(KeptFiles(store, [Reference(store.branch, f"snapshot {end.id}", end, True), *others]))
     return removal
 
 
-def _remove(removal: Removal, gone: Sequence[Snapshot], options: TableOptions) -> None:
+def _remove(removal: Removal, gone: Sequence[Snapshot], how: _How) -> None:
     store = removal.store
+    if how.changelogs:
+        concurrent_each(lambda snapshot: write_changelog(store, snapshot), gone, threads_of(how.options))
+        write_changelog_hint(store, "LATEST", gone[-1].id)
     removal.delete()
-    if options.get("snapshot.clean-empty-directories"):
-        remove_empty_directories(store, removal.directories())
+    removal.delete_directories(how.options)
     for snapshot in gone:  # from the oldest on: what is left is always without gaps
         delete_files(store.io, [store.paths.snapshot(snapshot.id)], 1)
+    latest = read_hint(store.io, store.paths.latest_hint) if how.changelogs else None
+    if latest is not None and latest < gone[0].id:  # rolled back meanwhile: these numbers get other snapshots
+        remove_changelogs_from(store, latest + 1)
 
 
-def remove_empty_directories(store: TableStore, directories: Sequence[str]) -> None:
-    """Remove the directories of buckets that are empty, and those of partitions above them that are so then."""
-    root = store.root.rstrip("/")
-    while directories:
-        gone = [path for path in directories if store.io.remove_empty_dir(path)]
-        above = dict.fromkeys(path.rpartition("/")[0] for path in gone)
-        directories = [path for path in above if path.startswith(f"{root}/") and "=" in path.rpartition("/")[2]]
+# ---------------------------------------------------------------------------------------------------------- changelogs
+
+
+def expire_changelogs(
+    store: TableStore, how: ExpireOptions, *, everything: bool = False, once: bool = False
+) -> RemovalSummary:
+    """Remove the changelogs that are due, and the files that only they need, ``snapshot.expire.limit`` at a time.
+
+    Args:
+        store: the table.
+        how: what `Table.expire_changelogs` takes.
+        everything: all of them, however young. Without it, the last one stays, as in Java.
+        once: no more than may go at a time.
+
+    Raises:
+        OptionError: limits that contradict each other.
+        NotFoundError: a tag or branch needs a file that is gone; nothing was removed.
+    """
+    options = maintenance_options(store, how.options)
+    limits = _limits(how, options, "changelog")
+    if everything:
+        limits = replace(limits, retain_min=1, retain_max=1, changelogs=0)
+    started, total = time.monotonic(), RemovalSummary(dry_run=how.dry_run)
+    first = earliest_changelog_id(store)
+    while first is not None:
+        found = _expire_some_changelogs(store, limits, options, first, dry_run=how.dry_run)
+        if found is None:
+            break
+        summary, first = found
+        total = merged(total, summary)
+        if once:
+            break
+    return replace(total, seconds=time.monotonic() - started)
+
+
+def _changelogs_due(store: TableStore, limits: _Limits, first: int, earliest: int) -> range:
+    """The numbers of the changelogs that are due, from ``first`` on; those from ``earliest`` on are of snapshots."""
+    latest = store.latest_snapshot_id() or earliest
+    end = min(earliest - limits.changelogs, latest - limits.retain_min + 1, first + limits.at_once)
+    end = min((end, *consumers(store).values()))
+    for id_ in range(max(latest - limits.retain_max + 1, first), end):
+        if any(found.time_millis >= limits.older_than_ms for found in changelogs(store, [id_])):
+            return range(first, id_)
+    return range(first, end)
+
+
+def _expire_some_changelogs(
+    store: TableStore, limits: _Limits, options: TableOptions, first: int, *, dry_run: bool
+) -> tuple[RemovalSummary, int | None] | None:
+    """Expire what may go at once: what went, and the first that stays; None when nothing is due."""
+    begun = 0  # the first that stays after an expiry of snapshots that has begun
+    for _ in range(_TRIES):
+        earliest = max(store.earliest_snapshot_id() or 0, begun)
+        due = _changelogs_due(store, limits, first, earliest)
+        if not due:
+            return None
+        end = store.snapshots_among([earliest])
+        if not end:  # expired meanwhile
+            continue
+        gone, later = changelogs(store, due), _changelog_from(store, due.stop, earliest)
+        others = _others(store, due)
+        try:
+            removal = _removal_of_changelogs(store, gone, [*later, *end], others, options)
+        except NotFoundError:
+            begun = earliest_by_hint(store) or 0
+            if begun <= earliest and _is_there(store, end[0]):
+                raise
+            continue
+        next_ = later[0].id if later else None
+        if not dry_run:
+            if _others(store, due) != others or max(store.earliest_snapshot_id() or 0, begun) < earliest:
+                continue  # a tag or branch has another name, or the table was rolled back to a tag
+            removal.delete()
+            removal.delete_directories(options)
+            delete_files(store.io, (store.paths.changelog(changelog.id) for changelog in gone), 1)
+            write_changelog_hint(store, "EARLIEST", next_)
+        return removal.summary(changelogs=len(gone)), next_
+    raise CommitError("snapshots expired again and again while changelogs were to", path=store.root, hint="try again")
+
+
+def _changelog_from(store: TableStore, id_: int, earliest: int) -> list[Snapshot]:
+    """The first changelog from a number on, before the earliest snapshot; there may be gaps."""
+    if id_ >= earliest:
+        return []
+    return changelogs(store, [id_]) or changelogs(store, [i for i in changelog_ids(store) if id_ < i < earliest][:1])
+
+
+def _removal_of_changelogs(
+    store: TableStore, gone: Sequence[Snapshot], left: Sequence[Snapshot], others: Sequence[Reference],
+    options: TableOptions,
+) -> Removal:  # fmt: skip
+    """The files of changelogs that neither the next changelog, where one is left, needs nor the earliest snapshot."""
+    *later, end = left
+    removal = Removal(store, threads_of(options))
+    deltas = [changelog for changelog in gone if is_file(store.io, store.paths.manifest(changelog.delta_manifest_list))]
+    removal.add_deleted(deltas if later else [*deltas, end])
+    removal.add_changelogs(gone)
+    removal.add_metadata(gone, states=False, indexes=False)
+    removal.add_metadata(deltas, changelogs=False, indexes=False)
+    states = [Reference(store.branch, f"changelog {c.id}", c, True) for c in later]
+    removal.keep(KeptFiles(store, [Reference(store.branch, f"snapshot {end.id}", end, True), *states, *others]))
+    return removal

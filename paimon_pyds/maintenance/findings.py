@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_pyds.errors import NotFoundError, PaimonError, UnsupportedError
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
 
 ERROR, WARNING = "error", "warning"
@@ -45,7 +46,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "deletion-vector": (ERROR, _RESTORE),
     "hash-index": (ERROR, f"restore the file; or {_OVERWRITE}, which makes its hash index anew"),
     "table-index": (ERROR, _RESTORE),
-    "statistics": (ERROR, "analyze the table again, with Java Paimon"),
+    "statistics": (ERROR, "analyze the table again"),
     "bucket": (ERROR, _OVERWRITE),
     "partition": (ERROR, "write the rows again that lie in a wrong partition"),
     "key-range": (ERROR, _OVERWRITE),

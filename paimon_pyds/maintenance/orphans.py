@@ -10,37 +10,47 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import NotFoundError, OptionError
-from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.maintenance.expire import earliest_by_hint, maintenance_options, timestamp_ms
-from paimon_pyds.maintenance.references import Reference, on_branch, snapshot_references, tag_references
-from paimon_pyds.maintenance.removal import delete_files, in_threads, threads_of
+from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
+from paimon_pyds.maintenance.expire import maintenance_options, timestamp_ms
+from paimon_pyds.maintenance.orphan_tasks import FILES, Directories, Needed, Search, files_in, names_needed, names_of
+from paimon_pyds.maintenance.references import (
+    Reference,
+    has_changelog,
+    is_expiring,
+    on_branch,
+    references_of_table,
+)
+from paimon_pyds.maintenance.removal import delete_files, threads_of
+from paimon_pyds.metadata.changelogs import changes_of
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
-from paimon_pyds.metadata.snapshot import parse_snapshot
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, counts_text
 from paimon_pyds.options.option import comma_separated, parse_duration_ms
 from paimon_pyds.progress import counted
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.storage import FileIO, normalise_location
+from paimon_pyds.storage.concurrent import concurrent_map
 
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f-]{27}(\.tmp)?")
-"""What files are called until they get their names: as Java Paimon and this package do it."""
-_SCHEMA = pa.schema(
-    [("path", pa.string()), ("kind", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", "UTC"))]
-)
+T = TypeVar("T")
+
 _TOGETHER = 64
 """Directories, or manifests, of a task."""
+_NAMES = 4096
+"""Names, or files to remove, of a task."""
 _PAUSES = (0.2, 1.0, 3.0)
 """Seconds until it is tried again, where Java expires snapshots meanwhile: it removes their files first."""
 
@@ -90,7 +100,7 @@ def remove_orphan_files(
         older_than: an age, or a time.
         dry_run: only find them.
         external: also look in ``data-file.external-paths``.
-        executor: where directories are listed and manifests are read; this machine by default.
+        executor: where directories are listed, manifests are read and files are removed; this machine by default.
 
     Raises:
         OptionError: a time to come.
@@ -101,12 +111,24 @@ def remove_orphan_files(
     options = maintenance_options(store, None)
     threads, workers = threads_of(options), executor or LocalExecutor()
     before = _limit_ms(older_than)
-    candidates = _old_files(store, before, workers, threads, external=external)
-    needed = _needed(store, candidates, workers)
-    orphans = candidates.filter(pc.invert(needed))
-    if not dry_run:
-        delete_files(store.io, orphans["path"].to_pylist(), threads)
-    return OrphanFiles(orphans, candidates.num_rows, time.monotonic() - started, dry_run)
+    directories = _directories(store, threads, external=external)
+    if isinstance(workers, ShufflingExecutor):
+        orphans, looked_at = _retried(lambda: _searched(store, before, directories, workers))
+        if not dry_run:
+            paths = orphans["path"].to_pylist()
+            groups = [paths[i : i + _NAMES] for i in range(0, len(paths), _NAMES)]
+            for _ in counted(workers.map(store.io.delete, groups), "removing", tasks=len(groups)):
+                pass
+    else:
+        listed = workers.map(partial(files_in, store.io, before), directories)
+        found = list(counted(listed, "listing", tasks=len(directories)))
+        candidates = pa.concat_tables([FILES.empty_table(), *found])
+        looked_at = candidates.num_rows
+        orphans = candidates.filter(pc.invert(_retried(lambda: _named(store, candidates, workers))))
+        if not dry_run:
+            delete_files(store.io, orphans["path"].to_pylist(), threads)
+    # In one order, whatever worker was first.
+    return OrphanFiles(orphans.sort_by("path"), looked_at, time.monotonic() - started, dry_run)
 
 
 def _limit_ms(older_than: timedelta | datetime | str | int) -> int:
@@ -128,45 +150,14 @@ def _limit_ms(older_than: timedelta | datetime | str | int) -> int:
 # -------------------------------------------------------------------------------------------------------- what is there
 
 
-@dataclass(frozen=True)
-class _Directories:
-    """Directories of one kind."""
-
-    kind: str
-    paths: tuple[str, ...]
-
-
-def _old_files(store: TableStore, before: int, executor: Executor, threads: int, *, external: bool) -> pa.Table:
-    """All files that may be orphans, if nothing needs them."""
+def _directories(store: TableStore, threads: int, *, external: bool) -> list[Directories]:
+    """All directories of a table that may have orphans."""
     paths = store.paths
     shared = {"manifest": paths.manifest_dir, "index": paths.index_dir, "statistics": f"{store.root}/statistics"}
-    tasks = [_Directories(kind, (path,)) for kind, path in shared.items()]
-    tasks.append(_Directories("temporary", tuple(_named_directories(store))))
+    tasks = [Directories(kind, (path,)) for kind, path in shared.items()]
+    tasks.append(Directories("temporary", tuple(_named_directories(store))))
     buckets = _bucket_directories(store, threads, external=external)
-    tasks += [_Directories("data", tuple(buckets[i : i + _TOGETHER])) for i in range(0, len(buckets), _TOGETHER)]
-    listed = executor.map(partial(_list, store.io, before), tasks)
-    found = list(counted(listed, "listing", tasks=len(tasks)))
-    # In one order, whatever worker was first.
-    return pa.concat_tables([_SCHEMA.empty_table(), *found]).sort_by("path")
-
-
-def _list(io: FileIO, before: int, directories: _Directories) -> pa.Table:
-    """The files of some directories that were changed last before a time."""
-    found = [
-        status
-        for directory in directories.paths
-        for status in io.list(directory)
-        if not status.is_dir
-        and 0 < status.modified_ms < before
-        and (directories.kind != "temporary" or _TEMPORARY.fullmatch(status.name))
-    ]
-    columns = {
-        "path": [status.path for status in found],
-        "kind": [directories.kind] * len(found),
-        "size": [status.size for status in found],
-        "modified": [status.modified_ms for status in found],
-    }
-    return pa.table(columns, schema=_SCHEMA)
+    return tasks + [Directories("data", tuple(buckets[i : i + _TOGETHER])) for i in range(0, len(buckets), _TOGETHER)]
 
 
 def _named_directories(store: TableStore) -> Iterator[str]:
@@ -189,22 +180,22 @@ def _bucket_directories(store: TableStore, threads: int, *, external: bool) -> l
 
 
 def _below(io: FileIO, directories: Sequence[str], threads: int, wanted: Any) -> list[str]:
-    listed = in_threads(io.list, directories, threads)
+    listed = concurrent_map(io.list, directories, threads)
     return [status.path for found in listed for status in found if status.is_dir and wanted(status.name)]
 
 
 # ------------------------------------------------------------------------------------------------------- what is needed
 
 
-def _needed(store: TableStore, candidates: pa.Table, executor: Executor) -> pa.ChunkedArray:
-    """Which of these files a snapshot, tag, branch or changelog names; states that expire meanwhile are passed over."""
+def _retried(search: Callable[[], T]) -> T:
+    """What a search finds; states that expire meanwhile are passed over. Raises NotFoundError for a damaged one."""
     for pause in _PAUSES:
         try:
-            return _named(store, candidates, executor)
+            return search()
         except NotFoundError:
             time.sleep(pause)
     try:
-        return _named(store, candidates, executor)
+        return search()
     except NotFoundError as error:
         raise type(error)(
             "a snapshot, tag or branch needs a file that is gone, so nobody can tell which files it needs",
@@ -214,85 +205,96 @@ def _needed(store: TableStore, candidates: pa.Table, executor: Executor) -> pa.C
 
 
 def _named(store: TableStore, candidates: pa.Table, executor: Executor) -> pa.ChunkedArray:
-    names = pc.replace_substring_regex(candidates["path"], r"(?s)^.*/", "")
-    seen: set[str] = set()
-    manifests: dict[str, int | None] = {}
-    for branch in (MAIN_BRANCH, *store.branches()):
-        _add_branch(on_branch(store, branch), seen, manifests)
-    tasks = list(manifests.items())
-    groups = [tasks[i : i + _TOGETHER] for i in range(0, len(tasks), _TOGETHER)]
-    needed = pc.is_in(names, pa.array(sorted(seen | manifests.keys()), pa.string()))
-    named = counted(executor.map(partial(_names_in, store), groups), "reading manifests", tasks=len(groups))
+    """Which of these files a snapshot, tag, branch or changelog names."""
+    names = names_of(candidates)
+    metadata, manifests = _metadata_files(store)
+    needed = pc.is_in(names, array(sorted(metadata), pa.string()))
+    groups = _manifest_groups(manifests)
+    named = counted(executor.map(partial(names_needed, store), groups), "reading manifests", tasks=len(groups))
     for part in _gathered(named, candidates.num_rows):
         needed = pc.or_(needed, pc.is_in(names, part))
     return needed
 
 
-def _add_branch(store: TableStore, seen: set[str], manifests: dict[str, int | None]) -> None:
-    """Add the metadata files of a branch, and the manifests with their sizes.
+def _searched(
+    store: TableStore, before: int, directories: Sequence[Directories], executor: ShufflingExecutor
+) -> tuple[pa.Table, int]:
+    """The orphans, and how many files were looked at. Directories are listed while manifests are read: what was
+    committed meanwhile is looked for after that."""
+    metadata, manifests = _metadata_files(store)
+    names = sorted(metadata)
+    tasks: list[Directories | Needed] = [
+        *(Needed(tuple(names[i : i + _NAMES])) for i in range(0, len(names), _NAMES)),
+        *_manifest_groups(manifests),
+        *directories,
+    ]
+    search = Search(store, before, len(tasks))
+    found = list(executor.shuffle(search.split, tasks, search.gather, search.parts))
+    orphans = pa.concat_tables([FILES.empty_table(), *(files for files, _ in found)])
+    metadata_now, manifests_now = _metadata_files(store)
+    new = Needed(
+        tuple(metadata_now - metadata), tuple(item for item in manifests_now.items() if item[0] not in manifests)
+    )
+    orphans = orphans.filter(pc.invert(pc.is_in(names_of(orphans), names_needed(store, new))))
+    return orphans, sum(count for _, count in found)
+
+
+def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]:
+    """The names of all metadata files that something needs; those that are manifests, with their sizes.
 
     Raises NotFoundError for a list that is gone and whose snapshot is not about to expire.
     """
-    reader = ManifestReader(store)
-    for reference in (*snapshot_references(store), *tag_references(store), *_changelogs(store)):
+    reader, seen, spared = ManifestReader(store), set[str](), set[str]()
+    manifests: dict[str, int | None] = {}
+    for reference in references_of_table(store):
         snapshot = reference.snapshot
+        if reference.is_changelog:
+            spared.update(_lists_of_changelog(store, snapshot))
+            with suppress(NotFoundError):
+                manifests.update((m.file_name, m.file_size) for m in changes_of(store, snapshot))
+            continue
         lists = {
             snapshot.base_manifest_list: snapshot.base_manifest_list_size,
             snapshot.delta_manifest_list: snapshot.delta_manifest_list_size,
-            snapshot.changelog_manifest_list: snapshot.changelog_manifest_list_size,
         }
-        optional = set(lists) if reference.name.startswith("changelog ") else set()
-        if not reference.keeps_changelog:
-            optional.add(snapshot.changelog_manifest_list)  # it has gone with the snapshot
+        changelog = snapshot.changelog_manifest_list
+        if reference.keeps_changelog and changelog is not None and has_changelog(store, snapshot):
+            lists[changelog] = snapshot.changelog_manifest_list_size
         for name, size in lists.items():
-            if name is None or name in seen:
-                continue
-            try:
-                found = reader.listed(name, size)
-            except NotFoundError:
-                if name in optional or is_expiring(store, reference):
-                    continue
-                raise
-            seen.add(name)
-            manifests.update((m.file_name, m.file_size) for m in found)
+            if name not in seen:
+                with _unless_expiring(store, reference):
+                    manifests.update((m.file_name, m.file_size) for m in reader.listed(name, size))
+                    seen.add(name)
         if snapshot.index_manifest is not None and snapshot.index_manifest not in seen:
-            try:
+            with _unless_expiring(store, reference):
                 entries = store.read_index_manifest(snapshot.index_manifest)
-            except NotFoundError:
-                if optional.issuperset(lists) or is_expiring(store, reference):
-                    continue
-                raise
-            seen.update((snapshot.index_manifest, *(entry.file_name for entry in entries)))
+                seen.update((snapshot.index_manifest, *(entry.file_name for entry in entries)))
         if snapshot.statistics is not None:
             seen.add(snapshot.statistics)
+    return seen | spared | manifests.keys(), manifests
 
 
-def is_expiring(store: TableStore, reference: Reference) -> bool:
-    """Whether a snapshot has gone, or goes: the hint EARLIEST comes first (`paimon_pyds.maintenance.expire`)."""
-    if not reference.name.startswith("snapshot "):
-        return False
-    id_ = reference.snapshot.id
-    return not store.snapshot_exists(id_) or (earliest_by_hint(store) or 0) > id_
+@contextmanager
+def _unless_expiring(store: TableStore, reference: Reference) -> Iterator[None]:
+    """What is gone of a snapshot that expires is passed over."""
+    try:
+        yield
+    except NotFoundError:
+        if not is_expiring(store, reference):
+            raise
 
 
-def _changelogs(store: TableStore) -> Iterator[Reference]:
-    """The changelogs that outlive their snapshots, in files of their own (``changelog/changelog-N``)."""
-    for status in store.io.list(store.paths.changelog_dir):
-        if not status.is_dir and status.name.startswith("changelog-"):
-            try:
-                snapshot = store.parse_file(status.path, parse_snapshot)
-            except FileNotFoundError:
-                continue
-            yield Reference(store.branch, f"changelog {snapshot.id}", snapshot, keeps_changelog=True)
+def _manifest_groups(manifests: dict[str, int | None]) -> list[Needed]:
+    items = list(manifests.items())
+    return [Needed(manifests=tuple(items[i : i + _TOGETHER])) for i in range(0, len(items), _TOGETHER)]
 
 
-def _names_in(store: TableStore, manifests: Sequence[tuple[str, int | None]]) -> pa.Array:
-    """The names of all files that some manifests name. Raises NotFoundError for one that is gone."""
-    parts = [pa.array([], pa.string())]
-    for name, size in manifests:
-        entries = store.read_manifest(name, ("file_name", "extra_files"), size)
-        parts += [entries.column(0), entries.column(1).flatten()]
-    return pc.unique(pa.concat_arrays(parts))
+def _lists_of_changelog(store: TableStore, changelog: Snapshot) -> Iterator[str]:
+    """The lists and manifests that go with a changelog, as in Java, also those of the state, which nobody reads."""
+    for name in (changelog.base_manifest_list, changelog.delta_manifest_list, changelog.changelog_manifest_list):
+        with suppress(NotFoundError):
+            if name is not None:
+                yield from (name, *(m.file_name for m in store.read_manifest_list(name)))
 
 
 def _gathered(parts: Iterator[pa.Array], rows: int) -> Iterator[pa.Array]:

@@ -13,7 +13,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
@@ -29,6 +28,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_writable
+from paimon_pyds.records import dataclass
 from paimon_pyds.row import decode_row
 from paimon_pyds.types.java_text import partition_text
 

@@ -16,15 +16,14 @@ from paimon_pyds.maintenance.branches import delete_branch
 from paimon_pyds.maintenance.drop_partitions import truncate
 from paimon_pyds.maintenance.expire import (
     ExpireOptions,
-    check_changelogs,
     expire_snapshots,
-    maintenance_options,
     merged,
 )
 from paimon_pyds.maintenance.orphans import remove_orphan_files
 from paimon_pyds.maintenance.references import consumers
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tags import delete_tag
+from paimon_pyds.metadata.changelogs import changelog_ids
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_writable
@@ -43,11 +42,9 @@ def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_ru
 
     Raises:
         OptionError: no confirmation.
-        UnsupportedError: a branch of the table; or there are tags or branches, or changelogs that live longer than
-            snapshots. Nothing was removed.
+        UnsupportedError: a branch of the table; or there are tags or branches. Nothing was removed.
     """
     started = time.monotonic()
-    check_changelogs(store, maintenance_options(store, None))
     check_writable(store.latest_schema(), None, existing_rows=True)
     name = store.root.rstrip("/").rpartition("/")[2]
     if not dry_run and text("confirm", confirm) != name:
@@ -78,7 +75,7 @@ def _planned(store: TableStore, tags: list[str], branches: list[str]) -> Removal
     rows, _ = truncate(store, dry_run=True)
     return replace(
         rows, tags=tuple(tags), branches=tuple(branches), consumers=tuple(consumers(store)),
-        snapshots=len(store.snapshot_ids()),
+        snapshots=len(store.snapshot_ids()), changelogs=len(changelog_ids(store)),
     )  # fmt: skip
 
 
@@ -95,6 +92,6 @@ def _steps(store: TableStore, tags: list[str], branches: list[str]) -> Iterator[
     if latest is not None and read_hint(store.io, store.paths.latest_hint) != latest.id:
         # A commit whose hint got lost: the snapshot that it names would stay.
         store.write_latest_hint(latest.id)
-    yield expire_snapshots(store, ExpireOptions(1, 1))
+    yield expire_snapshots(store, ExpireOptions(1, 1), leave_changelogs=False)
     orphans = remove_orphan_files(store, dry_run=False)
     yield RemovalSummary(data_files=orphans.files.num_rows, bytes=orphans.bytes)

@@ -6,23 +6,26 @@ A file is known by its name, which is unique in a table, so a path that is spell
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import NotFoundError, TagNotFoundError
+from paimon_pyds.errors import CommitError, NotFoundError, SnapshotNotFoundError, TagNotFoundError
+from paimon_pyds.metadata.changelogs import changed_entries, changelog_ids, changelogs, changes_of, is_delta
 from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, ManifestFile, live_entries
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, read_hint
+from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
 _PARALLEL_READS = 16
+_TRIES = 20
 _COLUMNS = ("kind", *IDENTITY_COLUMNS)
 
 
@@ -32,9 +35,10 @@ class Reference:
 
     Attributes:
         branch: that it is of.
-        name: such as ``snapshot 7`` or ``tag x``, for errors.
+        name: such as ``snapshot 7``, ``tag x`` or ``changelog 7``, for errors.
         snapshot: the state.
-        keeps_changelog: whether its changelog has to stay, too; tags keep none, as in Java.
+        keeps_changelog: whether its changelog has to stay, too; tags keep none, as in Java. Of a changelog that
+            outlived its snapshot nothing else stays.
     """
 
     branch: str
@@ -46,6 +50,21 @@ class Reference:
     def tag(self) -> str:
         """The name of the tag that it is."""
         return self.name.removeprefix("tag ")
+
+    @property
+    def is_tag(self) -> bool:
+        """Whether it is a tag."""
+        return not self.keeps_changelog
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a snapshot that has not expired."""
+        return self.name.startswith("snapshot ")
+
+    @property
+    def is_changelog(self) -> bool:
+        """Whether it is a changelog that outlived its snapshot."""
+        return self.name.startswith("changelog ")
 
 
 def on_branch(store: TableStore, branch: str) -> TableStore:
@@ -66,8 +85,7 @@ def tag_references(store: TableStore) -> list[Reference]:
 
     while True:
         names = store.tag_names()
-        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="paimon-metadata") as pool:
-            found = list(pool.map(load, names) if len(names) > 1 else map(load, names))
+        found = list(concurrent_map(load, names, threads_for(store.io, _PARALLEL_READS)))
         tags = [tag for tag in found if tag is not None]
         if len(tags) == len(names):
             return sorted(tags, key=lambda tag: tag.snapshot.id)
@@ -79,11 +97,71 @@ def snapshot_references(store: TableStore) -> list[Reference]:
     return [Reference(store.branch, f"snapshot {s.id}", s, keeps_changelog=True) for s in store.snapshots()]
 
 
+def changelog_references(store: TableStore, last: int | None = None) -> list[Reference]:
+    """The changelogs of a branch that outlived their snapshots, oldest first; none after the number ``last``."""
+    ids = [id_ for id_ in changelog_ids(store) if last is None or id_ <= last]
+    return [Reference(store.branch, f"changelog {c.id}", c, keeps_changelog=True) for c in changelogs(store, ids)]
+
+
+def all_references(store: TableStore) -> list[Reference]:
+    """The snapshots, changelogs and tags of a branch."""
+    return [*snapshot_references(store), *changelog_references(store), *tag_references(store)]
+
+
 def references_elsewhere(store: TableStore) -> list[Reference]:
-    """All snapshots and tags of the other branches of a table: they may share any file."""
-    branches = [branch for branch in (MAIN_BRANCH, *store.branches()) if branch != store.branch]
-    stores = [on_branch(store, branch) for branch in branches]
-    return [reference for other in stores for reference in (*snapshot_references(other), *tag_references(other))]
+    """All snapshots, changelogs and tags of the other branches of a table: they may share any file.
+
+    Errors as `references_of_table`.
+    """
+    return references_of_table(store, without=store.branch)
+
+
+def references_of_table(store: TableStore, without: str | None = None) -> list[Reference]:
+    """All snapshots, changelogs and tags of all branches of a table, or of all but one.
+
+    One read may miss a state that changes its name meanwhile: of a branch that is renamed, or that the main branch is
+    forwarded to, or of a tag that is rolled back to or that a branch is made of. So they are read until two reads in
+    turn agree, but for what was committed, or has expired, between them.
+
+    Raises CommitError: branches and tags change again and again.
+    """
+    before: tuple[list[str], list[Reference]] = [], []
+    for number in range(_TRIES):
+        branches = [branch for branch in (MAIN_BRANCH, *store.branches()) if branch != without]
+        found = [reference for branch in branches for reference in all_references(on_branch(store, branch))]
+        if number and before[0] == branches and _agree(before[1], found):
+            return found
+        before = branches, found
+    raise CommitError(
+        "branches, tags or snapshots changed again and again while it was looked for what they need",
+        path=store.root,
+        hint="try again later",
+    )
+
+
+def _agree(before: Sequence[Reference], now: Sequence[Reference]) -> bool:
+    """Whether tags are as before, and of the snapshots only the oldest have gone and newer ones have come."""
+    if [r for r in before if r.is_tag] != [r for r in now if r.is_tag]:
+        return False
+    old, new = ({(r.branch, r.snapshot.id): r.snapshot for r in found if r.is_snapshot} for found in (before, now))
+    newest, newest_now = dict(old.keys()), dict(new.keys())  # by branch, as they are in order
+    return all(newest_now.get(branch, 0) >= id_ for branch, id_ in newest.items()) and all(
+        old.get((branch, id_)) == snapshot or id_ > newest.get(branch, 0) for (branch, id_), snapshot in new.items()
+    )
+
+
+def earliest_by_hint(store: TableStore) -> int | None:
+    """The snapshot that the hint EARLIEST names, if it is there: an expiry up to it may have begun."""
+    hint = read_hint(store.io, store.paths.earliest_hint)
+    return hint if hint is not None and store.snapshot_exists(hint) else None
+
+
+def is_expiring(store: TableStore, reference: Reference) -> bool:
+    """Whether a snapshot has gone, or goes: the hint EARLIEST comes first (`paimon_pyds.maintenance.expire`)."""
+    if not reference.is_snapshot:
+        return False
+    branch, id_ = on_branch(store, reference.branch), reference.snapshot.id
+    return not branch.snapshot_exists(id_) or (earliest_by_hint(branch) or 0) > id_
 
 
 def consumers(store: TableStore) -> dict[str, int]:
@@ -103,6 +181,13 @@ def consumers(store: TableStore) -> dict[str, int]:
     return found
 
 
+def has_changelog(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether the changelog that a snapshot names is there: Java's expiry takes away what branches, and snapshots that
+    a rollback made of a tag, name of it."""
+    name = snapshot.changelog_manifest_list
+    return name is not None and store.io.exists(store.paths.manifest(name))
+
+
 class KeptFiles:
     """The files that some states need, by their names.
 
@@ -119,6 +204,7 @@ class KeptFiles:
         self._manifests: dict[str, ManifestFile] = {}
         self._states: set[tuple[str, ...]] = set()  # names of manifests whose entries make a state
         self._changelogs: set[str] = set()
+        self._expired: list[tuple[Snapshot, ManifestFile]] = []  # changelogs that outlived their snapshots
         self.metadata: set[str] = set()
         for reference in references:
             try:
@@ -133,18 +219,32 @@ class KeptFiles:
 
     def _add(self, reference: Reference) -> None:
         snapshot = reference.snapshot
+        if reference.is_changelog:
+            self._add_changelog(snapshot)
+            return
         manifests = self._reader.manifests(snapshot)
-        changelog = self._reader.changelog(snapshot) if reference.keeps_changelog else []
+        keeps_changelog = reference.keeps_changelog and has_changelog(self._store, snapshot)
+        changelog = self._reader.changelog(snapshot) if keeps_changelog else []
         self._states.add(tuple(m.file_name for m in manifests))
         self._changelogs.update(m.file_name for m in changelog)
         self._manifests.update((m.file_name, m) for m in (*manifests, *changelog))
         names = [snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.statistics]
-        names += [snapshot.changelog_manifest_list] if reference.keeps_changelog else []
+        names += [snapshot.changelog_manifest_list] if keeps_changelog else []
         if snapshot.index_manifest is not None and snapshot.index_manifest not in self.metadata:
             names.append(snapshot.index_manifest)
             self.metadata.update(e.file_name for e in self._store.read_index_manifest(snapshot.index_manifest))
         self.metadata.update(name for name in names if name is not None)
         self.metadata.update(m.file_name for m in (*manifests, *changelog))
+
+    def _add_changelog(self, changelog: Snapshot) -> None:
+        """An expiry of changelogs that was killed, or Java's, may have taken away any of its files."""
+        states = (changelog.base_manifest_list, changelog.delta_manifest_list)
+        own = changelog.changelog_manifest_list
+        for name in states if is_delta(self._store, changelog) else () if own is None else (own,):
+            with suppress(SnapshotNotFoundError):
+                self.metadata.update((name, *(m.file_name for m in self._reader.listed(name))))
+        with suppress(SnapshotNotFoundError):
+            self._expired += [(changelog, manifest) for manifest in changes_of(self._store, changelog)]
 
     def data_files(self, schema: TableSchema, candidates: pa.Table) -> set[str]:
         """Which of some data and changelog files are needed, by name.
@@ -167,4 +267,8 @@ class KeptFiles:
                 kept.update(live_entries(found)["file_name"].to_pylist())
         for name in self._changelogs:
             kept.update(hits[name]["file_name"].to_pylist())
+        for changelog, manifest in self._expired:
+            with suppress(SnapshotNotFoundError):
+                found = changed_entries(reader, changelog, [manifest], ("file_name",))
+                kept.update(found["file_name"].to_pylist())
         return kept

@@ -9,34 +9,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import field
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import one_batch, scalar
+from paimon_pyds.buffers import array, one_batch, scalar
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.maintenance.references import KeptFiles
-from paimon_pyds.metadata.manifest import FileKind, ManifestFile, entry_schema
+from paimon_pyds.metadata.manifest import FileKind, ManifestFile, entry_schema, is_of_compaction
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import counts_text
 from paimon_pyds.options import TableOptions
 from paimon_pyds.progress import phase
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
 from paimon_pyds.storage import FileIO
+from paimon_pyds.storage.concurrent import concurrent_each, concurrent_map
 
 T = TypeVar("T")
-R = TypeVar("R")
 
-_COLUMNS = ("kind", "partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
+_COLUMNS = ("kind", "partition", "bucket", "file_name", "file_size", "extra_files", "external_path", "file_source")
 _TOGETHER = 64
-"""Files that one call removes."""
+"""Files that one call removes, and manifests that one reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class RemovalSummary:
 
     Attributes:
         snapshots: how many.
+        changelogs: of snapshots that had expired before.
         tags, branches: their names.
         partitions: their directories, such as ``day=2026-01-31``.
         consumers: the ids of streaming readers that were forgotten.
@@ -56,6 +57,7 @@ class RemovalSummary:
     """
 
     snapshots: int = 0
+    changelogs: int = 0
     tags: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
@@ -68,8 +70,9 @@ class RemovalSummary:
 
     def __repr__(self) -> str:
         counts = {
-            "snapshot": self.snapshots, "tag": len(self.tags), "partition": len(self.partitions),
-            "consumer": len(self.consumers), "data file": self.data_files, "metadata file": self.metadata_files,
+            "snapshot": self.snapshots, "changelog": self.changelogs, "tag": len(self.tags),
+            "partition": len(self.partitions), "consumer": len(self.consumers), "data file": self.data_files,
+            "metadata file": self.metadata_files,
         }  # fmt: skip
         found = [part for what, n in counts.items() if n for part in counts_text({"": n}, what)]
         if self.branches:
@@ -93,19 +96,6 @@ def threads_of(options: TableOptions) -> int:
     return int(options.get("file-operation.thread-num") or os.cpu_count() or 1)
 
 
-def in_threads(call: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """The results of a call for each item, in order; the first error is raised once all that began have ended."""
-    if threads < 2 or len(items) < 2:
-        return [call(item) for item in items]
-    with ThreadPoolExecutor(min(threads, len(items)), thread_name_prefix="paimon-maintenance") as pool:
-        futures = [pool.submit(call, item) for item in items]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-
-
 def delete_files(io: FileIO, paths: Iterable[str], threads: int) -> None:
     """Remove files on several threads; those that are gone are fine."""
     listed = list(dict.fromkeys(paths))
@@ -115,7 +105,8 @@ def delete_files(io: FileIO, paths: Iterable[str], threads: int) -> None:
             io.delete(some)
             step.advance(files=len(some))
 
-        in_threads(delete, [listed[i : i + _TOGETHER] for i in range(0, len(listed), _TOGETHER)], threads)
+        parts = [listed[i : i + _TOGETHER] for i in range(0, len(listed), _TOGETHER)]
+        concurrent_each(delete, parts, threads)
 
 
 @dataclass
@@ -143,14 +134,15 @@ class Removal:
 
     # ------------------------------------------------------------------------------------------------- gathering
 
-    def add_deleted(self, snapshots: Sequence[Snapshot]) -> None:
-        """The data files that these snapshots took away."""
-        self._add_entries(self._deltas(snapshots), FileKind.DELETE)
+    def add_deleted(self, snapshots: Sequence[Snapshot], *, of_compactions: bool = False) -> None:
+        """The data files that these snapshots took away; only those that compactions had written, where asked."""
+        self._add_entries(self._deltas(snapshots), FileKind.DELETE, of_compactions=of_compactions)
 
     def add_changelogs(self, snapshots: Sequence[Snapshot]) -> None:
         """The changelog files of these snapshots."""
         having = [s for s in snapshots if s.changelog_manifest_list is not None]
-        self._add_entries(in_threads(lambda s: or_nothing(lambda: self._reader.changelog(s)), having, self.threads))
+        listed = concurrent_map(lambda s: or_nothing(lambda: self._reader.changelog(s)), having, self.threads)
+        self._add_entries(list(listed))
 
     def add_added(self, snapshots: Sequence[Snapshot]) -> None:
         """The data files that these snapshots brought."""
@@ -162,30 +154,49 @@ class Removal:
             self.entries.append(pa.Table.from_batches([self._reader.live_files(snapshot, _COLUMNS)]))
 
     def _deltas(self, snapshots: Sequence[Snapshot]) -> list[Sequence[ManifestFile]]:
-        return in_threads(lambda s: or_nothing(lambda: self._reader.delta(s)), snapshots, self.threads)
+        return list(concurrent_map(lambda s: or_nothing(lambda: self._reader.delta(s)), snapshots, self.threads))
 
-    def _add_entries(self, listed: Sequence[Sequence[ManifestFile]], kind: int = FileKind.ADD) -> None:
+    def _add_entries(
+        self, listed: Sequence[Sequence[ManifestFile]], kind: int = FileKind.ADD, *, of_compactions: bool = False
+    ) -> None:
         manifests = [
             m for one in listed for m in one if (m.num_deleted_files if kind == FileKind.DELETE else m.num_added_files)
         ]
-        for entries in in_threads(self._entries, manifests, self.threads):
-            self.entries.append(entries.filter(pc.equal(entries["kind"], scalar(kind, pa.int8()))))
+        groups = [manifests[i : i + _TOGETHER] for i in range(0, len(manifests), _TOGETHER)]
+        for entries in concurrent_map(self._entries, groups, self.threads):
+            wanted = pc.equal(entries["kind"], scalar(kind, pa.int8()))
+            if of_compactions:
+                wanted = pc.and_(wanted, is_of_compaction(entries))
+            self.entries.append(entries.filter(wanted))
 
-    def _entries(self, manifest: ManifestFile) -> pa.Table:
+    def _entries(self, manifests: Sequence[ManifestFile]) -> pa.Table:
+        """The entries of those manifests that are there."""
+        schema = entry_schema(frozenset(_COLUMNS))
         try:
-            return self._reader.entries([manifest], _COLUMNS)
+            return pa.Table.from_batches(self._reader.each(manifests, schema.names), schema)
         except SnapshotNotFoundError:
-            return entry_schema(frozenset(_COLUMNS)).empty_table()
+            if len(manifests) < 2:
+                return schema.empty_table()
+            return pa.concat_tables(self._entries([manifest]) for manifest in manifests)
 
-    def add_metadata(self, snapshots: Sequence[Snapshot], *, changelogs: bool = True) -> None:
-        """The metadata files of these snapshots, with their index and statistics files."""
+    def add_metadata(
+        self, snapshots: Sequence[Snapshot], *, changelogs: bool = True, states: bool = True, indexes: bool = True
+    ) -> None:
+        """The metadata files of these snapshots.
+
+        Args:
+            snapshots: that go.
+            changelogs: the lists of their changelogs, too.
+            states: the lists of their states, too.
+            indexes: also the index and statistics files.
+        """
         paths = self.store.paths
         lists = dict.fromkeys(
             (name, size)
             for s in snapshots
             for name, size in (
-                (s.base_manifest_list, s.base_manifest_list_size),
-                (s.delta_manifest_list, s.delta_manifest_list_size),
+                (s.base_manifest_list if states else None, s.base_manifest_list_size),
+                (s.delta_manifest_list if states else None, s.delta_manifest_list_size),
                 (s.changelog_manifest_list if changelogs else None, s.changelog_manifest_list_size),
             )
             if name is not None
@@ -194,9 +205,11 @@ class Removal:
         def manifests_of(named: tuple[str, int | None]) -> Sequence[ManifestFile]:
             return or_nothing(lambda: self._reader.listed(*named))
 
-        for manifests in in_threads(manifests_of, list(lists), self.threads):
+        for manifests in concurrent_map(manifests_of, list(lists), self.threads):
             self.manifests.update((m.file_name, paths.manifest(m.file_name)) for m in manifests)
         self.lists.update((name, paths.manifest(name)) for name, _ in lists)
+        if not indexes:
+            return
         for name in dict.fromkeys(s.index_manifest for s in snapshots if s.index_manifest is not None):
             files = or_nothing(lambda name=name: self.store.read_index_manifest(name))  # type: ignore[misc]
             located = index_file_paths(self.store, self._schema, files)
@@ -217,7 +230,7 @@ class Removal:
         if not full:
             return
         candidates = pa.concat_tables(full)
-        needed = pa.array(sorted(kept.data_files(self._schema, candidates)), pa.string())
+        needed = array(sorted(kept.data_files(self._schema, candidates)), pa.string())
         entries = candidates.filter(pc.invert(pc.is_in(candidates["file_name"], needed)))
         batch = one_batch(entries.combine_chunks())
         files = file_locations(self.store, self._schema, batch).paths
@@ -237,16 +250,19 @@ class Removal:
         delete_files(io, self.manifests.values(), self.threads)
         delete_files(io, self.lists.values(), self.threads)
 
-    def directories(self) -> list[str]:
-        """The directories of data files that go."""
-        return list(dict.fromkeys(path.rpartition("/")[0] for path in self.data))
+    def delete_directories(self, options: TableOptions) -> None:
+        """Remove empty directories of buckets, and then of partitions, under ``snapshot.clean-empty-directories``."""
+        root = self.store.root.rstrip("/")
+        directories = list(dict.fromkeys(path.rpartition("/")[0] for path in self.data))
+        while directories and options.get("snapshot.clean-empty-directories"):
+            gone = [path for path in directories if self.store.io.remove_empty_dir(path)]
+            above = dict.fromkeys(path.rpartition("/")[0] for path in gone)
+            directories = [path for path in above if path.startswith(f"{root}/") and "=" in path.rpartition("/")[2]]
 
-    def summary(self, snapshots: int = 0, tags: Sequence[str] = (), branches: Sequence[str] = ()) -> RemovalSummary:
-        """What goes: these files, and the snapshots, tags and branches that needed them."""
+    def summary(self, **states: Any) -> RemovalSummary:
+        """What goes: these files, and the snapshots, changelogs, tags and branches that needed them."""
         return RemovalSummary(
-            snapshots=snapshots,
-            tags=tuple(tags),
-            branches=tuple(branches),
+            **states,
             data_files=len(self.data) + len(dict.fromkeys(self.beside)),
             metadata_files=len(self.indexes) + len(self.manifests) + len(self.lists),
             bytes=self.bytes,

@@ -22,16 +22,17 @@ from paimon_pyds.errors import CommitConflictError, NotFoundError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.live_files import live_of, snapshot_files
 from paimon_pyds.index_tools.rewrite import rewrite_file_index
-from paimon_pyds.maintenance.expire import ExpireOptions, earliest_by_hint, expire_snapshots, maintenance_options
+from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options
 from paimon_pyds.maintenance.findings import Finding, RepairPlan, Verification
-from paimon_pyds.maintenance.references import on_branch
-from paimon_pyds.maintenance.removal import in_threads, threads_of
+from paimon_pyds.maintenance.references import earliest_by_hint, on_branch
+from paimon_pyds.maintenance.removal import threads_of
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_writable
 from paimon_pyds.redaction import counted
 from paimon_pyds.scan.planned_files import file_locations
+from paimon_pyds.storage.concurrent import concurrent_map
 
 _CONFLICTS = 10
 
@@ -168,7 +169,7 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> Unexi
         snapshot = store.latest_snapshot()
         live = live_of(store, snapshot)
         paths = file_locations(store, store.latest_schema(), live).paths
-        there = in_threads(store.io.exists, paths, threads_of(options))
+        there = list(concurrent_map(store.io.exists, paths, threads_of(options)))
         gone = live.filter(pa.array([not one for one in there], pa.bool_()))
         lost = [path for path, one in zip(paths, there, strict=True) if not one]
         files = pa.table({"file_path": pa.array(lost, pa.string()), "record_count": gone.column("row_count")})

@@ -15,14 +15,17 @@ import time
 from datetime import datetime
 from typing import Any
 
-from paimon_pyds.errors import CommitError, OptionError, SnapshotNotFoundError
-from paimon_pyds.maintenance.expire import check_changelogs, earliest_by_hint, maintenance_options, timestamp_ms
-from paimon_pyds.maintenance.references import Reference, tag_references
+from paimon_pyds.errors import CommitError, OptionError, SnapshotNotFoundError, TagNotFoundError
+from paimon_pyds.maintenance.expire import timestamp_ms
+from paimon_pyds.maintenance.references import Reference, earliest_by_hint, tag_references
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
-from paimon_pyds.maintenance.tags import numbered_state, tag_file
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.maintenance.tags import numbered_state, snapshot_file
+from paimon_pyds.metadata.changelogs import remove_changelogs_from
+from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import check_branch
 from paimon_pyds.options.option import integer, text
+from paimon_pyds.progress import counted
 
 
 def rollback(
@@ -39,18 +42,19 @@ def rollback(
         SnapshotNotFoundError, TagNotFoundError: there is no such state.
         OptionError: contradicting arguments.
         CommitError: snapshots up to the target expire just now; nothing was removed.
-        UnsupportedError: changelogs of this table live longer than its snapshots.
     """
-    store.check_allowed("be rolled back")
     started = time.monotonic()
-    options = maintenance_options(store, None)
-    check_changelogs(store, options)
+    check_branch(store.latest_schema(), store.branch, store.root)
     target, path = named_state(store, snapshot, tag, timestamp)
     snapshots = [s for s in store.snapshots() if s.id > target.id]
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
     count = len(snapshots)
-    if not dry_run:
+    if store.server is not None and not dry_run:
+        named = None if path == store.paths.snapshot(target.id) else path.rpartition("/tag-")[2]
+        store.server.rollback(store, target, named)
+    elif not dry_run:
         _begin(store, target, path)
+        remove_changelogs_from(store, target.id + 1)
         count, tags = _remove_newer(store, target)
     names = tuple(tag.tag for tag in tags)
     return RemovalSummary(snapshots=count, tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
@@ -85,32 +89,43 @@ def _begin(store: TableStore, target: Snapshot, path: str) -> None:
     """Say what will be the newest snapshot, and see that it is there and stays."""
     latest = store.latest_snapshot_id()
     there = store.paths.snapshot(target.id)
-    if path != there and store.io.create_if_absent(there, tag_file(store, path, None)):
-        store.io.replace(store.paths.earliest_hint, str(target.id).encode())
+    if path != there and store.io.create_if_absent(there, snapshot_file(store, path)):
+        if not _is_tagged(store, path, target):  # who deletes a tag looks at the snapshots after that
+            store.io.delete([there])
+            raise TagNotFoundError("the tag was deleted just now", path=path, hint="roll back to another state")
+        store.write_earliest_hint(target.id)
     if store.snapshot(target.id).delta_manifest_list != target.delta_manifest_list:
         raise SnapshotNotFoundError(
             f"the number {target.id} has another snapshot than that", path=store.root, hint="roll back to a snapshot"
         )
     if path != there:
         return  # the tag keeps its files
-    store.io.replace(store.paths.latest_hint, str(target.id).encode())
+    store.write_latest_hint(target.id)
     if (earliest_by_hint(store) or 0) > target.id:
-        store.io.replace(store.paths.latest_hint, str(latest).encode())
+        store.write_latest_hint(latest or target.id)
         raise CommitError(
             f"snapshot {target.id} expires just now", path=store.root, hint="roll back to a newer one, or to a tag"
         )
+
+
+def _is_tagged(store: TableStore, path: str, target: Snapshot) -> bool:
+    try:
+        return store.parse_file(path, parse_snapshot) == target
+    except FileNotFoundError:
+        return False
 
 
 def _remove_newer(store: TableStore, target: Snapshot) -> tuple[int, list[Reference]]:
     """Remove the snapshots after the target, also those that are committed meanwhile, and their tags."""
     count = 0
     while newer := [id_ for id_ in store.snapshot_ids() if id_ > target.id]:
-        for before, id_ in reversed(list(itertools.pairwise([target.id, *newer]))):
+        steps = reversed(list(itertools.pairwise([target.id, *newer])))
+        for before, id_ in counted(steps, "removing", files=len(newer)):
             if newer[0] != target.id + 1:  # else the hint names the target, and counts once there is no next one
-                store.io.replace(store.paths.latest_hint, str(before).encode())
+                store.write_latest_hint(before)
             store.io.delete([store.paths.snapshot(id_)])
             count += 1
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
     delete_files(store.io, (store.paths.tag(tag.tag) for tag in tags), 1)
-    store.io.replace(store.paths.latest_hint, str(target.id).encode())
+    store.write_latest_hint(target.id)
     return count, tags

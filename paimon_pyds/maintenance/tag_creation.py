@@ -7,7 +7,6 @@ A period's tag names the first snapshot that was made once the period and ``tag.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -17,6 +16,7 @@ from paimon_pyds.maintenance.tags import TagOptions, create_tag, delete_tag
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 
 _EPOCH = datetime(1970, 1, 1)
 _HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}

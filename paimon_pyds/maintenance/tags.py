@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,10 +23,13 @@ from paimon_pyds.errors import (
     StorageError,
     TagNotFoundError,
 )
-from paimon_pyds.maintenance.expire import earliest_by_hint, maintenance_options, merged, timestamp_ms
+from paimon_pyds.maintenance.expire import maintenance_options, merged, timestamp_ms
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
+    changelog_references,
+    earliest_by_hint,
+    has_changelog,
     references_elsewhere,
     tag_references,
 )
@@ -36,8 +39,10 @@ from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import integer, parse_duration_ms, text
+from paimon_pyds.records import dataclass
 
 _CREATED, _RETAINED = "tagCreateTime", "tagTimeRetained"
+_CHANGELOG = frozenset({"changelogManifestList", "changelogManifestListSize", "changelogRecordCount"})
 _TRIES = 10
 
 
@@ -69,11 +74,12 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
         raise OptionError("a tag is made of a snapshot or of a time, not of both")
     options = maintenance_options(store, None)
     source, path = _source(store, how.snapshot, how.timestamp)
-    data, target = tag_file(store, path, _retained_ms(how.retain, options)), store.paths.tag(name)
+    retained_ms = _retained_ms(how.retain, options)
+    data, target = tag_file(store, path, retained_ms), store.paths.tag(name)
     before = store.io.read_bytes(target) if how.replace and name in store.tag_names() else None
     if before is not None:
         store.io.replace(target, data)
-    elif not _create(store, target, data):
+    elif not _made_by_server(store, name, source, path, retained_ms) and not _create(store, target, data):
         raise AlreadyExistsError(
             f"there is a tag {name!r}", path=store.root, hint="replace it, delete it first, or take another name"
         )
@@ -151,6 +157,16 @@ def tag_file(store: TableStore, path: str, retained_ms: int | None) -> bytes:
     return to_java_json(members).encode()
 
 
+def snapshot_file(store: TableStore, path: str) -> bytes:
+    """A snapshot again, of a tag. Tags keep no changelog: where it has gone with the first snapshot, there is none."""
+    data = tag_file(store, path, None)
+    if has_changelog(store, parse_snapshot(data, path)):
+        return data
+    members = json.loads(data)
+    members |= dict.fromkeys(_CHANGELOG & members.keys())
+    return to_java_json(members).encode()
+
+
 def _create(store: TableStore, path: str, data: bytes) -> bool:
     try:
         return store.io.create_if_absent(path, data)
@@ -160,6 +176,12 @@ def _create(store: TableStore, path: str, data: bytes) -> bool:
         raise
 
 
+def _made_by_server(store: TableStore, name: str, source: Snapshot, path: str, retained_ms: int | None) -> bool:
+    """Whether the table's catalog has made the tag, and its file; it knows snapshots only, no other tags' ones."""
+    server = store.server if path == store.paths.snapshot(source.id) else None
+    return server is not None and server.create_tag(store, name, source, retained_ms)
+
+
 def _stays(store: TableStore, snapshot: Snapshot, path: str, target: str) -> bool:
     """Whether the files of a snapshot that was just tagged are surely still there, and will be."""
     if path != store.paths.snapshot(snapshot.id):
@@ -167,8 +189,8 @@ def _stays(store: TableStore, snapshot: Snapshot, path: str, target: str) -> boo
     return (earliest_by_hint(store) or 0) <= snapshot.id and store.snapshot_exists(snapshot.id)
 
 
-def rename_tag(store: TableStore, name: str, new_name: str) -> None:
-    """Give a tag another name.
+def rename_tag(store: TableStore, name: str, new_name: str) -> Snapshot:
+    """Give a tag another name; the snapshot that it keeps.
 
     Raises:
         TagNotFoundError: there is no such tag.
@@ -176,10 +198,11 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> None:
         OptionError: it is no name for a tag.
     """
     check_tag_name(new_name)
-    store.tag(name)
+    snapshot = store.tag(name)
     if new_name in store.tag_names():
         raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
     store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
+    return snapshot
 
 
 def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> RemovalSummary:
@@ -191,14 +214,14 @@ def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> Remova
     options = maintenance_options(store, None)
     snapshot = store.tag(name)
     removal = _unneeded(store, snapshot, threads_of(options), without=name)  # fails before anything is gone
-    if not dry_run:
+    if not dry_run and (store.server is None or not store.server.delete_tag(store, name)):
         store.io.delete([store.paths.tag(name)])
         removal = _remove_state(store, snapshot, threads_of(options))
-    return replace(removal.summary(tags=[name]), seconds=time.monotonic() - started, dry_run=dry_run)
+    return replace(removal.summary(tags=(name,)), seconds=time.monotonic() - started, dry_run=dry_run)
 
 
 def _others(store: TableStore, snapshot: Snapshot, without: str | None = None) -> list[Reference]:
-    """The states that may need files of a tagged snapshot: its neighbours, and those of other branches."""
+    """The states that may need files of a tagged snapshot: its neighbours, earlier changelogs, and other branches."""
     tags = [tag for tag in tag_references(store) if tag.tag != without]
     same = [tag for tag in tags if tag.snapshot.id == snapshot.id]
     before = [tag for tag in tags if tag.snapshot.id < snapshot.id][-1:]
@@ -208,14 +231,15 @@ def _others(store: TableStore, snapshot: Snapshot, without: str | None = None) -
     snapshots = [
         Reference(store.branch, f"snapshot {s.id}", s, True) for id_ in near for s in store.snapshots_between(id_, id_)
     ]
-    return [*same, *before, *after, *snapshots, *references_elsewhere(store)]
+    earlier = changelog_references(store, snapshot.id)
+    return [*same, *before, *after, *snapshots, *earlier, *references_elsewhere(store)]
 
 
 def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, without: str | None = None) -> Removal:
     """The files of a state that nothing else needs."""
     for _ in range(_TRIES):
         removal, others = Removal(store, threads), _others(store, snapshot, without)
-        if any(other.snapshot == snapshot for other in others):
+        if any(other.snapshot == snapshot and not other.is_changelog for other in others):
             return removal
         removal.add_live(snapshot)
         removal.add_metadata([snapshot], changelogs=False)
@@ -226,7 +250,7 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, without: str 
             continue
         begun = earliest_by_hint(store)
         if begun is not None and begun > snapshot.id:  # an expiry that has begun has left older snapshots in part
-            others = [o for o in others if not o.keeps_changelog or o.branch != store.branch]
+            others = [o for o in others if not o.is_snapshot or o.branch != store.branch]
             others += [
                 Reference(store.branch, f"snapshot {s.id}", s, True) for s in store.snapshots_between(begun, begun)
             ]

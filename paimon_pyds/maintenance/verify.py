@@ -19,12 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.maintenance.findings import ERROR, Finding, Findings, Verification
-from paimon_pyds.maintenance.orphans import is_expiring, remove_orphan_files
-from paimon_pyds.maintenance.references import on_branch
+from paimon_pyds.maintenance.orphans import remove_orphan_files
+from paimon_pyds.maintenance.references import is_expiring, on_branch
 from paimon_pyds.maintenance.verify_files import (
     DataFiles,
     HashIndexes,
@@ -39,7 +39,7 @@ from paimon_pyds.maintenance.verify_files import (
 )
 from paimon_pyds.maintenance.verify_states import Branch, State, States
 from paimon_pyds.merge.files import rank_keys
-from paimon_pyds.metadata.manifest import HASH
+from paimon_pyds.metadata.manifest import HASH, is_of_compaction
 from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import parse_snapshot
@@ -70,7 +70,7 @@ def verify(store: TableStore, *, deep: bool = False, executor: Executor | None =
         walk.history(branch)
     walk.data_files()
     walk.index_files()
-    findings = walk.still_there(walk.findings.found)
+    findings = walk.of_changelogs(walk.still_there(walk.findings.found))
     orphans = None
     if not any(finding.severity == ERROR for finding in findings):
         with suppress(PaimonError, OSError):  # damaged meanwhile
@@ -80,7 +80,7 @@ def verify(store: TableStore, *, deep: bool = False, executor: Executor | None =
         findings=tuple(sorted(findings, key=lambda finding: (finding.path, finding.kind, finding.what))),
         deep=deep,
         snapshots=sum(state.is_snapshot for state in walk.states.all),
-        tags=sum(state.reference.name.startswith("tag ") for state in walk.states.all),
+        tags=sum(state.reference.is_tag for state in walk.states.all),
         branches=len(branches) - 1,
         manifests=len(walk.manifests) + len(walk.states.lists),
         data_files=walk.looked_at,
@@ -137,6 +137,10 @@ class _Walk:
             self._count(state, "changelog_record_count", changelog)
             for manifest in changelog or ():
                 self._needed = np.union1d(self._needed, manifest.identities)
+            for manifest in self._read(state.delta) or ():
+                assert manifest.entries is not None
+                added = (manifest.signs > 0) & ~is_true(is_of_compaction(manifest.entries))
+                self._needed = np.union1d(self._needed, manifest.identities[added])
             if whole is None:
                 previous = None if state.is_snapshot else previous
                 continue
@@ -187,9 +191,9 @@ class _Walk:
             return
         bucketed = live.filter(pc.greater(live["total_buckets"], scalar(0, pa.int32())))
         totals = bucketed.group_by("partition").aggregate([("total_buckets", "min"), ("total_buckets", "max")])
-        beyond = bucketed.filter(pc.greater_equal(bucketed["bucket"], bucketed["total_buckets"]))
+        too_high = bucketed.filter(pc.greater_equal(bucketed["bucket"], bucketed["total_buckets"]))
         mixed = totals.filter(pc.not_equal(totals["total_buckets_min"], totals["total_buckets_max"]))
-        for path in _paths(branch, schema, beyond):
+        for path in _paths(branch, schema, too_high):
             self.findings.add("bucket", path, "the number of its bucket is not below that of all buckets")
         if mixed.num_rows:
             what = f"{mixed.num_rows:,} partitions have files of different numbers of buckets"
@@ -273,7 +277,7 @@ class _Walk:
         """The newest snapshot of each branch, and all tags."""
         last = {state.reference.branch: state for state in self.states.all if state.is_snapshot}
         yield from last.values()
-        yield from (state for state in self.states.all if state.reference.name.startswith("tag "))
+        yield from (state for state in self.states.all if state.reference.is_tag)
 
     # ------------------------------------------------------------------------------------ states that are gone
 
@@ -287,6 +291,16 @@ class _Walk:
         needed = self._names([state for state in self.states.all if state not in gone], names)
         left_out = self._names(gone, names) - needed
         return [finding for finding in found if finding.path.rpartition("/")[2] not in left_out]
+
+    def of_changelogs(self, findings: list[Finding]) -> list[Finding]:
+        """The same, where no state needs a file but changelogs of expired snapshots, as after a killed expiry of
+        these, with what to do."""
+        expired = [state for state in self.states.all if findings and state.reference.is_changelog]
+        names = {finding.path.rpartition("/")[2] for finding in findings} if expired else set()
+        only = self._names(expired, names)
+        only -= self._names([state for state in self.states.all if only and state not in expired], names)
+        what = "; only changelogs of expired snapshots need it: expire_changelogs() removes these"
+        return [replace(f, what=f.what + what) if f.path.rpartition("/")[2] in only else f for f in findings]
 
     def _is_gone(self, state: State) -> bool:
         """Whether it has expired, was deleted, or has another's place."""
@@ -310,7 +324,7 @@ class _Walk:
             names.update((state.path.rpartition("/")[2], snapshot.base_manifest_list, snapshot.delta_manifest_list))
             names.update((snapshot.changelog_manifest_list, snapshot.index_manifest, snapshot.statistics))
             names.update(entry.file_name for entry in state.indexes)
-            for files in (state.state or (), state.changelog or ()):
+            for files in (state.state or (), state.changelog or (), state.delta):
                 manifests.update(dict.fromkeys(files))
                 live = np.union1d(live, _net([self.manifests[name] for name in files if self._read([name])])[0])
         wanted = array(sorted(candidates), pa.string())

@@ -50,7 +50,7 @@ Identities = npt.NDArray[np.uint64]
 
 _KEPT = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "row_count", "schema_id", "level", "min_key",
-    "max_key", "extra_files",
+    "max_key", "extra_files", "file_source",
 )  # fmt: skip
 _MAGICS = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
 _READ_TOGETHER = 1 << 20

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 from paimon_pyds.maintenance.findings import Findings
 from paimon_pyds.maintenance.references import Reference
+from paimon_pyds.metadata.changelogs import changelog_ids, is_delta
 from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.manifest import HASH, IndexEntry, ManifestFile
 from paimon_pyds.metadata.record_codec import decode_index_manifest, decode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema, parse_schema
-from paimon_pyds.metadata.snapshot import parse_snapshot
+from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore
 
 
@@ -25,6 +26,7 @@ class State:
         path: of its file.
         base: how many of the manifests are of its base.
         state, changelog: the names of its manifests; None where a list of them can't be read.
+        delta: those that are the changelog of a snapshot that has expired, where it had no other.
         indexes: the entries of its index manifest.
     """
 
@@ -34,12 +36,13 @@ class State:
     base: int = 0
     state: list[str] | None = None
     changelog: list[str] | None = None
+    delta: Sequence[str] = ()
     indexes: Sequence[IndexEntry] = ()
 
     @property
     def is_snapshot(self) -> bool:
         """Whether it is neither a tag nor a changelog that outlives its snapshot."""
-        return self.reference.name.startswith("snapshot ")
+        return self.reference.is_snapshot
 
 
 @dataclass
@@ -91,8 +94,8 @@ class States:
         for id_ in ids:
             self._add(branch, f"snapshot {id_}", paths.snapshot(id_), id_)
         self._check_hints(store, ids)
-        for id_ in store.file_numbers(paths.changelog_dir, "changelog-"):
-            self._add(branch, f"changelog {id_}", f"{paths.changelog_dir}/changelog-{id_}", id_)
+        for id_ in changelog_ids(store):
+            self._add(branch, f"changelog {id_}", paths.changelog(id_), id_)
         for name in store.tag_names():
             self._add(branch, f"tag {name}", paths.tag(name))
         times = [(s.reference.snapshot.time_millis, s.path) for s in branch.states if s.is_snapshot]
@@ -116,7 +119,9 @@ class States:
                 self.findings.add("schema", missing, f"{name} needs schema {snapshot.schema_id}, which is not there")
             keeps = kind != "tag"
             state = State(branch, Reference(store.branch, name, snapshot, keeps), path)
-            if not name.startswith("changelog "):
+            if state.reference.is_changelog:
+                state.delta = self._delta(branch, snapshot)
+            else:
                 base = self._list(branch, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
                 delta = self._list(branch, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
                 if base is not None and delta is not None:
@@ -129,6 +134,13 @@ class States:
                 found = self._list(branch, snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
                 state.changelog = None if found is None else [file.file_name for file in found]
             branch.states.append(state)
+
+    def _delta(self, branch: Branch, changelog: Snapshot) -> list[str]:
+        """The manifests of the delta that a changelog is."""
+        if changelog.schema_id not in branch.schemas or not is_delta(branch.store, changelog):
+            return []
+        found = self._list(branch, changelog.delta_manifest_list, changelog.delta_manifest_list_size)
+        return [file.file_name for file in found or ()]
 
     def _list(self, branch: Branch, name: str, size: int | None) -> list[ManifestFile] | None:
         """The manifests of a list; None where it can't be read."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import binary_parts, from_numpy, to_numpy
 from paimon_pyds.merge.equal_values import Codes, Entries, entries_of, equality_codes, from_entries, pair_codes
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, is_valid, take_or_null
+from paimon_pyds.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,6 @@ def _library(function: str) -> ModuleType:
     except ImportError:
         raise UnsupportedError(
             f"the aggregate function {function} needs the package datasketches",
-            hint="pip install 'paimon-pyds[sketches]'",
+            hint="pip install datasketches",
         ) from None
     return datasketches  # type: ignore[no-any-return]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
@@ -11,6 +9,7 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.merge.aggregates import AggregateFunction, aggregate
 from paimon_pyds.merge.grouped_rows import Flags, Positions, is_valid, take_or_null
 from paimon_pyds.merge.versions import Versions
+from paimon_pyds.records import dataclass
 
 
 @dataclass(frozen=True)

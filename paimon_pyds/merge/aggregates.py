@@ -12,7 +12,6 @@ way, if floats are rounded, and of nested_update with a limit and merge_map_with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from paimon_pyds.merge import aggregate_sets as sets
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, RowType
 from paimon_pyds.types.kinds import (
     BINARY_KINDS,

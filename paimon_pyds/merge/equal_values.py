@@ -7,7 +7,6 @@ have no order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -20,6 +19,7 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.merge.grouped_rows import Flags, Positions, flags_buffer, is_valid
+from paimon_pyds.records import dataclass
 
 _MOST = 2**31 - 1
 _NULL, _NEXT = np.uint64(0x6E756C6C), np.uint64(0x9E3779B97F4A7C15)

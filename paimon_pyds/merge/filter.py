@@ -10,7 +10,6 @@ says which keys are worth merging: those of which a version meets it (`MergeEngi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.tree import (
@@ -25,6 +24,7 @@ from paimon_pyds.predicate.tree import (
     partition_filter,
     root_columns,
 )
+from paimon_pyds.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

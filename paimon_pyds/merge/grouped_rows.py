@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.buffers import build, from_numpy, is_true
+from paimon_pyds.records import dataclass
 
 Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

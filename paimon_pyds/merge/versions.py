@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.merge.order_codes import Codes, order_code, pair_codes, sorted_rows
+from paimon_pyds.records import dataclass
 
 _T = TypeVar("_T", bound=np.generic)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.key_values import KEY_PREFIX
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import comparable
+from paimon_pyds.records import dataclass
 from paimon_pyds.sort.spill import SpillFile
 
 _FOLD_ROWS = 1 << 16

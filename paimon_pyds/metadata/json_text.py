@@ -13,10 +13,7 @@ _INT64 = range(-(2**63), 2**63)
 
 class JsonObject:
     """The object of a JSON file with typed access; every mismatch is a CorruptFileError that names the member.
-
-    Raises:
-        CorruptFileError: the bytes are not the JSON of an object.
-    """
+    Raises CorruptFileError: the bytes are not the JSON of an object."""
 
     __slots__ = ("_members", "_path")
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from paimon_pyds.buffers import one_array, scalar
 from paimon_pyds.one_line import one_line, size_text
+from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
     from paimon_pyds.avro.schema import Node
@@ -104,6 +104,12 @@ class FileKind:
 
     ADD = 0
     DELETE = 1
+
+
+FILE_SOURCE_APPEND = 0
+"""_FILE_SOURCE of a file that a write made."""
+FILE_SOURCE_COMPACT = 1
+"""_FILE_SOURCE of one that a compaction made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +248,14 @@ RUN_COLUMNS = (
 )  # fmt: skip
 """What a write looks at of a bucket's files: its writer, its commit and the choice of what to compact after it read the
 same columns, so that a manifest is parsed once."""
+
+
+def is_of_compaction(entries: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
+    """Whether a compaction wrote the file of each entry, by ``file_source``; where nothing tells, a write did."""
+    import pyarrow.compute as pc
+
+    source = entries["file_source"]
+    return pc.fill_null(pc.equal(source, scalar(FILE_SOURCE_COMPACT, pa.int8())), False)
 
 
 def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:

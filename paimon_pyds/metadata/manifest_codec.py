@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +17,7 @@ from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.avro.container import BRANCH, Container, decode_records, first_record, read_container, write_container
 from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, parse_schema
 from paimon_pyds.buffers import array, from_numpy, to_numpy
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.manifest import (
     ENTRY,
     ENTRY_PATHS,
@@ -29,6 +31,8 @@ from paimon_pyds.metadata.record_codec import Misfit, check_version
 
 _ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
+_TOGETHER_BYTES = 4 << 20
+"""Manifests of so many bytes together, decompressed, are decoded at once."""
 _LEAST = {
     "file_size": 0,
     "row_count": 0,
@@ -55,8 +59,57 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
         CorruptFileError: bytes that are not a manifest.
         UnsupportedError: a version or compression codec that is not known.
     """
-    container = read_container(data, path)
-    schema = container.schema
+    return _entries_of(read_container(data, path), columns)
+
+
+def decode_manifests(
+    files: Iterable[tuple[bytes, str]], columns: Collection[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The entries of each of many manifests, as `decode_manifest` gives them. Small ones are decoded together, because
+    each takes a fixed time for itself.
+
+    Args:
+        files: bytes and names, in order.
+        columns: as for `decode_manifest`, whose errors are raised.
+    """
+    held: list[Container] = []
+    size = 0
+    for data, path in files:
+        container = read_container(data, path)
+        more = sum(map(len, container.blocks))
+        if held and (size + more > _TOGETHER_BYTES or container.schema != held[0].schema):
+            yield from _entries_of_each(held, columns)
+            held, size = [], 0
+        held.append(container)
+        size += more
+    yield from _entries_of_each(held, columns)
+
+
+def _entries_of_each(containers: Sequence[Container], columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+    joined = _entries_of_all(containers, columns) if len(containers) > 1 else None
+    at = 0
+    for container in containers:
+        if joined is None:
+            yield _entries_of(container, columns)
+        else:
+            count = sum(container.counts)
+            yield joined.slice(at, count)
+            at += count
+
+
+def _entries_of_all(containers: Sequence[Container], columns: Collection[str] | None) -> pa.RecordBatch | None:
+    """The entries of containers of the same schema; None where one is damaged, and has to be named."""
+    counts, blocks, offsets = (
+        tuple(chain.from_iterable(parts))
+        for parts in zip(*((c.counts, c.blocks, c.offsets) for c in containers), strict=True)
+    )
+    with suppress(CorruptFileError, UnsupportedError):
+        return _entries_of(Container(containers[0].schema, counts, blocks, offsets, None), columns)
+    return None
+
+
+def _entries_of(container: Container, columns: Collection[str] | None) -> pa.RecordBatch:
+    schema, path = container.schema, container.path
     if not isinstance(schema, Record):
         raise CorruptFileError("the schema is not a record", path=path, field="avro.schema")
     entries = entry_schema(None if columns is None else frozenset(columns))

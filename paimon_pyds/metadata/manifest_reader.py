@@ -9,8 +9,6 @@ which entries are wanted; `RowStatistics` gives the statistics of manifests and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +25,17 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.progress import counted, current
+from paimon_pyds.records import dataclass
 from paimon_pyds.row import decode_column
+from paimon_pyds.storage import requests_at_once
 from paimon_pyds.types import DataType, scalar_to_internal
 from paimon_pyds.types.kinds import FLOAT_KINDS, NESTED_KINDS, Kind
 
 _PARALLEL_READS = 8
 _PARALLEL_BYTES = 1 << 20
 """Manifests that are read side by side: so many at once, from this number or this size together on."""
+_BYTES_AT_ONCE = 128 << 20
+"""Of manifests that are on their way from a store, about."""
 
 
 class ManifestReader:
@@ -77,13 +79,14 @@ class ManifestReader:
     # --------------------------------------------------------------------------------------------------------- entries
 
     def entries(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.Table:
-        """The entries of some manifests, in order, ADDs and DELETEs; manifests without a wanted one stay closed.
-
-        Args:
-            manifests: as the methods above give them.
-            columns: of `ENTRY_SCHEMA`; all when None.
-        """
+        """The entries of some manifests, in order, ADDs and DELETEs, with these columns of `ENTRY_SCHEMA` (all when
+        None); manifests without a wanted one stay closed."""
         return self._entries(self._relevant(manifests), None if columns is None else frozenset(columns))
+
+    def each(self, manifests: Sequence[ManifestFile], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The entries of each manifest, of all partitions; for who reads each once (`TableStore.read_manifests`)."""
+        batches = self._store.read_manifests(((m.file_name, m.file_size) for m in manifests), columns)
+        return map(self._checked, manifests, batches)
 
     def _relevant(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
         return manifests if self._wanted is None else self._wanted.may_hold(manifests)
@@ -102,15 +105,15 @@ class ManifestReader:
 
     def _batches(self, manifests: Sequence[ManifestFile], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The entries of each manifest, in order. Many, or large ones, are read side by side."""
+        at_once = requests_at_once(self._store.io)
         large = len(manifests) > 1 and sum(m.file_size for m in manifests) >= _PARALLEL_BYTES
-        if not large and len(manifests) < _PARALLEL_READS:
-            yield from (self._read(manifest, columns) for manifest in manifests)
-            return
-        pool = ThreadPoolExecutor(min(len(manifests), _PARALLEL_READS), thread_name_prefix="paimon-manifests")
-        try:
-            yield from pool.map(lambda manifest: self._read(manifest, columns), manifests)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        if not large and not at_once and len(manifests) < _PARALLEL_READS:
+            return (self._read(manifest, columns) for manifest in manifests)
+        from paimon_pyds.storage.concurrent import concurrent_map
+
+        size = sum(m.file_size for m in manifests) // max(1, len(manifests))
+        threads = max(_PARALLEL_READS, min(at_once, _BYTES_AT_ONCE // max(1, size)))
+        return concurrent_map(lambda manifest: self._read(manifest, columns), manifests, threads)
 
     def live(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.RecordBatch:
         """The entries of the files that are there after all these manifests (`live_entries`).
@@ -142,6 +145,9 @@ class ManifestReader:
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
         entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size, kept=self._kept)
+        return self._checked(manifest, entries)
+
+    def _checked(self, manifest: ManifestFile, entries: pa.RecordBatch) -> pa.RecordBatch:
         listed = manifest.num_added_files + manifest.num_deleted_files
         if entries.num_rows != listed:
             path = self._store.paths.manifest(manifest.file_name)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
 from paimon_pyds.options.option import Kind, comma_separated, parse_value
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.row import decode_row
 from paimon_pyds.storage import normalise_location, scheme_of
@@ -56,7 +57,16 @@ def escape_path_name(name: str) -> str:
 def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: Mapping[str, str] | None = None) -> str:
     """The directory of a partition, ``k=v/k2=v2``, byte for byte as Java names it; ``""`` without partition columns.
 
-    NULL, empty and blank values all go to the directory of ``partition.default-name``.
+    Args and errors are those of `partition_names`.
+    """
+    names = partition_names(fields, values, options or {})
+    return "/".join(f"{escape_path_name(name)}={escape_path_name(text)}" for name, text in names.items())
+
+
+def partition_names(fields: Sequence[DataField], values: Sequence[Any], options: Mapping[str, str]) -> dict[str, str]:
+    """The values of a partition as its directory has them, but not escaped, by column.
+
+    NULL, empty and blank values are all called as ``partition.default-name`` says.
 
     Args:
         fields: the partition columns, in partition order.
@@ -67,18 +77,15 @@ def partition_path(fields: Sequence[DataField], values: Sequence[Any], options: 
         UnsupportedError: a type without a stable directory name.
         SchemaError: another number of values than columns.
     """
-    options = options or {}
     if len(fields) != len(values):
         raise SchemaError(f"{len(values)} partition values for {len(fields)} partition columns")
     legacy = options.get("partition.legacy-name", "true").strip().lower() != "false"
     default = options.get("partition.default-name", DEFAULT_PARTITION_NAME)
-    parts = []
+    names = {}
     for column, value in zip(fields, values, strict=True):
         text = "" if value is None else partition_text(value, column.type, legacy=legacy)
-        if all(c in _JAVA_WHITESPACE for c in text):
-            text = default
-        parts.append(f"{escape_path_name(column.name)}={escape_path_name(text)}")
-    return "/".join(parts)
+        names[column.name] = default if all(c in _JAVA_WHITESPACE for c in text) else text
+    return names
 
 
 def partition_directory(schema: TableSchema, partition: bytes) -> str:
@@ -91,10 +98,7 @@ def partition_directory(schema: TableSchema, partition: bytes) -> str:
 
 def checked_name(name: str, what: str = "file") -> str:
     """``name`` when it names something directly inside a directory.
-
-    Raises:
-        SecurityError: it is empty, has a slash or NUL, or is ``.`` or ``..``.
-    """
+    Raises SecurityError: it is empty, has a slash or NUL, or is ``.`` or ``..``."""
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         raise SecurityError(
             f"a {what} name of the table's metadata leaves its directory: {name!r:.200}",
@@ -196,6 +200,14 @@ class TablePaths:
     @property
     def changelog_dir(self) -> str:
         return f"{self.branch_root}/changelog"
+
+    def changelog(self, id_: int) -> str:
+        """``changelog/changelog-N``, of a snapshot that has expired."""
+        return f"{self.changelog_dir}/changelog-{id_}"
+
+    def changelog_hint(self, name: str) -> str:
+        """``changelog/EARLIEST`` or ``LATEST``."""
+        return f"{self.changelog_dir}/{name}"
 
     # --------------------------------------------------------------------------------------- shared
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.avro.container import decode_records, encode_records, read_container
@@ -58,7 +58,7 @@ def _manifest_file(record: dict[str, Any]) -> ManifestFile:
     counts = _may(stats, "_NULL_COUNTS", list)
     bounds = _need(stats, "_MIN_VALUES", bytes), _need(stats, "_MAX_VALUES", bytes)
     partition_stats = SimpleStats(*bounds, None if counts is None else tuple(counts))
-    return ManifestFile(partition_stats=partition_stats, **_attributes(record, MANIFEST_FILE))
+    return ManifestFile(partition_stats=partition_stats, **_attributes(record, _MANIFEST_FILE))
 
 
 # ---------------------------------------------------------------------------------------------------- index manifest
@@ -83,7 +83,7 @@ def _index_entry(record: dict[str, Any]) -> IndexEntry:
     return IndexEntry(
         deletion_ranges=None if ranges is None else tuple(_deletion_range(item) for item in ranges),
         global_index=None if index is None else _global_index(index),
-        **_attributes(record, INDEX_ENTRY),
+        **_attributes(record, _INDEX_ENTRY),
     )
 
 
@@ -96,7 +96,7 @@ def _deletion_range(item: Any) -> DeletionRange:
 
 def _global_index(record: dict[str, Any]) -> GlobalIndex:
     extra = _may(record, "_EXTRA_FIELD_IDS", list)
-    return GlobalIndex(extra_field_ids=None if extra is None else tuple(extra), **_attributes(record, GLOBAL_INDEX))
+    return GlobalIndex(extra_field_ids=None if extra is None else tuple(extra), **_attributes(record, _GLOBAL_INDEX))
 
 
 def _index_record(entry: IndexEntry) -> dict[str, Any]:
@@ -128,20 +128,9 @@ def _members(value: ManifestFile | SimpleStats | IndexEntry | GlobalIndex) -> di
     return {f"_{field.name.upper()}": getattr(value, field.name) for field in fields(value)}
 
 
-def _attributes(record: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+def _attributes(record: dict[str, Any], members: Iterable[_Member]) -> dict[str, Any]:
     """The fields of a record that are neither records nor arrays, by the names of attributes."""
-    found: dict[str, Any] = {}
-    for member in schema["fields"]:
-        name, type_ = member["name"], member["type"]
-        may_be_null = isinstance(type_, list)
-        kind = type_[1] if may_be_null else type_
-        if name == "_VERSION" or not isinstance(kind, str):
-            continue
-        if name in _COUNTS:
-            found[name[1:].lower()] = _count(record, name)
-        else:
-            found[name[1:].lower()] = (_may if may_be_null else _need)(record, name, _KINDS[kind])
-    return found
+    return {attribute: read(record, name, kind) for attribute, name, kind, read in members}
 
 
 def _need(record: dict[str, Any], name: str, kind: type[_T]) -> _T:
@@ -151,8 +140,8 @@ def _need(record: dict[str, Any], name: str, kind: type[_T]) -> _T:
     return value
 
 
-def _count(record: dict[str, Any], name: str) -> int:
-    value = _need(record, name, int)
+def _count(record: dict[str, Any], name: str, kind: type[int] = int) -> int:
+    value = _need(record, name, kind)
     if value < 0:
         raise Misfit(name, f"it is {value}")
     return value
@@ -160,6 +149,25 @@ def _count(record: dict[str, Any], name: str) -> int:
 
 def _may(record: dict[str, Any], name: str, kind: type[_T]) -> _T | None:
     return None if record.get(name) is None else _need(record, name, kind)
+
+
+_Member: TypeAlias = "tuple[str, str, type, Callable[[dict[str, Any], str, type], Any]]"
+"""A field that is neither a record nor an array: its attribute, its name in files, its type, and what reads it."""
+
+
+def _plain_members(schema: dict[str, Any]) -> tuple[_Member, ...]:
+    found: list[_Member] = []
+    for member in schema["fields"]:
+        name, type_ = member["name"], member["type"]
+        may_be_null = isinstance(type_, list)
+        kind = type_[1] if may_be_null else type_
+        if name != "_VERSION" and isinstance(kind, str):
+            read = _count if name in _COUNTS else _may if may_be_null else _need
+            found.append((name[1:].lower(), name, _KINDS[kind], read))
+    return tuple(found)
+
+
+_MANIFEST_FILE, _INDEX_ENTRY, _GLOBAL_INDEX = map(_plain_members, (MANIFEST_FILE, INDEX_ENTRY, GLOBAL_INDEX))
 
 
 def _decode(data: bytes, path: str, make: Callable[[dict[str, Any]], _T], version: int) -> list[_T]:

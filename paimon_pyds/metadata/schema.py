@@ -11,8 +11,8 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_pyds.errors import (
     BranchNotFoundError,
@@ -28,9 +28,13 @@ from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options.option import comma_separated
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import RedactedDict, counted
-from paimon_pyds.storage import FileIO
+from paimon_pyds.storage import FileIO, requests_at_once
 from paimon_pyds.types import DataField, field_from_json, field_to_json
+
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.ahead import SentRequests
 
 CURRENT_SCHEMA_VERSION = 3
 T = TypeVar("T")
@@ -220,6 +224,12 @@ class SchemaStore:
         self._schemas: dict[int, _SchemaFile] = {}
         self._schemas_checked = False
         """Whether one of these was read again in this operation."""
+        self._sent: SentRequests | None = None
+        """Of a store: requests that were sent ahead."""
+        if requests_at_once(io):
+            from paimon_pyds.metadata.ahead import SentRequests
+
+            self._sent = SentRequests(io)
 
     def schema_ids(self) -> list[int]:
         """The numbers of all schemas, ascending; empty when there is no table."""
@@ -291,10 +301,7 @@ class SchemaStore:
     def try_create_schema(self, schema: TableSchema) -> bool:
         """Publish a schema under its number; False when that number is taken, also by a writer that replaced it just
         now: Java Paimon on a local disk looks first and then moves.
-
-        Raises:
-            CommitOutcomeUnknownError: the storage failed, and did not say either whether the schema is there.
-        """
+        Raises CommitOutcomeUnknownError: the storage failed, and did not say either whether the schema is there."""
         path, data = self.paths.schema(schema.id), utf8_bytes(schema_to_json(schema), "a schema file")
         try:
             created = self.io.create_if_absent(path, data)
@@ -322,11 +329,16 @@ class SchemaStore:
 
     # ------------------------------------------------------------------------------------ helpers of stores
 
+    def ask(self, method: str, path: str) -> Any:
+        """What a method of the storage gives for a path; an answer to a request that was sent ahead is taken first.
+        Errors are those of the storage."""
+        return getattr(self.io, method)(path) if self._sent is None else self._sent.ask(method, path)
+
     def parse_file(self, path: str, parse: Callable[[bytes, str], T]) -> T:
         """Parse a small file. Storage without atomic creation may show it half written: look again before giving up."""
         for pause in _READ_AGAIN_SECONDS:
             try:
-                return parse(self.io.read_bytes(path), path)
+                return parse(self.ask("read_bytes", path), path)
             except CorruptFileError:
                 time.sleep(pause)
         return parse(self.io.read_bytes(path), path)
@@ -334,7 +346,7 @@ class SchemaStore:
     def file_numbers(self, directory: str, prefix: str) -> list[int]:
         """The numbers of the files of a directory that are named by a prefix and a number, ascending."""
         start = len(prefix)
-        names = (status.name for status in self.io.list(directory))
+        names = (status.name for status in self.ask("list", directory))
         found = (name[start:] for name in names if name.startswith(prefix))
         return sorted(int(n) for n in found if n.isascii() and n.isdigit() and len(n) < 19)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.one_line import one_line, utc_text
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted
 
 if TYPE_CHECKING:
+    from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.metadata.store import TableStore
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
@@ -177,8 +178,42 @@ class SnapshotPublisher(Protocol):
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
         """The latest snapshot of the store's branch; None when nothing was ever committed."""
 
-    def check_allowed(self, store: TableStore, operation: str) -> None:
-        """Raises UnsupportedError for a change of schema, branches or states that it would not learn of."""
+    @property
+    def server(self) -> TableServer | None:
+        """What makes tags, branches and rollbacks; None where files are all there is."""
+
+    def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
+        """Have a catalog make the changes that lead from one schema to another; the schema that came of it. None where
+        schemas are files only."""
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
         """Whether there is another snapshot in the place of one that `publish` has published."""
+
+
+class TableServer(Protocol):
+    """Changes of a table that its catalog makes itself, rather than its clients by files.
+
+    All, and `SnapshotPublisher.alter`, raise CommitOutcomeUnknownError where the change may have been made,
+    UnsupportedError where the catalog has no such request, and other PaimonErrors where it refuses.
+    """
+
+    def create_tag(self, store: TableStore, name: str, snapshot: Snapshot, retained_ms: int | None) -> bool:
+        """Make a tag; whether its file is there then. False where the catalog has no tags, or keeps them elsewhere."""
+
+    def delete_tag(self, store: TableStore, name: str) -> bool:
+        """Delete a tag with the files that only it needs; whether its file is gone then."""
+
+    def create_branch(self, store: TableStore, name: str, tag: str | None) -> None:
+        """Make a branch of a tag; without one it has the columns only."""
+
+    def delete_branch(self, store: TableStore, name: str) -> None:
+        """Delete a branch; files that only it needed stay."""
+
+    def rename_branch(self, store: TableStore, name: str, new_name: str) -> None:
+        """Give a branch another name."""
+
+    def fast_forward(self, store: TableStore, name: str, target: Snapshot) -> None:
+        """Put a branch, whose latest snapshot is the target, in the place of the store's."""
+
+    def rollback(self, store: TableStore, target: Snapshot, tag: str | None) -> None:
+        """Make a snapshot, or a tag with that snapshot, the latest state."""

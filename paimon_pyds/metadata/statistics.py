@@ -5,13 +5,17 @@ Source: Java Paimon 1.4, classes Statistics and ColStats, whose names the member
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import names_text, one_line
+from paimon_pyds.records import dataclass
+from paimon_pyds.redaction import counted
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,25 @@ class Statistics:
     merged_record_size: int | None = None
     columns: Mapping[str, ColumnStatistics]
 
+    def __repr__(self) -> str:
+        rows = "" if self.merged_record_count is None else counted(self.merged_record_count, "row")
+        return one_line(self, f"snapshot {self.snapshot_id}", rows, f"columns [{names_text(tuple(self.columns))}]")
+
+
+_Members: TypeAlias = Mapping[str, tuple[str, Callable[[JsonObject, str], Any]]]
+_COLUMN: _Members = {
+    "column_id": ("colId", JsonObject.integer), "distinct_count": ("distinctCount", JsonObject.count_or_none),
+    "min": ("min", JsonObject.text_or_none), "max": ("max", JsonObject.text_or_none),
+    "null_count": ("nullCount", JsonObject.count_or_none), "avg_length": ("avgLen", JsonObject.count_or_none),
+    "max_length": ("maxLen", JsonObject.count_or_none),
+}  # fmt: skip
+_TABLE: _Members = {
+    "snapshot_id": ("snapshotId", JsonObject.count), "schema_id": ("schemaId", JsonObject.count),
+    "merged_record_count": ("mergedRecordCount", JsonObject.count_or_none),
+    "merged_record_size": ("mergedRecordSize", JsonObject.count_or_none),
+}  # fmt: skip
+"""The members of the file by the names of their attributes, and how they are read."""
+
 
 def read_statistics(store: TableStore, snapshot: Snapshot | None) -> Statistics | None:
     """The statistics that a snapshot names; None where it names none.
@@ -61,11 +84,16 @@ def read_statistics(store: TableStore, snapshot: Snapshot | None) -> Statistics 
         SnapshotNotFoundError: the file is gone: the snapshot has expired meanwhile.
         CorruptFileError: it is damaged.
     """
+    return parsed_statistics(store, snapshot, parse_statistics)
+
+
+def parsed_statistics(store: TableStore, snapshot: Snapshot | None, parse: Callable[[bytes, str], T]) -> T | None:
+    """What ``parse`` makes of the bytes and the path of that file. Raises as `read_statistics`."""
     if snapshot is None or snapshot.statistics is None:
         return None
     path = store.paths.statistics(snapshot.statistics)
     try:
-        return store.parse_file(path, parse_statistics)
+        return store.parse_file(path, parse)
     except FileNotFoundError as error:
         raise store.missing(path) from error
 
@@ -77,49 +105,21 @@ def parse_statistics(data: bytes, path: str) -> Statistics:
     for name, value in (json.object_or_none("colStats") or {}).items():
         if not isinstance(value, dict):
             raise json.corrupt("an object was expected", f"colStats.{name}")
-        column = JsonObject(to_java_json(value).encode(), path)
-        columns[name] = ColumnStatistics(
-            column_id=column.integer("colId"),
-            distinct_count=column.count_or_none("distinctCount"),
-            min=column.text_or_none("min"),
-            max=column.text_or_none("max"),
-            null_count=column.count_or_none("nullCount"),
-            avg_length=column.count_or_none("avgLen"),
-            max_length=column.count_or_none("maxLen"),
-        )
-    return Statistics(
-        snapshot_id=json.count("snapshotId"),
-        schema_id=json.count("schemaId"),
-        merged_record_count=json.count_or_none("mergedRecordCount"),
-        merged_record_size=json.count_or_none("mergedRecordSize"),
-        columns=columns,
-    )
+        columns[name] = ColumnStatistics(**_read(JsonObject(to_java_json(value).encode(), path), _COLUMN))
+    return Statistics(**_read(json, _TABLE), columns=columns)
+
+
+def _read(json: JsonObject, members: _Members) -> dict[str, Any]:
+    return {name: read(json, member) for name, (member, read) in members.items()}
 
 
 def statistics_to_json(statistics: Statistics) -> str:
     """The text of a statistics file, laid out as Java Paimon does it."""
-    columns = {
-        name: _given(
-            {
-                "colId": column.column_id,
-                "distinctCount": column.distinct_count,
-                "min": column.min,
-                "max": column.max,
-                "nullCount": column.null_count,
-                "avgLen": column.avg_length,
-                "maxLen": column.max_length,
-            }
-        )
-        for name, column in statistics.columns.items()
-    }
-    counts = {
-        "snapshotId": statistics.snapshot_id,
-        "schemaId": statistics.schema_id,
-        "mergedRecordCount": statistics.merged_record_count,
-        "mergedRecordSize": statistics.merged_record_size,
-    }
-    return to_java_json({**_given(counts), "colStats": columns})
+    columns = {name: _written(column, _COLUMN) for name, column in statistics.columns.items()}
+    return to_java_json({**_written(statistics, _TABLE), "colStats": columns})
 
 
-def _given(members: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value is not None}
+def _written(value: ColumnStatistics | Statistics, members: _Members) -> dict[str, Any]:
+    """What is known, by the names of members."""
+    found = {member: getattr(value, name) for name, (member, _) in members.items()}
+    return {member: known for member, known in found.items() if known is not None}

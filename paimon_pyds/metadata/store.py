@@ -7,16 +7,18 @@ read anew: a rollback may give a number to another one.
 
 from __future__ import annotations
 
+import errno
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import (
+    BranchNotFoundError,
     CorruptFileError,
     NotFoundError,
     SnapshotNotFoundError,
@@ -28,16 +30,17 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths, TablePaths
 from paimon_pyds.metadata.schema import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import FileIO, discard, is_file, is_path, open_file_io
+from paimon_pyds.storage import FileIO, discard, is_path, open_file_io, requests_at_once
 
 if TYPE_CHECKING:
     import os
 
     import pyarrow as pa
 
-    from paimon_pyds.metadata.local_cache import LocalCache
     from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
-    from paimon_pyds.metadata.snapshot import SnapshotPublisher
+    from paimon_pyds.metadata.snapshot import SnapshotPublisher, TableServer
+    from paimon_pyds.storage.arrow import ArrowFileIO, RequestCounts
+    from paimon_pyds.storage.local_cache import LocalCache
 
 T = TypeVar("T")
 
@@ -70,6 +73,8 @@ class TableStore(SchemaStore):
         """Who publishes snapshots; None for the file system."""
         self.local_cache = local_cache
         """Where decoded manifests are kept for other processes; None for what the environment says."""
+        self._newest: int | None = None
+        """The newest snapshot, when it was looked for last."""
         self.notes: dict[str, Any] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
 
@@ -100,18 +105,39 @@ class TableStore(SchemaStore):
         other._schemas_checked = False
         return other
 
+    def counted(self) -> TableStore:
+        """The same table, whose requests to a store are counted apart; on a local disk itself."""
+        if self._sent is None:
+            return self
+        other = TableStore(
+            cast("ArrowFileIO", self.io).counted(),
+            self.root,
+            self.branch,
+            self.external,
+            self.publisher,
+            self.local_cache,
+        )
+        other._schemas, other._schemas_checked = self._schemas, self._schemas_checked
+        return other
+
+    @property
+    def requests(self) -> RequestCounts | None:
+        """The requests that this store of `counted` has sent so far; None on a local disk."""
+        return getattr(self.io, "counts", None)
+
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
         store = TableStore(self.io, self.root, branch, self.external, self.publisher, self.local_cache)
         if not _is_file_name(branch):
             raise store.no_table()
-        store.latest_schema()
+        with store.newest_ahead():
+            store.latest_schema()
         return store
 
-    def check_allowed(self, operation: str) -> None:
-        """Raises UnsupportedError where a catalog decides about this operation, and can't be asked."""
-        if self.publisher is not None:
-            self.publisher.check_allowed(self, operation)
+    @property
+    def server(self) -> TableServer | None:
+        """What makes tags, branches and rollbacks; None where files are all there is."""
+        return None if self.publisher is None else self.publisher.server
 
     # ------------------------------------------------------------------------------------ snapshots
 
@@ -131,7 +157,7 @@ class TableStore(SchemaStore):
         return self._latest_stored_id(refresh)
 
     def _latest_stored_id(self, refresh: bool = False) -> int | None:
-        hint = None if refresh else read_hint(self.io, self.paths.latest_hint)
+        hint = None if refresh else self._hint()
         if hint is not None and self.snapshot_exists(hint):
             for id_ in range(hint, hint + _HINT_STEPS):
                 if not self.snapshot_exists(id_ + 1):
@@ -149,7 +175,10 @@ class TableStore(SchemaStore):
 
     def snapshot_exists(self, id_: int) -> bool:
         """Whether the snapshot of that number is there."""
-        return is_file(self.io, self.paths.snapshot(id_))
+        try:
+            return bool(self.ask("size", self.paths.snapshot(id_)) >= 0)
+        except FileNotFoundError:
+            return False
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot; None when nothing was ever committed."""
@@ -157,9 +186,12 @@ class TableStore(SchemaStore):
 
     def latest_stored_snapshot(self) -> Snapshot | None:
         """The snapshot file of the highest number; None when there is none."""
-        hint = read_hint(self.io, self.paths.latest_hint)
-        if hint is not None and not self.snapshot_exists(hint + 1) and (found := self._snapshot_or_none(hint)):
-            return found
+        hint = self._hint()
+        if hint is not None:
+            with self._snapshot_ahead(hint):
+                if not self.snapshot_exists(hint + 1) and (found := self._snapshot_or_none(hint)):
+                    self._newest = hint
+                    return found
         while (id_ := self._latest_stored_id()) is not None:
             try:
                 return self.snapshot(id_)
@@ -186,16 +218,12 @@ class TableStore(SchemaStore):
 
     def snapshots(self) -> list[Snapshot]:
         """All snapshots that are there, oldest first. One that expires meanwhile is left out."""
-        return self._snapshots(self.snapshot_ids())
-
-    def snapshots_among(self, ids: Sequence[int]) -> list[Snapshot]:
-        """The snapshots of these numbers that are there, in this order."""
-        return self._snapshots(ids)
+        return self.snapshots_among(self.snapshot_ids())
 
     def snapshots_between(self, first: int, last: int) -> list[Snapshot]:
         """The snapshots of these numbers, both included, that are there, oldest first."""
         earliest = self.earliest_snapshot_id()
-        return [] if earliest is None else self._snapshots(range(max(first, earliest), last + 1))
+        return [] if earliest is None else self.snapshots_among(range(max(first, earliest), last + 1))
 
     def newest_until(self, timestamp_ms: int) -> Snapshot | None:
         """The newest snapshot made at or before a time, in milliseconds since the epoch; None when there is none."""
@@ -212,10 +240,7 @@ class TableStore(SchemaStore):
 
     def snapshot_at(self, timestamp_ms: int) -> Snapshot:
         """The newest snapshot made at or before a time, in milliseconds since the epoch.
-
-        Raises:
-            SnapshotNotFoundError: all snapshots are younger (earlier ones may have expired), or there are none.
-        """
+        Raises SnapshotNotFoundError: all snapshots are younger (earlier ones may have expired), or there are none."""
         snapshot = self.newest_until(timestamp_ms)
         if snapshot is not None:
             return snapshot
@@ -243,6 +268,45 @@ class TableStore(SchemaStore):
         """Name a snapshot as the newest, for readers that would else list the directory."""
         self.io.replace(self.paths.latest_hint, str(id_).encode())
 
+    def write_earliest_hint(self, id_: int) -> None:
+        """Name a snapshot as the oldest: those before it expire."""
+        self.io.replace(self.paths.earliest_hint, str(id_).encode())
+
+    # -------------------------------------------------------------------------- many requests at once
+
+    @contextmanager
+    def newest_ahead(self) -> Iterator[None]:
+        """Within, looking once for the newest schema and snapshot takes one round trip to a store, where nothing has
+        changed since this machine looked last."""
+        if self._sent is None:
+            yield
+            return
+        from paimon_pyds.metadata.ahead import Seen, last_seen, newest, saw
+
+        with self._sent.sending(*newest(self)):
+            yield
+            if self.publisher is None and self._newest is None:
+                self._newest = self._hint()  # the next operation asks for that one
+        seen = last_seen(self)
+        saw(self, Seen(max(self._schemas, default=seen.schema), self._newest or seen.snapshot))
+
+    def _snapshot_ahead(self, id_: int) -> AbstractContextManager[None]:
+        if self._sent is None:
+            return nullcontext()
+        from paimon_pyds.metadata.ahead import snapshot_requests
+
+        return self._sent.sending(*snapshot_requests(self, id_))
+
+    def _hint(self) -> int | None:
+        return _number_in(partial(self.ask, "read_bytes", self.paths.latest_hint))
+
+    def lists_ahead(self, snapshot: Snapshot | None) -> None:
+        """Have a store give all that plans of a snapshot begin with at once. Errors as `read_manifest`."""
+        if snapshot is not None and requests_at_once(self.io):
+            from paimon_pyds.metadata.ahead import load_lists
+
+            load_lists(self, snapshot)
+
     # ------------------------------------------------------------------------------ tags and branches
 
     def tag_names(self) -> list[str]:
@@ -269,13 +333,14 @@ class TableStore(SchemaStore):
 
     # ------------------------------------------------------------------------------------ manifests
 
-    def read_manifest_list(self, name: str, size: int | None = None) -> Sequence[ManifestFile]:
-        """The manifests of a manifest list, in order. Errors as `read_manifest`."""
+    def read_manifest_list(self, name: str, size: int | None = None, *, kept: bool = False) -> Sequence[ManifestFile]:
+        """The manifests of a manifest list, in order. Arguments and errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_manifest_list
 
-        return self._cached(
-            name, size, "list", decode_manifest_list, lambda files: _MANIFEST_FILE_WEIGHT * (1 + len(files))
-        )
+        def weigh(files: Sequence[ManifestFile]) -> int:
+            return _MANIFEST_FILE_WEIGHT * (1 + len(files))
+
+        return self._cached(name, size, ("list", kept), decode_manifest_list, weigh)
 
     def read_manifest(
         self, name: str, columns: Sequence[str] | None = None, size: int | None = None, *, kept: bool = False
@@ -288,7 +353,7 @@ class TableStore(SchemaStore):
             name: the file's name.
             columns: of ENTRY_SCHEMA; all when None.
             size: what the metadata says that the file has, in bytes; None when it does not.
-            kept: keep the entries on this machine's disk, and take them from there.
+            kept: keep the entries on this machine's disk where that pays, and take them from there.
 
         Raises:
             SnapshotNotFoundError: the file is gone, its snapshot has expired meanwhile.
@@ -305,21 +370,35 @@ class TableStore(SchemaStore):
             whole = METADATA_CACHE.get_or_load((self.io, path, size, None), lambda: self._kept(name, size), weigh)
             return whole if columns is None else whole.select(list(columns))
         if columns is None:
-            return self._cached(name, size, None, decode_manifest, weigh)
+            return self._cached(name, size, (None, kept), decode_manifest, weigh)
         whole = METADATA_CACHE.peek((self.io, path, size, None))
         if whole is not None:
             return whole.select(list(columns))
         wanted = tuple(columns)
-        return self._cached(name, size, wanted, lambda d, p: decode_manifest(d, p, columns=wanted), weigh)
+        return self._cached(name, size, (wanted, kept), lambda d, p: decode_manifest(d, p, columns=wanted), weigh)
 
-    def read_index_manifest(self, name: str) -> Sequence[IndexEntry]:
-        """The entries of an index manifest. Errors as `read_manifest`."""
+    def read_manifests(
+        self, manifests: Iterable[tuple[str, int | None]], columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The entries of each of many manifests, for who reads each once: nothing stays in memory.
+
+        Args:
+            manifests: names, and sizes where the metadata says them.
+            columns: as for `read_manifest`, whose errors are raised.
+        """
+        from paimon_pyds.metadata.manifest_codec import decode_manifests
+
+        named = ((self.paths.manifest(name), size) for name, size in manifests)
+        return decode_manifests(((self._read(path, size), path) for path, size in named), tuple(columns))
+
+    def read_index_manifest(self, name: str, *, kept: bool = False) -> Sequence[IndexEntry]:
+        """The entries of an index manifest. Arguments and errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_index_manifest
 
         def weigh(entries: Sequence[IndexEntry]) -> int:
             return sum(400 + 200 * len(e.deletion_ranges or ()) for e in entries) + 100
 
-        return self._cached(name, None, "index", decode_index_manifest, weigh)
+        return self._cached(name, None, ("index", kept), decode_index_manifest, weigh)
 
     def write_manifest(self, data: bytes) -> tuple[str, int]:
         """Write an encoded manifest under a new name; that, and its size in bytes. Raises StorageError."""
@@ -356,11 +435,14 @@ class TableStore(SchemaStore):
 
     def _kept(self, name: str, size: int) -> pa.RecordBatch:
         """All entries of a manifest, from this machine's disk where they are there. Errors as `read_manifest`."""
-        from paimon_pyds.metadata.local_cache import LocalCache
+        from paimon_pyds.metadata.kept_entries import kept_entries
         from paimon_pyds.metadata.manifest_codec import decode_manifest
+        from paimon_pyds.storage.local_cache import LocalCache
 
         cache, path = self.local_cache or LocalCache.of(), self.paths.manifest(name)
-        return cache.entries(self.io, path, size, lambda: decode_manifest(self._read(path, size), path))
+        return kept_entries(
+            cache, cache.key(self.io, path, size), lambda: decode_manifest(self._read(path, size), path)
+        )
 
     def _read(self, path: str, size: int | None) -> bytes:
         try:
@@ -372,27 +454,45 @@ class TableStore(SchemaStore):
         return data
 
     def _cached(
-        self, name: str, size: int | None, key: Any, decode: Callable[[bytes, str], T], weigh: Callable[[T], int]
+        self,
+        name: str,
+        size: int | None,
+        what: tuple[Any, bool],
+        decode: Callable[[bytes, str], T],
+        weigh: Callable[[T], int],
     ) -> T:
+        """A decoded file. ``what`` says how it is decoded, and whether the bytes in a store are kept on this disk."""
         path = self.paths.manifest(name)
-        return METADATA_CACHE.get_or_load(
-            (self.io, path, size, key), lambda: decode(self._read(path, size), path), weigh
-        )
 
-    def _snapshots(self, ids: Sequence[int]) -> list[Snapshot]:
+        def load() -> T:
+            if not what[1] or not requests_at_once(self.io):
+                return decode(self._read(path, size), path)
+            from paimon_pyds.storage.kept_ranges import KeptRanges
+
+            ranges = KeptRanges(self.io, path)
+            data = ranges.whole(lambda: self._read(path, size))
+            value = decode(data, path)
+            ranges.keep()
+            return value
+
+        return METADATA_CACHE.get_or_load((self.io, path, size, what[0]), load, weigh)
+
+    def snapshots_among(self, ids: Sequence[int]) -> list[Snapshot]:
+        """The snapshots of these numbers that are there, in this order."""
         return [snapshot for snapshot in self._map(self._snapshot_or_none, ids) if snapshot is not None]
 
     def _snapshot_or_none(self, id_: int) -> Snapshot | None:
         try:
             return self.snapshot(id_)
-        except SnapshotNotFoundError:
+        except (SnapshotNotFoundError, BranchNotFoundError):
             return None
 
     def _map(self, call: Callable[[int], T], ids: Sequence[int]) -> list[T]:
-        if len(ids) < _PARALLEL_READS:
+        if len(ids) < _PARALLEL_READS and not requests_at_once(self.io):
             return [call(id_) for id_ in ids]
-        with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="paimon-metadata") as pool:
-            return list(pool.map(call, ids))
+        from paimon_pyds.storage.concurrent import concurrent_map, threads_for
+
+        return list(concurrent_map(call, ids, threads_for(self.io, _PARALLEL_READS)))
 
     def _no_snapshot(self, id_: int) -> NotFoundError:
         ids = self.snapshot_ids()
@@ -415,7 +515,7 @@ def cache_of(storage_options: Mapping[str, str] | None) -> LocalCache | None:
     """The cache on this machine's disk that storage options ask for; None for that of the environment. OptionError."""
     if not storage_options:
         return None
-    from paimon_pyds.metadata.local_cache import LocalCache
+    from paimon_pyds.storage.local_cache import LocalCache
 
     return LocalCache.of(storage_options)
 
@@ -425,9 +525,17 @@ def read_hint(io: FileIO, path: str) -> int | None:
 
     Hints may lag behind: they only save a directory listing, and what they say is checked.
     """
+    return _number_in(partial(io.read_bytes, path))
+
+
+def _number_in(read: Callable[[], bytes]) -> int | None:
     try:
-        text = io.read_bytes(path)
-    except (FileNotFoundError, StorageError):
+        text = read()
+    except FileNotFoundError:
+        return None
+    except StorageError as error:
+        if error.errno == errno.ETIMEDOUT:  # listing would wait as long again
+            raise
         return None
     return int(text) if text.isdigit() and len(text) < 19 else None
 

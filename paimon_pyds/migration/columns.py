@@ -8,27 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError, UnsupportedError
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    INTEGER_BITS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    MapType,
-    RowType,
-    arrow_type,
-    scalar_to_internal,
-)
+from paimon_pyds.records import dataclass
+from paimon_pyds.types.arrow import arrow_type, scalar_to_internal
+from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_BITS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, RowType
 
 Bounds: TypeAlias = "tuple[Any, Any, int | None]"
 """The least and greatest value of a column and its number of NULLs: internal values, None where not known."""

@@ -13,12 +13,12 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paimon_pyds.avro.container import ContainerReader, decode_records, read_container
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.migration.columns import Source, SourceFile
+from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO, normalise_location, scheme_of
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 

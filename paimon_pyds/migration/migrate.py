@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -39,6 +39,7 @@ from paimon_pyds.one_line import Summary, files_text, names_text, summary_text
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import option_texts, path_like, texts
 from paimon_pyds.progress import phase, shown
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted
 from paimon_pyds.storage import FileIO, discard, open_file_io, scheme_of
 from paimon_pyds.storage.transfer import transfer

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from paimon_pyds.ddl.create import TableDefinition, fresh_ids, table_schema
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats import LEGACY_TYPE, has_kind
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, ColumnStats, encode_stats, measured, stats_modes
-from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.manifest import FILE_SOURCE_APPEND, DataFile
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.migration.columns import (
@@ -27,11 +27,11 @@ from paimon_pyds.migration.columns import (
 )
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import texts
+from paimon_pyds.records import dataclass
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import DataField, DataType, Kind, parse_type
 
 _MOST_SCHEMAS = 200
-_FILE_SOURCE_APPEND = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +234,6 @@ def _entry(name: str, file: SourceFile, fact: FileFacts, schema: TableSchema) ->
         schema_id=schema.id,
         creation_time=int(time.time() * 1000),
         delete_row_count=0,
-        file_source=_FILE_SOURCE_APPEND,
+        file_source=FILE_SOURCE_APPEND,
         value_stats_cols=columns,
     )

@@ -120,6 +120,10 @@ _FILES = (
     _i("variant.shredding.adaptive.retentionRatio", _D, "0.05", "limit of shredding", "VARIANT columns are refused"),
     _r("blob-field", _S, None, "columns kept in blob files", "BLOB columns are not supported", immutable=True),
     _r("blob-descriptor-field", _S, None, "columns of blob descriptors", "BLOB columns are not supported",
+       immutable=True, fallbacks=("blob.stored-descriptor-fields",)),
+    _i("blob-external-storage-field", _S, None, "columns kept outside the table", "BLOB columns are refused by name",
+       immutable=True),
+    _i("blob-external-storage-path", _S, None, "where these are kept", "BLOB columns are refused by name",
        immutable=True),
     _r("blob-view-field", _S, None, "columns of blob views", "BLOB columns are not supported", immutable=True),
     _i("blob-view.resolve.enabled", _B, "true", "resolve blob views", "BLOB columns are refused by name"),
@@ -197,6 +201,9 @@ _SCAN = (
 )  # fmt: skip
 
 _WRITE = (
+    _r("upsert-key", _S, None, "columns by which Paimon's Spark connector turns an INSERT into a MERGE",
+       "the rows have to be merged by these columns, or keys would come twice", scope=Scope.APPEND, accepted=("",),
+       remedy="merge them: Table.merge, paimon_pyds.spark.merge or the command merge, with these columns as 'on'"),
     _h("write-only", _B, "false", "no compaction follows a write", fallbacks=("write.compaction-skip",)),
     _h("dynamic-partition-overwrite", _B, "true", "an overwrite replaces the partitions that it has rows for"),
     _h("commit.max-retries", _N, "10", "how often a commit that lost a race is tried again"),
@@ -214,6 +221,9 @@ _WRITE = (
     _i("tag.callbacks", _S, "", "Java classes called after tagging", "they can't be called from here"),
     _r("metadata.iceberg.storage", _S, "disabled", "write Iceberg metadata too",
        "commits from here would leave the Iceberg metadata behind", scope=_W),
+    _r("manifest.format", _E, "avro", "format of manifests", "only Avro manifests are supported", immutable=True,
+       choices=("avro", "orc", "parquet"),
+       remedy="copy its rows by Java Paimon or Spark into a table with manifest.format=avro"),
     _h("manifest.compression", _S, "zstd", "compression of manifests: zstd, snappy, deflate, bzip2, xz, null"),
     _h("manifest.target-file-size", _M, "8 mb", "size of a manifest"),
     _h("manifest.merge-min-count", _N, "30", "small manifests that are merged on commit"),

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_ACTIONS = {Scope.READ: "reading", Scope.WRITE: "writing", Scope.APPEND: "appending"}
+
+
 def describe_options(schema: SchemaLike) -> pa.Table:
     """Every option of Paimon and every key that the table sets, as an Arrow table.
 
@@ -63,15 +66,12 @@ def _status(option: Option, text: str | None, schema: SchemaLike) -> tuple[Statu
     if reads and writes:
         return Status.HONOURED, f"other values are refused: {option.why or 'a table is not written with them yet'}"
     why = option.why or "not supported yet"
-    return Status.REFUSED, f"{why} (when {'reading' if not reads and option.scope is Scope.READ else 'writing'})"
+    return Status.REFUSED, f"{why} (when {'writing' if reads else _ACTIONS[option.scope]})"
 
 
 def restore_case(options: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
     """Options whose keys were lower-cased on the way (Spark does it), with the case of Paimon's keys and of columns.
-
-    Raises:
-        OptionError: a key could mean two columns.
-    """
+    Raises OptionError: a key could mean two columns."""
     by_key = {key.lower(): key for key in OPTIONS}
     by_column: dict[str, list[str]] = {}
     for name in columns:

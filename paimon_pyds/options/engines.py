@@ -41,6 +41,7 @@ _FALLBACKS = {
     "snapshot.clean-empty-directories": ("snapshot.expire.clean-empty-directories",),
     "file-operation.thread-num": ("delete-file.thread-num",),
     "clustering.columns": ("sink.clustering.by-columns",),
+    "clustering.strategy": ("sink.clustering.strategy",),
 }
 _TAG_MODES = ("none", "process-time", "watermark", "batch")
 _SEARCH_MODES = ("fast", "full", "detail")
@@ -128,7 +129,7 @@ _KEYS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("dynamic-bucket.max-buckets", _N, "-1", "most buckets of a partition"),
     ("dynamic-bucket.assigner-parallelism", _N, None, "assigners of a job"),
     ("cross-partition-upsert.index-ttl", _T, None, "age of files whose keys a write does not look for"),
-    ("cross-partition-upsert.bootstrap-parallelism", _N, "10", "threads that look for keys"),
+    ("cross-partition-upsert.bootstrap-parallelism", _N, "10", "threads that look for keys; on Spark its tasks do"),
 ])  # fmt: skip
 
 _NOT_COMPACTED = _group("writes leave such tables uncompacted, and warn of it", primary_key_only=True, rows=[
@@ -200,7 +201,11 @@ _EXPIRY = _group("", [
     ("snapshot.expire.execution-mode", _E, "sync", "how snapshots expire"),
     ("snapshot.expire.limit", _N, "50", "at once"),
     ("snapshot.clean-empty-directories", _B, "false", "remove empty directories"),
+    ("changelog.num-retained.min", _N, None, "changelogs that stay, also when their snapshots have expired"),
+    ("changelog.num-retained.max", _N, None, "most changelogs"),
+    ("changelog.time-retained", _T, None, "age of changelogs"),
     ("consumer.expiration-time", _T, None, "age of consumers"),
+    ("consumer.changelog-only", _B, "false", "consumers keep changelogs that outlive snapshots, and no snapshots"),
     ("partition.expiration-strategy", _S, "values-time", "what the age of a partition is"),
     ("partition.expiration-time", _T, None, "age of partitions"),
     ("partition.expiration-check-interval", _T, "1 h", "pace"),
@@ -223,12 +228,6 @@ _EXPIRY = _group("", [
     ("partition.timestamp-pattern", _S, None, "time of a partition"),
 ], status=Status.HONOURED)  # fmt: skip
 
-_JAVA_EXPIRY = _group("Java's: changelogs that outlive their snapshots are expired there, and tables that have some", [
-    ("changelog.num-retained.min", _N, None, "changelogs that stay"),
-    ("changelog.num-retained.max", _N, None, "most changelogs"),
-    ("changelog.time-retained", _T, None, "age of changelogs"),
-])  # fmt: skip
-
 _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("continuous.discovery-interval", _T, "10 s", "how often streams look"),
     ("snapshot.watermark-idle-timeout", _T, None, "watermark of idle streams"),
@@ -237,7 +236,6 @@ _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("consumer-id", _S, None, "who reads"),
     ("consumer.mode", _E, "exactly-once", "how progress is kept"),
     ("consumer.ignore-progress", _B, "false", "start anew"),
-    ("consumer.changelog-only", _B, "false", "read changelogs only"),
     ("streaming.read.snapshot.delay", _T, None, "how late streams read"),
     ("streaming-read-overwrite", _B, "false", "streams see overwrites"),
     ("streaming-read-append-overwrite", _B, "false", "streams see overwrites as appends"),
@@ -300,6 +298,6 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
     *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
-    *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_JAVA_EXPIRY, *_STREAMS, *_CATALOGS,
+    *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
     *_GLOBAL_INDEX,
 )  # fmt: skip

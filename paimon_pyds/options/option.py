@@ -11,11 +11,11 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from paimon_pyds.errors import ArgumentTypeError, OptionError
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField
 
 _AMOUNT = re.compile(r"\s*(\d{1,19})\s*([A-Za-zµ]*)\s*", re.ASCII | re.IGNORECASE)
@@ -62,9 +62,7 @@ def parse_value(key: str, kind: Kind, text: str, choices: Sequence[str] = ()) ->
 
     STRING str · BOOLEAN bool · INT, LONG int · DOUBLE float · MEMORY int (bytes) · DURATION int (milliseconds) ·
     ENUM str (one of ``choices``) · MAP dict of str (``k:v,k2:v2``) · LIST tuple of str (comma-separated).
-
-    Raises:
-        OptionError: the text is not a value of that kind; the message names the key and what is allowed.
+    Raises OptionError: the text is not a value of that kind; the message names the key and what is allowed.
     """
     text = str(text).strip() if kind is not Kind.STRING else str(text)
     match kind:
@@ -167,10 +165,11 @@ class Status(enum.Enum):
 
 
 class Scope(enum.Enum):
-    """What a refused value makes impossible: reading (and with it writing), or writing only."""
+    """What a refused value makes impossible: reading (and with it writing), writing, or only appending rows."""
 
     READ = "read"
     WRITE = "write"
+    APPEND = "append"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +180,7 @@ class Option:
         default: the text of the default value; None for no default.
         status: REFUSED means that other values than the default and those of ``accepted`` are refused for ``scope``.
         why: the reason for a status that is not HONOURED.
+        remedy: what to do where a value is refused; other values are named when empty.
         primary_key_only: the option means something for tables with a primary key only, and is ignorable elsewhere.
         immutable: it can't be changed once the table has a snapshot.
         fallbacks: older names of the option.
@@ -192,6 +192,7 @@ class Option:
     doc: str
     status: Status
     why: str = ""
+    remedy: str = ""
     choices: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     scope: Scope = Scope.READ
@@ -249,7 +250,8 @@ def text(name: str, value: Any) -> str:
 def texts(name: str, value: Any) -> list[str]:
     """The strs in an iterable that is none itself. Raises ArgumentTypeError."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise _refused(name, "a list of names", value)
+        wanted = f"a list of names, such as [{value!r}]" if isinstance(value, str) else "a list of names"
+        raise _refused(name, wanted, value)
     return [text(f"{name}: each", item) for item in value]
 
 

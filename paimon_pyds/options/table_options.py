@@ -125,10 +125,7 @@ class TableOptions(Mapping[str, str]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The typed value (`parse_value` lists the types): what is set, else ``default``, else the option's default.
-
-        Raises:
-            OptionError: the text that is set is no value of that option, or Paimon has no such option.
-        """
+        Raises OptionError: the text that is set is no value of that option, or Paimon has no such option."""
         if key in self._typed:
             return self._typed[key]
         option = option_of(key)
@@ -215,6 +212,11 @@ def check_writable(
         raise UnsupportedError(
             f"a table with file.format={typed['file.format']} can't be written", hint="parquet, orc and avro can"
         )
+
+
+def check_appendable(options: Mapping[str, str]) -> None:
+    """Raises UnsupportedError where rows can't just be added to a table with these options."""
+    _check(options, (Scope.APPEND,), "appended to")
 
 
 def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
@@ -319,6 +321,8 @@ def _check(options: Mapping[str, str], scopes: Sequence[Scope], action: str) -> 
 
 
 def _remedy(option: Option) -> str:
+    if option.remedy:
+        return option.remedy
     if option.default is None and not option.accepted:
         return "use Java Paimon for this table, or remove the option"
     default = (option.default,) if option.default is not None else ()

@@ -230,10 +230,7 @@ def _among(inside: bool, column: ColumnRef, forms: list[str]) -> Leaf:
 
 def compare_literals(op: Op, left: Literal, right: Literal) -> Const:
     """EQ, NE, LT, LE, GT or GE of two literals; UNKNOWN when one is NULL.
-
-    Raises:
-        PredicateError: their types can't be compared.
-    """
+    Raises PredicateError: their types can't be compared."""
     if left.value is None or right.value is None:
         return Const.UNKNOWN
     a, b = _comparable(left, right)

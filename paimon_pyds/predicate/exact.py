@@ -64,10 +64,7 @@ def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boolea
 
 def column_values(column: ColumnRef, batch: pa.RecordBatch | pa.Table) -> _Values:
     """The values of a column, or of a place inside one, per row. A missing map key and what lies in a null are null.
-
-    Raises:
-        PredicateError: the column is missing from the batch.
-    """
+    Raises PredicateError: the column is missing from the batch."""
     at = batch.schema.get_field_index(column.name)
     if at < 0:
         raise PredicateError(f"the filter needs column {column.name!r}, which was not read")
@@ -98,7 +95,8 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
         return _in_ranges(predicate.ranges, column_values(predicate.ranges.column, batch))
     every = isinstance(predicate, And)
     found: _Values | None = None
-    for costly, child in _cheap_first(predicate.children):
+    # Leaves first: what is computed is then computed for few rows, and not for those where it would fail.
+    for costly, child in sorted(((_is_costly(child), child) for child in predicate.children), key=itemgetter(0)):
         if found is None:
             found = _evaluate(child, batch)
         elif costly:
@@ -123,12 +121,6 @@ def _in_ranges(ranges: Ranges, values: _Values) -> _Values:
     last = np.searchsorted(ranges.low, steps, "right") - 1
     found = (last >= 0) & (steps <= ranges.high[np.maximum(last, 0)])
     return pa.array(found, mask=np.asarray(values.is_null()) if values.null_count else None)
-
-
-def _cheap_first(children: Sequence[Predicate]) -> list[tuple[bool, Predicate]]:
-    """Whether each is costly; leaves first: what is computed is then computed for few rows, and not for those where it
-    would fail."""
-    return sorted(((_is_costly(child), child) for child in children), key=itemgetter(0))
 
 
 def _is_costly(predicate: Predicate) -> bool:

@@ -17,10 +17,7 @@ ONE = 1
 
 def like_parts(pattern: str, escape: str = "\\") -> list[str | int]:
     """A pattern as a list of literal texts, `ANY` and `ONE`; neighbouring texts and neighbouring ANYs are one.
-
-    Raises:
-        PredicateError: the escape character stands last, or before a character that needs no escape.
-    """
+    Raises PredicateError: the escape character stands last, or before a character that needs no escape."""
     parts: list[str | int] = []
     text: list[str] = []
 

@@ -9,7 +9,6 @@ What a predicate has no leaf for, a comparison of two columns or a function of o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from paimon_pyds.errors import PredicateError
@@ -17,12 +16,13 @@ from paimon_pyds.predicate.compare import compare_literals
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, Wanted, make_and, negate
+from paimon_pyds.records import dataclass
 from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, integer, names
 from paimon_pyds.types import DataField, fields_named
-from paimon_pyds.types.kinds import STRING_KINDS
+from paimon_pyds.types.kinds import STRING_KINDS, Kind
 
 MAX_GROWTH = 16
 """So many times as many leaves as a condition has parts; IS NULL of a condition doubles those in it."""
@@ -176,9 +176,15 @@ class _NormalForm:
             if node.function in _TEXT_FUNCTIONS:
                 return self._text_test(node, wanted)
         column = self._column(node)
-        if column is not None:
-            return self._leaf(Leaf(Op.EQ, column, (Literal(True, tree.BOOLEAN),)), wanted)
-        return self._constant_condition(node, wanted)
+        return self._constant_condition(node, wanted) if column is None else self._is_true(column, node, wanted)
+
+    def _is_true(self, column: ColumnRef, node: Expression, wanted: Wanted) -> Predicate:
+        """A column alone, as a condition."""
+        for field in () if self._table is None or column.path else fields_named(column.name, self._table.fields):
+            if field.type.kind is not Kind.BOOLEAN:
+                hint = f"compare it with a value: it is {field.type}"
+                raise self._source.error(node.start, f"expected a condition, found column {column}", hint)
+        return self._leaf(Leaf(Op.EQ, column, (Literal(True, tree.BOOLEAN),)), wanted)
 
     def _constant_condition(self, node: Expression, wanted: Wanted) -> Predicate | None:
         literal = self._constant(node)

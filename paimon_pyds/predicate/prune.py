@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +27,7 @@ from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.predicate.like import like_prefix
 from paimon_pyds.predicate.literal_bounds import domain, steps_of
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
+from paimon_pyds.records import dataclass
 from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS
 
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataType
 
 
@@ -44,6 +45,8 @@ class Op(enum.Enum):
     NOT_ENDS_WITH = "NOT ENDSWITH"
     CONTAINS = "CONTAINS"
     NOT_CONTAINS = "NOT CONTAINS"
+
+    __hash__ = object.__hash__  # faster than Enum's, for very many leaves
 
 
 _OPPOSITE = {
@@ -109,6 +112,9 @@ class ColumnRef:
     path: tuple[str | MapKey, ...] = ()
     type: DataType | None = None
     field_id: int | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.path, self.field_id))
 
     def __str__(self) -> str:
         text = self.name
@@ -238,10 +244,12 @@ def ends(predicate: Predicate, every: bool = False) -> Iterator[Leaf | Const | C
     left = [predicate]
     while left:
         node = left.pop()
-        if isinstance(node, Or) and node.ranges is not None and not every:
+        if type(node) is Leaf:  # most are
+            yield node
+        elif isinstance(node, Or) and node.ranges is not None and not every:
             left.append(_first_leaf(node))
         elif isinstance(node, And | Or):
-            left.extend(reversed(node.children))
+            left += node.children[::-1]
         else:
             yield node
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import fixed_values
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.index.aggregate import COUNTING, ORDERING, SUMMING, IndexedColumn
 from paimon_pyds.index.keys import Key, order_codec
@@ -247,9 +248,7 @@ def _exact_sum(values: npt.NDArray[np.int64]) -> int:
 
 def _wide_sum(values: pa.Array) -> int:
     """The sum of the unscaled values of a decimal128 array without NULLs."""
-    if not len(values):
-        return 0
-    halves = np.frombuffer(values.buffers()[1], "<u8", 2 * len(values), 16 * values.offset).reshape(-1, 2)
+    halves = fixed_values(values, "<u8", 2).reshape(-1, 2)
     low, high = halves[:, 0], halves[:, 1].view("<i8")
     lower = (int((low >> np.uint64(32)).sum()) << 32) + int((low & np.uint64(0xFFFFFFFF)).sum())
     return (_exact_sum(high) << 64) + lower

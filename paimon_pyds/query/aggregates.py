@@ -7,14 +7,14 @@ without: each `Answer` tells how many files that were.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from paimon_pyds.one_line import one_line
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.progress import counted, shown
 from paimon_pyds.query.aggregate_parts import Distinct, Extreme, Fold, Sum
@@ -22,12 +22,13 @@ from paimon_pyds.query.answer import Answer, IndexedFile, Tally
 from paimon_pyds.read import read_splits
 from paimon_pyds.read.split_read import check_row_counts
 from paimon_pyds.split import PlannedFile, ReadSpec
+from paimon_pyds.storage import FileIO
+from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
     from paimon_pyds.table_scan import Scan
 
-T = TypeVar("T")
 U = TypeVar("U")
 
 _BATCH_ROWS = 65_536
@@ -39,6 +40,9 @@ class Answers:
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
+
+    def __repr__(self) -> str:
+        return one_line(self, repr(self._scan))
 
     @shown("count")
     def count(self) -> Answer[int]:
@@ -52,7 +56,7 @@ class Answers:
             file.close()
             return file, count
 
-        for file, count in _gathered(ask, files, lambda file: file.is_counted_by_metadata):
+        for file, count in _gathered(spec.io, ask, files, lambda file: file.is_counted_by_metadata):
             if count is None:
                 unread.take(file)
             else:
@@ -89,20 +93,17 @@ class Answers:
 
         NaN is one value, and -0.0 is 0.0, as in Spark.
         """
-        field = self._scan.field(column)
-        return self._fold(field, Distinct(field))
+        return self._fold(column, Distinct)
 
     @shown("min")
     def min(self, column: str) -> Answer[Any]:
         """The smallest value of a column that is not NULL; None when there is none."""
-        field = self._scan.field(column)
-        return self._fold(field, Extreme(field, largest=False))
+        return self._fold(column, partial(Extreme, largest=False))
 
     @shown("max")
     def max(self, column: str) -> Answer[Any]:
         """The largest value of a column that is not NULL; None when there is none. NaN is larger than all numbers."""
-        field = self._scan.field(column)
-        return self._fold(field, Extreme(field, largest=True))
+        return self._fold(column, partial(Extreme, largest=True))
 
     @shown("sum")
     def sum(self, column: str) -> Answer[Any]:
@@ -114,8 +115,7 @@ class Answers:
             SchemaError: the sum does not fit that type.
             UnsupportedError: the column does not hold numbers.
         """
-        field = self._scan.field(column)
-        return self._fold(field, Sum(field))
+        return self._fold(column, Sum)
 
     @shown("top n")
     def top_n(self, order: str) -> Answer[pa.Table]:
@@ -130,10 +130,13 @@ class Answers:
         spec = replace(plan.spec, fields=fields, metadata_columns=())
         return spec, [IndexedFile(spec, file) for file in plan.files]
 
-    def _fold(self, field: DataField, fold: Fold) -> Answer[Any]:
-        tally = Tally()
-        if self._scan.row_limit is not None:
-            return self._fold_rows(field, fold, tally)
+    def _fold(self, column: str, kind: Callable[[DataField], Fold]) -> Answer[Any]:
+        field, tally = self._scan.field(column), Tally()
+        fold = kind(field)
+        if self._scan.row_limit is not None:  # the rows of a limit or an order are read
+            for batch in self._scan.selecting((field,)).to_batches(on_file=tally.read):
+                fold.add(fold.of_values(batch.column(0)))
+            return tally.answer(fold.result())
         unread = _FilesToRead()
         spec, files = self._open((field,))
 
@@ -149,7 +152,7 @@ class Answers:
 
         # Files that settle an answer by their bounds first: the others may then add nothing.
         files.sort(key=lambda file: fold.of_bounds(file.file.bounds_of(field.name)) is None)
-        for file, parts in _gathered(ask, files, is_cheap):
+        for file, parts in _gathered(spec.io, ask, files, is_cheap):
             if parts is None:
                 unread.take(file)
                 continue
@@ -158,12 +161,6 @@ class Answers:
                 fold.add(part)
         unread.drop(lambda file: fold.ignores(file.bounds_of(field.name)), tally)
         for batch in unread.batches(spec, tally):
-            fold.add(fold.of_values(batch.column(0)))
-        return tally.answer(fold.result())
-
-    def _fold_rows(self, field: DataField, fold: Fold, tally: Tally) -> Answer[Any]:
-        """Over the rows of a scan with a limit or an order: they are read."""
-        for batch in self._scan.selecting((field,)).to_batches(on_file=tally.read):
             fold.add(fold.of_values(batch.column(0)))
         return tally.answer(fold.result())
 
@@ -194,31 +191,18 @@ def _parts(file: IndexedFile, field: DataField, fold: Fold) -> tuple[Any, ...] |
     return None
 
 
-def _gathered(ask: Callable[[T], U], items: Sequence[T], is_cheap: Callable[[T], bool]) -> Iterator[U]:
-    """``ask`` of each item: those that are cheap at once, the others on a few threads."""
+def _gathered(
+    io: FileIO, ask: Callable[[IndexedFile], U], items: Sequence[IndexedFile], is_cheap: Callable[[IndexedFile], bool]
+) -> Iterator[U]:
+    """``ask`` of each file: of those that are cheap at once, of the others side by side."""
     others = []
     for item in items:
         if is_cheap(item):
             yield ask(item)
         else:
             others.append(item)
-    yield from counted(_on_threads(ask, others), "asking indexes", files=len(others))
-
-
-def _on_threads(ask: Callable[[T], U], items: Sequence[T]) -> Iterator[U]:
-    """``ask`` of each item, on a few threads, as storages answer slowly."""
-    if len(items) < 2:
-        yield from map(ask, items)
-        return
-    threads = min(_THREADS, 2 * (os.cpu_count() or 1), len(items))
-    waiting: deque[Future[U]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for item in items:
-            waiting.append(pool.submit(ask, item))
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    threads = threads_for(io, min(_THREADS, 2 * (os.cpu_count() or 1)))
+    yield from counted(concurrent_map(ask, others, threads), "asking indexes", files=len(others))
 
 
 class _FilesToRead:

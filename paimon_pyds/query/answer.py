@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from paimon_pyds.caching import cached_property
@@ -14,6 +13,7 @@ from paimon_pyds.index.aggregate import IndexedColumn, index_columns
 from paimon_pyds.index.keys import order_codec
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.live_rows import LiveRows, file_evolution
+from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.index.keys import Key, OrderCodec
 from paimon_pyds.predicate.tree import Const
+from paimon_pyds.records import dataclass
 from paimon_pyds.split import ColumnBounds, PlannedFile, sections
 from paimon_pyds.sql.order import SortColumn
 

@@ -16,7 +16,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, ma
 from paimon_pyds.query.answer import IndexedFile, Tally
 from paimon_pyds.query.top_n_rows import BestRows, SortKey, best_possible, by_best_value, files_that_matter
 from paimon_pyds.read import FileTrace, read_file, read_splits, with_filter
+from paimon_pyds.records import dataclass
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import ColumnBounds, PlannedFile, ReadSpec, result_schema, sections

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds import formats
-from paimon_pyds.buffers import is_true
+from paimon_pyds.buffers import is_true, one_array
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.formats import FormatReader, ReadCounters
@@ -29,6 +29,7 @@ from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
+from paimon_pyds.storage import forget
 from paimon_pyds.types import DataField, arrow_schema, arrow_type
 
 ROW_INDEX = "__paimon_row_index"
@@ -62,11 +63,21 @@ def read_file(
         SnapshotNotFoundError: a file is gone.
         StorageError: the file can't be read.
     """
-    live = LiveRows(spec, file, trace)
+    yield from read_live(LiveRows(spec, file, trace), batch_rows, limit)
+
+
+def read_live(live: LiveRows, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    """As `read_file`, of a file whose indexes may have been asked already.
+
+    Args:
+        live: the file's rows that may be wanted.
+        batch_rows: rows in a batch at most.
+        limit: the caller stops after so many rows.
+    """
     try:
         yield from timed(_read(live, batch_rows, limit), live.trace)
     except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+        raise SnapshotNotFoundError.of_file(error.filename or live.file.path) from error
 
 
 def timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:
@@ -107,17 +118,21 @@ def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | N
         StorageError: it can't be read.
     """
     format_, counters = formats.by_path(file.path), ReadCounters() if counters is None else counters
-    reader = format_.open_reader(spec.io, file.path, file.size, counters, spec.hints(file))
     try:
-        if reader.row_count != file.row_count:
-            raise CorruptFileError(
-                f"the data file has {reader.row_count} rows, the manifest says {file.row_count}", path=file.path
-            )
-        if spec.sequence_gaps is not None and file.path in spec.sequence_gaps:
-            _check_numbers(reader, spec.sequence_gaps[file.path], file)
-        yield reader
-    finally:
-        reader.close()
+        reader = format_.open_reader(spec.io, file.path, file.size, counters, spec.hints(file))
+        try:
+            if reader.row_count != file.row_count:
+                raise CorruptFileError(
+                    f"the data file has {reader.row_count} rows, the manifest says {file.row_count}", path=file.path
+                )
+            if spec.sequence_gaps is not None and file.path in spec.sequence_gaps:
+                _check_numbers(reader, spec.sequence_gaps[file.path], file)
+            yield reader
+        finally:
+            reader.close()
+    except CorruptFileError:
+        forget(spec.io, file.path)
+        raise
 
 
 def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile) -> None:
@@ -134,12 +149,8 @@ def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile
 
 
 class FileReading:
-    """How the live rows of one open file are read: which rows, which columns first, in which parts.
-
-    Args:
-        live: the rows that may be wanted.
-        reader: of the file; it stays open.
-    """
+    """How the live rows of one open file are read: which rows, which columns first, in which parts. The reader stays
+    open."""
 
     def __init__(self, live: LiveRows, reader: FormatReader) -> None:
         self.live = live
@@ -163,12 +174,7 @@ class FileReading:
         return self.output.fields_not_in(self.filtering)
 
     def batches(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows that the filter keeps.
-
-        Args:
-            batch_rows: rows in a batch at most.
-            limit: rows that are wanted at most.
-        """
+        """The rows that the filter keeps: ``limit`` at most, in batches of at most ``batch_rows``."""
         if self.selection.is_none:
             return
         wanted = self.selection
@@ -245,7 +251,7 @@ class FileReading:
             columns = {f.name: batch.column(i) for i, f in enumerate(others)}
             if kept is not None:
                 part = kept.slice(done, n)
-                columns |= {name: _one_chunk(part.column(name)) for name in part.column_names}
+                columns |= {name: one_array(part.column(name)) for name in part.column_names}
             fields = output.file_fields
             whole = pa.RecordBatch.from_arrays([columns[f.name] for f in fields], schema=arrow_schema(fields))
             yield self._result(output.apply(whole), rows[done : done + n])
@@ -298,10 +304,6 @@ def _pick(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
     if not fields:
         return no_columns(batch.num_rows)
     return batch.select([f.name for f in fields])
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 class _Positions:

@@ -115,8 +115,10 @@ def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> B
         return BitMap()
     from paimon_pyds.deletion.vector import read_vector
 
-    source = FileSource(io, deletion.path)
-    return read_vector(source, deletion.offset, deletion.length, deletion.cardinality, row_count).positions
+    source = FileSource(io, deletion.path, kept=True)
+    positions = read_vector(source, deletion.offset, deletion.length, deletion.cardinality, row_count).positions
+    source.keep()
+    return positions
 
 
 def live_rows(io: FileIO, file: PlannedFile, selection: RowSelection = RowSelection.ALL) -> RowSelection:

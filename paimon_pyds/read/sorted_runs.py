@@ -14,12 +14,7 @@ from paimon_pyds.split import PlannedFile
 
 
 def sorted_runs(files: Sequence[PlannedFile], schema: TableSchema) -> list[list[int]]:
-    """The numbers of the files of each sorted run, the oldest run first.
-
-    Args:
-        files: of one section.
-        schema: the table's.
-    """
+    """The numbers of the files of each sorted run of one section, the oldest run first."""
     files_of: dict[tuple[int, int, int], list[int]] = {}  # a level above 0 is one run, older the higher it is
     for number, file in enumerate(files):
         assert file.run is not None

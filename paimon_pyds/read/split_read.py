@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.formats import WHOLE_FILE
 from paimon_pyds.formats.threads import in_order
 from paimon_pyds.merge.filter import merge_filter, merge_keys
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import phase
-from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file
-from paimon_pyds.read.live_rows import FileTrace
+from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file, read_live
+from paimon_pyds.read.live_rows import FileTrace, LiveRows
+from paimon_pyds.records import dataclass
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
+from paimon_pyds.storage import requests_at_once
 
 _HELD_BYTES = 128 << 20
 """What files that come later may have ready, beside a batch of each."""
+_FEW_ROWS = 2_048
+"""Rows of a file that are wanted: getting them from a store is waiting, and takes little memory."""
+_READ_AT_ONCE = 32
+_WHOLE_BYTES = 4 << 20
+"""Of files together that are read whole rather than by several requests one after another."""
 
 
 def read_split(
@@ -38,36 +48,98 @@ def read_split(
         on_file: called with the trace of each file when it is done.
     """
     left = limit
-    for section in sections(split.files):
-        traces = [FileTrace(file.path, file.row_count) for file in section]
-        for batch in _rows_of(split.spec, section, traces, batch_rows, left):
-            if left is not None:
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
-            if batch.num_rows:
-                yield batch
+    for part in _parts(split.spec, split.files):
+        for section in chain(part.done, part.sections):
+            for batch in section.rows(batch_rows, left):
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                if batch.num_rows:
+                    yield batch
+                if left == 0:
+                    break
+            if on_file is not None:
+                for trace in section.traces:
+                    on_file(trace)
             if left == 0:
-                break
-        if on_file is not None:
-            for trace in traces:
-                on_file(trace)
-        if left == 0:
-            return
+                return
 
 
-def _rows_of(
-    spec: ReadSpec,
-    section: Sequence[PlannedFile],
-    traces: Sequence[FileTrace],
-    batch_rows: int,
-    limit: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The surviving rows of files that `split.sections` has together."""
-    if section[0].merged:
-        from paimon_pyds.read.merged_files import read_merged
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Files that `split.sections` has together; ``live`` where the indexes of a file were asked ahead."""
 
-        return read_merged(spec, section, traces, batch_rows)
-    return read_file(spec, section[0], batch_rows=batch_rows, trace=traces[0], limit=limit)
+    spec: ReadSpec
+    files: Sequence[PlannedFile]
+    traces: Sequence[FileTrace]
+    live: LiveRows | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its index has told that no row is wanted."""
+        return self.live is not None and self.live.candidates.is_none
+
+    def rows(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The surviving rows."""
+        if self.live is not None:
+            self.live.spec = self.spec
+            return read_live(self.live, batch_rows, limit)
+        if self.files[0].merged:
+            from paimon_pyds.read.merged_files import read_merged
+
+            return read_merged(self.spec, self.files, self.traces, batch_rows)
+        return read_file(self.spec, self.files[0], batch_rows=batch_rows, trace=self.traces[0], limit=limit)
+
+
+class _Part(NamedTuple):
+    """Sections to read, and how many of them at a time; 0 for as many as cores are there. ``done`` are others, which
+    have no row that is wanted."""
+
+    sections: Iterable[_Section]
+    at_once: int = 0
+    done: Sequence[_Section] = ()
+
+
+def _section(spec: ReadSpec, files: Sequence[PlannedFile]) -> _Section:
+    return _Section(spec, files, [FileTrace(file.path, file.row_count) for file in files])
+
+
+def _parts(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[_Part]:
+    """The sections of some files: on local disks all, of a store as many as have their indexes asked at once."""
+    found = (_section(spec, section) for section in sections(files))
+    at_once = requests_at_once(spec.io) if spec.use_index else 0
+    if not at_once or all(file.index_path is None for file in files):
+        yield _Part(found)
+        return
+    from paimon_pyds.storage.concurrent import concurrent_map
+
+    while window := list(islice(found, at_once)):
+        asked = list(concurrent_map(_asked, window, at_once))
+        left = [section for section in asked if not section.is_done]
+        spec = replace(spec, read_whole=max(WHOLE_FILE, _WHOLE_BYTES // max(len(left), 1)))
+        few = all(s.live and s.live.candidates.count(s.files[0].row_count) <= _FEW_ROWS for s in left)
+        yield _Part(
+            [replace(section, spec=spec) for section in left],
+            min(len(left), _READ_AT_ONCE) if few else 0,
+            [section for section in asked if section.is_done],
+        )
+
+
+def _asked(section: _Section) -> _Section:
+    """A section whose file, where it has an index, has told which rows may be wanted."""
+    file = section.files[0]
+    if file.merged or file.index_path is None:
+        return section
+    live = LiveRows(section.spec, file, section.traces[0])
+    start = time.perf_counter()
+    try:
+        _ = live.candidates
+    except FileNotFoundError as error:
+        raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+    finally:
+        live.close()
+        live.trace.millis += (time.perf_counter() - start) * 1000
+    return replace(section, live=live)
 
 
 def read_splits(
@@ -104,21 +176,21 @@ def read_splits(
         if threads <= 1 or len(files) <= 1 or limit is not None:
             yield from read_split(Split(spec, tuple(files)), batch_rows, limit=limit, on_file=done)
             return
-        reads = (_run(spec, section, batch_rows) for section in sections(files))
-        for item in in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of):
-            if isinstance(item, FileTrace):
-                done(item)
-            else:
-                yield item
+        for part in _parts(spec, files):
+            for section in part.done:
+                done(section.traces[0])
+            reads = (_run(section, batch_rows) for section in part.sections)
+            for item in in_order(reads, threads=max(threads, part.at_once), held=_HELD_BYTES, size=_bytes_of):
+                if isinstance(item, FileTrace):
+                    done(item)
+                else:
+                    yield item
 
 
-def _run(
-    spec: ReadSpec, section: Sequence[PlannedFile], batch_rows: int
-) -> Generator[pa.RecordBatch | FileTrace, None, None]:
+def _run(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch | FileTrace, None, None]:
     """The rows of files that are read together, then their traces."""
-    traces = [FileTrace(file.path, file.row_count) for file in section]
-    yield from _rows_of(spec, section, traces, batch_rows)
-    yield from traces
+    yield from section.rows(batch_rows)
+    yield from section.traces
 
 
 def _bytes_of(item: pa.RecordBatch | FileTrace) -> int:
@@ -126,11 +198,10 @@ def _bytes_of(item: pa.RecordBatch | FileTrace) -> int:
 
 
 def with_filter(spec: ReadSpec, predicate: Predicate) -> ReadSpec:
-    """How to read the rows that another filter keeps, before and after they are merged.
+    """How to read the rows that another filter keeps, before and after they are merged; ``filter_fields`` stay as they
+    are.
 
-    Args:
-        spec: of the plan; its ``filter_fields`` stay as they are.
-        predicate: bound to the table's columns; keeps no row that the plan's filter drops.
+    ``predicate`` is bound to the table's columns, and keeps no row that the plan's filter drops.
     """
     merging = spec.merging
     if merging is not None:
@@ -160,6 +231,6 @@ def check_row_counts(spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
         except FileNotFoundError as error:
             raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
 
-    with ThreadPoolExecutor(min(32, 4 * (os.cpu_count() or 1)), thread_name_prefix="paimon-footers") as pool:
-        for _ in pool.map(check, files):
-            pass
+    from paimon_pyds.storage.concurrent import concurrent_each, threads_for
+
+    concurrent_each(check, files, threads_for(spec.io, min(32, 4 * (os.cpu_count() or 1))))

@@ -65,10 +65,7 @@ class _Reader:
 
 def decode_java64(data: bytes) -> dict[int, BitMap]:
     """The integers of exactly these bytes: of each different high half (unsigned) the low halves.
-
-    Raises:
-        CorruptFileError: bytes that Java would not have written, or not as many as they say.
-    """
+    Raises CorruptFileError: bytes that Java would not have written, or not as many as they say."""
     reader = _Reader(data)
     tag = reader.integer(1, "tag")
     if tag not in (_EMPTY, _NOT_EMPTY):

@@ -47,10 +47,7 @@ _BYTES_KINDS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY})
 
 def form_of(type_: DataType) -> Form:
     """How values of a type lie in a row.
-
-    Raises:
-        UnsupportedError: nested types, VARIANT, BLOB, VECTOR; neither keys nor statistics have them.
-    """
+    Raises UnsupportedError: nested types, VARIANT, BLOB, VECTOR; neither keys nor statistics have them."""
     if isinstance(type_, AtomicType):
         if type_.kind in FIXED:
             return Form.FIXED

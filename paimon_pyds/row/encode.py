@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Words, array, binary_parts, one_array, unaligned_words, valid_mask
+from paimon_pyds.buffers import Words, array, binary_parts, fixed_values, one_array, unaligned_words, valid_mask
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.row.decode import FIXED, INLINE_LIMIT, Form, form_of, header_words
 from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
@@ -160,22 +160,15 @@ def _prepare(column: pa.Array, type_: DataType) -> _Field:
         case Form.FIXED:
             return _Field(_fixed(column, type_.kind, valid), valid)
         case Form.MILLIS:
-            return _Field(_cleared(_values(column, "<u8"), valid), valid)
+            return _Field(_cleared(fixed_values(column, "<u8"), valid), valid)
         case Form.NANOS:
             return _nanos(column, type_, valid)
         case Form.DECIMAL:
-            return _Field(_cleared(_values(column, "<u8", 2)[0::2], valid), valid)
+            return _Field(_cleared(fixed_values(column, "<u8", 2)[0::2], valid), valid)
         case Form.BIG_DECIMAL:
             return _big_decimal(column, valid)
         case Form.BYTES:
             return _bytes(column, valid)
-
-
-def _values(column: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]:
-    data = column.buffers()[1]
-    if data is None or len(column) == 0:
-        return np.zeros(0, dtype)
-    return np.frombuffer(data, dtype)[column.offset * per_value : (column.offset + len(column)) * per_value]
 
 
 def _cleared(values: npt.NDArray[Any], valid: _Mask | None) -> Words:
@@ -190,12 +183,12 @@ def _fixed(column: pa.Array, kind: Kind, valid: _Mask | None) -> Words:
             return np.zeros(len(column), np.uint64)
         flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little", count=column.offset + len(column))
         return _cleared(flags[column.offset :], valid)
-    return _cleared(_values(column, FIXED[kind].str), valid)
+    return _cleared(fixed_values(column, FIXED[kind].str), valid)
 
 
 def _nanos(column: pa.Array, type_: DataType, valid: _Mask | None) -> _Field:
     per_milli, to_nanos = (1_000, 1_000) if timestamp_unit(type_) == "us" else (1_000_000, 1)
-    values = _cleared(_values(column, "<u8"), valid).view(np.int64)
+    values = _cleared(fixed_values(column, "<u8"), valid).view(np.int64)
     millis = np.floor_divide(values, per_milli)
     nanos = (values - millis * per_milli) * to_nanos
 
@@ -206,7 +199,7 @@ def _nanos(column: pa.Array, type_: DataType, valid: _Mask | None) -> _Field:
 
 
 def _big_decimal(column: pa.Array, valid: _Mask | None) -> _Field:
-    raw = _values(column, "u1", 16).reshape(-1, 16)[:, ::-1]
+    raw = fixed_values(column, "u1", 16).reshape(-1, 16)[:, ::-1]
     if valid is not None:
         raw = raw * valid[:, None].astype(np.uint8)
     negative = (raw[:, :1] >> 7).astype(np.bool_)

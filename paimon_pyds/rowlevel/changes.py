@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -47,6 +47,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, counts_text, summary_text
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows

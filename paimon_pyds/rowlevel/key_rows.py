@@ -14,7 +14,7 @@ rows. Compactions change nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import ClassVar, Protocol
 
@@ -46,6 +46,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter, root_columns
 from paimon_pyds.read import read_split
+from paimon_pyds.records import dataclass
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.scan.plan import Planner, ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
@@ -206,10 +207,7 @@ def _with_kind(rows: pa.RecordBatch, kind: int) -> pa.RecordBatch:
 def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[DataField]) -> pa.RecordBatch:
     """New versions of rows as they are to be written: with the keys that the rows have, to the last bit. Zeros of both
     signs are equal, and so are texts of CHAR but for blanks at their end.
-
-    Raises:
-        UnsupportedError: they have other ones.
-    """
+    Raises UnsupportedError: they have other ones."""
     for key in keys:
         at = versions.schema.get_field_index(key.name)
         both = versions.column(at), rows.column(key.name)

@@ -23,7 +23,7 @@ from paimon_pyds.bucket.dynamic import KeyShare
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import ExpressionError, OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import Operand
@@ -40,7 +40,7 @@ from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.clauses import Delete, Insert, MergeOptions, Update
 from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, BoundClause, MergeScopes, bind_clauses, listed
 from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, inserted_rows, new_versions
-from paimon_pyds.rowlevel.merge_source import eligible_rows, joined_on, key_predicate, source_table
+from paimon_pyds.rowlevel.merge_source import eligible_rows, joined_on, key_predicate, source_table, text_in_keys
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RemovedRows, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import by_total_buckets, in_place, unfiltered, write_rows
 from paimon_pyds.split import ReadSpec
@@ -114,7 +114,10 @@ class _Merge:
         scopes = MergeScopes.of(schema, request.fields)
         source = request.rows.rename_columns([scopes.source.prefix + f.name for f in request.fields])
         condition = split_join(request.on, scopes.target, scopes.source, timezone=zone, now=request.now)
-        keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))
+        try:
+            keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))
+        except ExpressionError as error:
+            raise text_in_keys(error, condition, request.fields) from error
         bound = {
             name: bind_clauses(name, clauses, schema, scopes, zone, request.now)
             for name, clauses in request.clauses.items()

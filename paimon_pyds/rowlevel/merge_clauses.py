@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import ExpressionError, OptionError, SchemaError
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, bind_condition, bind_expression
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.rowlevel.clauses import Clauses, Delete, Insert, Update
+from paimon_pyds.rowlevel.merge_source import misfit_text
 from paimon_pyds.rowlevel.update import assignments_of
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import Parser
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, fields_named
 
 
 def parse_clause(text: str) -> Update | Delete | Insert:
@@ -128,10 +129,7 @@ MERGE_CLAUSES: Mapping[str, tuple[type, ...]] = {
 
 def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
     """The clauses of one kind as a tuple; texts are taken as `paimon_pyds.rowlevel.merge_clauses` tells.
-
-    Raises:
-        OptionError: no clause, one that has no place there, or that never acts.
-    """
+    Raises OptionError: no clause, one that has no place there, or that never acts."""
     if clauses is None:
         return ()
     given = list(clauses) if isinstance(clauses, Iterable) and not isinstance(clauses, str | Mapping) else [clauses]
@@ -219,7 +217,15 @@ def _all_columns(schema: TableSchema, source: Scope, timezone: str) -> dict[str,
             f"the source has no column {', '.join(map(repr, missing[:10]))}, which every row of the table has",
             hint="name the columns to set, such as Update({'price': 'source.price'}) or Insert({'id': 'source.id'})",
         )
-    return {
-        field.name: bind_expression(f"`{field.name.replace('`', '``')}`", (source,), field, timezone=timezone)
-        for field in schema.fields
-    }
+    return {field.name: _same_column(field, source, timezone) for field in schema.fields}
+
+
+def _same_column(field: DataField, source: Scope, timezone: str) -> BoundExpression:
+    try:
+        return bind_expression(f"`{field.name.replace('`', '``')}`", (source,), field, timezone=timezone)
+    except ExpressionError as error:
+        given = fields_named(field.name, source.fields)
+        if len(given) != 1:
+            raise
+        hint = "cast it first, or name the columns to set, such as Update({'price': 'CAST(source.price AS …)'})"
+        raise ExpressionError(misfit_text(given[0], field), hint=hint) from error

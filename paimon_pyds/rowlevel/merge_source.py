@@ -10,26 +10,40 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import OptionError, PredicateError, SchemaError
+from paimon_pyds.buffers import one_array
+from paimon_pyds.errors import ExpressionError, OptionError, PredicateError, SchemaError
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
 from paimon_pyds.frames import rows_of
 from paimon_pyds.predicate.bind import bind
+from paimon_pyds.predicate.compare import NUMBERS
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import AtomicType, DataField, arrow_schema, from_arrow_schema
+from paimon_pyds.types import AtomicType, DataField, arrow_schema, arrow_type, fields_named, from_arrow_schema
 from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
 
 
+def misfit_text(given: DataField, wanted: DataField) -> str:
+    """What is said of a source's column that has no place in the table's, as an append says it."""
+    return f"column {wanted.name} is {arrow_type(given.type)} in the data and {wanted.type} in the table"
+
+
+def text_in_keys(error: ExpressionError, condition: JoinCondition, source: Sequence[DataField]) -> ExpressionError:
+    """The error of keys that can't be cast, with the types of the first column that differs where names are equal."""
+    columns = [key.column for key in condition.keys if key.column is not None and key.column.type.kind in NUMBERS]
+    for wanted in columns:
+        for given in fields_named(wanted.name, source):
+            if given.type.kind in STRING_KINDS:
+                return ExpressionError(f"{misfit_text(given, wanted)}: {error.message}", hint="cast it first")
+    return error
+
+
 def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     """All rows of a source as one batch, in the Arrow types of Paimon's types, and its columns.
-
-    Raises:
-        SchemaError: nothing that Arrow understands, or columns that Paimon has no type for.
-    """
+    Raises SchemaError: nothing that Arrow understands, or columns that Paimon has no type for."""
     schema, rows = rows_of(data)
     if schema is None:
         raise SchemaError("the source has no rows and no columns", hint="give an Arrow table with a schema")
@@ -47,9 +61,7 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
             plain = plain if plain.type == field.type else plain.cast(field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(f"the source's column {field.name!r}: {str(error).splitlines()[0]}") from error
-        columns.append(
-            plain.chunk(0) if plain.num_chunks == 1 else pa.concat_arrays([pa.array([], field.type), *plain.chunks])
-        )
+        columns.append(one_array(plain))
     return pa.RecordBatch.from_arrays(columns, schema=wanted), fields
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.file import ROW_INDEX
+from paimon_pyds.records import dataclass
 from paimon_pyds.scan.file_bounds import plan_with_bounds
 from paimon_pyds.scan.plan import ScanRequest
 from paimon_pyds.scan.result import pack
@@ -180,10 +181,7 @@ class RowTarget:
 
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None).
-
-        Raises:
-            UnsupportedError: see `check_instant_writers`.
-        """
+        Raises UnsupportedError: see `check_instant_writers`."""
         own = dict(self.given)
         check_instant_writers(self.store, self.schema, own)
         if total_buckets is not None and total_buckets != int(self.options.get("bucket")):
@@ -235,9 +233,7 @@ class RowTarget:
     def candidates(self, predicate: Predicate, fields: Sequence[DataField] = ()) -> Candidates:
         """The files that may hold rows a predicate keeps; partitions, buckets, statistics and indexes rule out others.
 
-        Args:
-            predicate: bound to the table's columns.
-            fields: the columns to read of such rows.
+        ``predicate`` is bound to the table's columns; ``fields`` are read of such rows.
         """
         names = set(root_columns(predicate))
         plan = plan_with_bounds(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read.file import matching_rows, read_file
 from paimon_pyds.read.live_rows import live_rows
+from paimon_pyds.records import dataclass
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
@@ -43,12 +44,7 @@ class FoundRows:
 
 
 def find_rows(candidates: Candidates, executor: Executor) -> list[FoundRows]:
-    """The live rows that the candidates' predicate keeps, file by file; files without any are left out.
-
-    Args:
-        candidates: planned for the predicate.
-        executor: where the work runs.
-    """
+    """The live rows that the candidates' predicate keeps, file by file; files without any are left out."""
     tasks = [(candidates.spec, files) for files in candidates.packed()]
     results = mapped(executor, "reading", _find, tasks, lambda task: [c.file for c in task[1]])
     found = [rows for result in results for rows in result if rows.positions]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from datetime import timezone as zones
 from typing import ClassVar
@@ -32,6 +31,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows
+from paimon_pyds.records import dataclass
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import (

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true, scalar
+from paimon_pyds.buffers import from_numpy, is_true, one_array, scalar
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.keys import OrderCodec, order_codec
 from paimon_pyds.merge.files import MERGED
@@ -135,10 +135,7 @@ def _column(field: DataField, group: StatisticsGroup) -> list[ColumnBounds]:
 
 
 def _from_statistics(stats: ColumnStats, codec: OrderCodec) -> list[ColumnBounds]:
-    bounds = [
-        codec.keys(bound.combine_chunks() if isinstance(bound, pa.ChunkedArray) else bound)
-        for bound in _without_nan(stats, codec.type.kind)
-    ]
+    bounds = [codec.keys(one_array(bound)) for bound in _without_nan(stats, codec.type.kind)]
     certain = [True] * len(stats.row_count) if stats.unknown is None else (~stats.unknown).tolist()
     attained = codec.type.kind in _ATTAINED
     found = []

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from typing import TypeAlias
 
@@ -47,6 +47,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.progress import current, phase
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files, renewed_files
 from paimon_pyds.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask

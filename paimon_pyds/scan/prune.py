@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, conjuncts, root_columns
+from paimon_pyds.records import dataclass
 from paimon_pyds.scan.result import SkippedFile
 from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, timestamp_unit
 from paimon_pyds.types.kinds import FLOAT_KINDS, STRING_KINDS, UNITS_PER_SECOND, Kind

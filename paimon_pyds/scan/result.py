@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.formats import traits_of
 from paimon_pyds.one_line import files_text, one_line
+from paimon_pyds.records import dataclass
 from paimon_pyds.selection import STRIP_BINS
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
 

@@ -8,6 +8,7 @@ Java does. Incremental scans have an exclusive start and an inclusive end: those
 - ``delta``: the files that APPEND snapshots added; compactions and overwrites add none.
 - ``changelog``: the changelog files of all snapshots but overwrites.
 - ``auto``: changelog where the table has a ``changelog-producer``, else delta.
+- both read the changelogs of snapshots that have expired, where they outlived these, as Java's streams do.
 - ``diff``, and between two tags whatever the mode: the files that the end has and the start has not; snapshots in
   between may have expired, overwrites count, and so do files that were rewritten. In a table with a primary key, rows
   that come out of the start's other files with the same values are left out.
@@ -22,9 +23,9 @@ reads of Java 1.4, which allows one state only; here a state that a scan names t
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
@@ -33,6 +34,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
 from paimon_pyds.options.option import integer, mapping
+from paimon_pyds.records import dataclass
 from paimon_pyds.scan.auto_tags import tag_and_before
 
 TIME_TRAVEL_OPTIONS = (
@@ -240,10 +242,33 @@ def resolve_between(store: TableStore, options: Mapping[str, str], of_table: Tab
 def _additions(store: TableStore, first: int, last: int, mode: str) -> Additions:
     """Of snapshots from ``first`` to ``last``, those that count."""
     changelog = mode == "changelog"
-    snapshots = (store.snapshot(id_) for id_ in range(first, last + 1))
+    snapshots = _changing(store, first, last, changelog)
     if changelog:
         return Additions(tuple(s for s in snapshots if s.commit_kind is not CommitKind.OVERWRITE), changelog=True)
     return Additions(tuple(s for s in snapshots if s.commit_kind is CommitKind.APPEND))
+
+
+def _changing(store: TableStore, first: int, last: int, changelog: bool) -> Iterator[Snapshot]:
+    """Snapshots, or the changelogs that they left when they expired. Raises SnapshotNotFoundError."""
+    left: Mapping[int, Snapshot] = {}
+    for id_ in range(first, last + 1):
+        try:
+            found = left.get(id_) or store.snapshot(id_)
+        except SnapshotNotFoundError:
+            left = _left_changelogs(store, id_, last, changelog)
+            if id_ not in left:
+                raise
+            found = left[id_]
+        yield found
+
+
+def _left_changelogs(store: TableStore, first: int, last: int, changelog: bool) -> dict[int, Snapshot]:
+    """The changelogs that snapshots left, by number. A delta that has a changelog went with the snapshot."""
+    from paimon_pyds.metadata.changelogs import changelog_ids, changelogs, is_delta
+
+    earliest = store.earliest_snapshot_id() or 0  # later ones may be of states that were rolled back
+    ids = [id_ for id_ in changelog_ids(store) if first <= id_ <= last and id_ < earliest]
+    return {one.id: one for one in changelogs(store, ids) if changelog or is_delta(store, one)}
 
 
 def _reversed(key: str, start: int, end: int) -> OptionError:
@@ -258,11 +283,14 @@ def _between_times(store: TableStore, start: int, end: int, mode: str) -> Increm
     if end < start:
         raise _reversed("incremental-between-timestamp", start, end)
     earliest, last = store.earliest_snapshot_id(), store.newest_until(end)
-    if earliest is None or last is None or start == end:
+    if earliest is None or start == end:
         return Additions()
     before = store.newest_until(start)
     if mode != "diff":
-        return _additions(store, earliest if before is None else before.id + 1, last.id, mode)
+        ends = (earliest if before is None else before.id + 1, 0 if last is None else last.id)
+        return _additions(store, *(_with_changelogs(store, start, end, *ends) if before is None else ends), mode)
+    if last is None:
+        return Additions()
     if before is None and earliest > 1:
         raise SnapshotNotFoundError(
             f"which files the table had at {start} ms is not known: its snapshots before {earliest} have expired",
@@ -270,6 +298,26 @@ def _between_times(store: TableStore, start: int, end: int, mode: str) -> Increm
             hint="name a later start, or say incremental-between-scan-mode=delta for what later snapshots added",
         )
     return Difference(before, last)
+
+
+def _with_changelogs(store: TableStore, start: int, end: int, first: int, last: int) -> tuple[int, int]:
+    """The first and last number since a time, of snapshots and of the changelogs that those before them have left.
+
+    Args:
+        store: the table.
+        start: milliseconds since the epoch, before the earliest snapshot.
+        end: the same, of any time.
+        first: the number of the earliest snapshot.
+        last: that of the last one until the end; 0 without one.
+    """
+    from paimon_pyds.metadata.changelogs import changelogs, expired_changelogs
+
+    def made(id_: int) -> int:
+        return next((found.time_millis for found in changelogs(store, [id_])), 0)
+
+    ids = expired_changelogs(store)
+    since = ids[bisect.bisect_right(ids, start, key=made) :]
+    return (*since, first)[0], last or (0, *ids[: bisect.bisect_right(ids, end, key=made)])[-1]
 
 
 def _ends(store: TableStore, names: Sequence[str]) -> list[int | Snapshot]:
@@ -327,9 +375,7 @@ def state_options(stored: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     """The options of a scan, with the state that the table's own options name where the scan names none.
 
     ``scan.mode=latest-full`` names the newest state. Older names of options become the present ones.
-
-    Raises:
-        OptionError: two states, or a state that ``scan.mode`` does not go with.
+    Raises OptionError: two states, or a state that ``scan.mode`` does not go with.
     """
     of_scan, of_table = _of_state(given), _of_state(stored)
     names_state = "scan.mode" in of_scan or any(key in of_scan for key in _NAMING)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import one_batch
 from paimon_pyds.progress import count
+from paimon_pyds.records import dataclass
 from paimon_pyds.sort.keys import CURVES, SortKeys, sort_positions
 from paimon_pyds.sort.spill import SpillFile
 from paimon_pyds.types import DataField
@@ -53,10 +53,6 @@ class RowSorter:
     """Puts rows in order; those that do not fit the buffer are spilled as sorted runs, which are merged at the end.
 
     Use as ``with RowSorter(spec, keys) as sorter``: what is spilled is gone afterwards.
-
-    Args:
-        spec: by which columns, and in how much memory.
-        keys: what is compared.
     """
 
     def __init__(self, spec: SortSpec, keys: SortKeys) -> None:
@@ -89,10 +85,7 @@ class RowSorter:
 
     def sorted(self) -> Iterator[pa.RecordBatch]:
         """All rows in order, those with equal keys as they were added; to be called once, after the last `add`.
-
-        Raises:
-            StorageError: the local disk is full.
-        """
+        Raises StorageError: the local disk is full."""
         if self._runs is None:
             batches = self._in_order(_BATCH_ROWS)
         else:
@@ -124,10 +117,7 @@ class RowSorter:
 
     def spill(self) -> None:
         """Write the rows in memory to disk as one more run; of many runs one is made first.
-
-        Raises:
-            StorageError: the local disk is full.
-        """
+        Raises StorageError: the local disk is full."""
         if not self._rows:
             return
         runs = self._runs
@@ -274,13 +264,11 @@ class KeySample:
 def merge_sorted(
     sources: Sequence[Iterator[pa.RecordBatch]], keys_of: Callable[[pa.RecordBatch], Sequence[pa.Array]]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all sources in order; of rows with equal keys those of an earlier source come first.
+    """The rows of all sources, which are in order, in order; of rows with equal keys those of an earlier source come
+    first.
 
-    A batch of each source is in memory, and what is given out is no larger than these together.
-
-    Args:
-        sources: batches of rows that are in order.
-        keys_of: the keys of a batch, as `sort_positions` compares them: `SortKeys.of` of some columns.
+    A batch of each source is in memory, and what is given out is no larger than these together. ``keys_of`` gives the
+    keys of a batch, as `sort_positions` compares them: `SortKeys.of` of some columns.
     """
     waiting = [source for source in (_Source(batches, keys_of) for batches in sources) if source.load()]
     while len(waiting) > 1:

@@ -9,13 +9,13 @@ curve runs over the numbers of these ranges: so neither the type of a column nor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField, Kind
 
 CURVES = ("zorder", "hilbert")

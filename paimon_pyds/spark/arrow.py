@@ -17,10 +17,7 @@ from paimon_pyds.write.nested import TIME_HINT, cast_nested, find_name, has_stri
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly the columns of ``schema``, in its order and of its types.
-
-    Raises:
-        SchemaError: a missing column, a value that does not fit, NULL where the schema says NOT NULL.
-    """
+    Raises SchemaError: a missing column, a value that does not fit, NULL where the schema says NOT NULL."""
     if batch.schema.equals(schema) and not any(has_strict_member(f.type) for f in schema):
         return batch
     names = batch.schema.names
@@ -78,9 +75,7 @@ def check_castable(source: pa.DataType, target: pa.DataType, column: str) -> Non
 
     Integers, decimals and floating point numbers go into each other (values are checked later), except fractions into
     integers; NULL goes everywhere; texts, bytes, dates, times and timestamps stay what they are.
-
-    Raises:
-        SchemaError: the types do not go together; it names the column.
+    Raises SchemaError: the types do not go together; it names the column.
     """
     t = pa.types
     if t.is_dictionary(source):

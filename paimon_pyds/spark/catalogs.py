@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.errors import CommitConflictError, CommitError
+from paimon_pyds.errors import CommitConflictError, CommitError, OptionError
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.table import Table
 
@@ -36,6 +36,20 @@ def open_table(options: ReadOptions | WriteOptions) -> Table:
     if options.catalog is None:
         return Table.open(options.path, options.branch, options.storage)
     return open_catalog(options.catalog).table(_name(options))
+
+
+def given_table(path: str | Table, branch: str | None, storage_options: Mapping[str, str] | None) -> Table:
+    """The table that a function got, or the one at a path.
+
+    Raises:
+        OptionError: a table has its branch and its storage already.
+        TableNotFoundError, BranchNotFoundError: there is none at the path.
+    """
+    if not isinstance(path, Table):
+        return Table.open(path, branch, storage_options)
+    if branch is not None or storage_options is not None:
+        raise OptionError("a table has its branch and its storage already", hint="leave branch and storage_options out")
+    return path
 
 
 def _name(options: ReadOptions | WriteOptions) -> str:

@@ -69,12 +69,7 @@ def _without_trace(error: PaimonError) -> PaimonError:
 
 
 def lacks_package(worker: str, package: str = "paimon_pyds") -> str:
-    """What is said where the interpreter of Spark's Python workers lacks a package.
-
-    Args:
-        worker: the path of that interpreter, or a name for it.
-        package: what it lacks.
-    """
+    """What is said where the interpreter of Spark's Python workers (its path, or a name for it) lacks a package."""
     return (
         f"Spark's Python workers run {worker}, which has no {package} — set the environment variable PYSPARK_PYTHON to "
         f"{sys.executable} before the session is started, or install paimon-pyds for the workers' interpreter"

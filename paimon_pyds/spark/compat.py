@@ -35,16 +35,9 @@ def spark_version() -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def pushdown_leaks() -> bool:
-    """Whether Spark applies the filters of one scan to the other scans of the same DataFrame (SPARK-58551; below 5)."""
-    return plans_once()
-
-
 def plans_once() -> bool:
-    """Whether Spark keeps the partitions of a loaded DataFrame or view for all its queries (4.1 to 4.3).
-
-    Spark 4.0 asks for them in each query. They are kept where filters are (SPARK-58551), which ends with 5.
-    """
+    """Whether Spark keeps the partitions of a loaded DataFrame or view for all its queries (4.1 to 4.3), and applies
+    the filters of one of its scans to the others (SPARK-58551). Spark 4.0 asks for them in each query, as 5 will."""
     return SUPPORTS_PUSHDOWN and spark_version() < (5,)
 
 
@@ -163,7 +156,7 @@ def is_connect(df: DataFrame) -> bool:
 
 
 @contextmanager
-def telling_tasks(spark: SparkSession, told: Callable[[int, int], None]) -> Iterator[None]:
+def telling_tasks(spark: SparkSession, report: Callable[[int, int], None]) -> Iterator[None]:
     """While queries run, call a function with how many of Spark's tasks are done, of how many that are known.
 
     Spark Connect tells that; of classic Spark it could only be asked through py4j, and nothing is told.
@@ -175,7 +168,7 @@ def telling_tasks(spark: SparkSession, told: Callable[[int, int], None]) -> Iter
     def handler(stages: Iterable[Any] | None = None, **_: Any) -> None:
         known = list(stages or ())
         if known:
-            told(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
+            report(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
 
     spark.registerProgressHandler(handler)
     try:

@@ -60,9 +60,7 @@ class SparkExecutor:
 
         What a task says of the data (PaimonError) comes back as it is and ends the work; other errors, and those of the
         storage, are Spark's to try again.
-
-        Raises:
-            PaimonError: Spark lost or doubled tasks, as it may when it repeats a shuffle that is not sorted.
+        Raises PaimonError: Spark lost or doubled tasks, as it may when it repeats a shuffle that is not sorted.
         """
         if not tasks:
             return
@@ -119,11 +117,7 @@ def _arrow(frame: DataFrame) -> pa.Table:
 
 
 def _results(done: pa.Table) -> Iterator[Any]:
-    """What tasks gave; then the first error is raised.
-
-    Raises:
-        PaimonError: of a task.
-    """
+    """What tasks gave; then the first error is raised. Raises PaimonError: of a task."""
     failure: BaseException | None = None
     for ok, result in zip(done["ok"].to_pylist(), done["result"].to_pylist(), strict=True):
         value = pickle.loads(result)  # noqa: S301 - made by the tasks of this very call

@@ -8,13 +8,13 @@ TIMESTAMP(7..9), which Spark compares in microseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_or, negate
+from paimon_pyds.records import dataclass
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataField, RowType, timestamp_unit
 from paimon_pyds.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
@@ -43,9 +43,8 @@ class PushedColumn:
 def to_predicate(filter_: Any, columns: Mapping[str, PushedColumn]) -> Predicate | None:
     """The unbound tree of a pushed filter, true for exactly the rows that Spark wants; None to give it back.
 
-    Args:
-        filter_: one of ``pyspark.sql.datasource``'s filters, known by the name of its class.
-        columns: by the name that Spark uses.
+    ``filter_`` is one of ``pyspark.sql.datasource``'s, known by the name of its class; ``columns`` are by Spark's
+    names.
     """
     name = type(filter_).__name__
     if name == "Not":

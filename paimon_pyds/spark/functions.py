@@ -7,17 +7,14 @@ reads, appends and overwrites only.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.errors import OptionError, PaimonError, TableNotFoundError
+from paimon_pyds.errors import OptionError
 from paimon_pyds.options import TableOptions
 from paimon_pyds.progress import phase, shown
-from paimon_pyds.spark import compat
-from paimon_pyds.spark.catalogs import open_table
+from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
-from paimon_pyds.spark.options import parse_write_options
-from paimon_pyds.table import Table
+from paimon_pyds.spark.preparation import prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +24,8 @@ if TYPE_CHECKING:
     from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.rowlevel.changes import RowSummary
+    from paimon_pyds.table import Table
     from paimon_pyds.typing import Inserts, OptionValues, Order, Progress, RowChanges, Rows, WriteMode, WriteSettings
-    from paimon_pyds.write import WriteContext
 
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
 
@@ -48,7 +45,8 @@ def write(
     primary key does not hold all partition columns, rows are joined with where their keys are (of a DataFrame that is
     cached, only keys between its least and greatest are read), and a plain ``df.write`` is refused. The buckets that it
     wrote to of a table with a primary key are compacted by the workers, a task for each; a plain ``df.write`` leaves
-    that to the process that commits.
+    that to the process that commits. A client of Spark Connect that can't open the table of a catalog writes plainly,
+    and a warning says so.
 
     Args:
         df: classic or Connect; the format must be known to its session (see `paimon_pyds.register`).
@@ -70,87 +68,22 @@ def write(
     twice = sorted(named.keys() & given.keys())
     if twice:
         raise OptionError(f"{twice[0]} is given twice")
-    prepared = _prepared(df, {**given, **named, "path": path}, mode)
-    writer = prepared.rows.write.format("paimon_pyds").mode(mode)
-    for name, value in {**named, **given, **prepared.options}.items():
+    ready = prepared(df, {**given, **named, "path": path}, mode)
+    writer = ready.rows.write.format("paimon_pyds").mode(mode)
+    for name, value in {**named, **given, **ready.options}.items():
         writer = writer.option(name, value)
     with shown("write"):
         with phase("writing"):
             writer.save(path)
-        if prepared.table is not None:
+        if ready.table is not None:
             from paimon_pyds.commit.publisher import logging_errors
-            from paimon_pyds.compact.compact import compact_since
+            from paimon_pyds.compact.after_write import compact_since
             from paimon_pyds.maintenance.after_commit import maintain
 
-            table, own = prepared.table, prepared.own
-            compact_since(table.store, prepared.before, own, SparkExecutor(df.sparkSession))
+            table, own = ready.table, ready.own
+            compact_since(table.store, ready.before, own, SparkExecutor(df.sparkSession))
             with logging_errors(table.store):
                 maintain(table.store, TableOptions({**table.options, **own}), own)
-
-
-@dataclass(slots=True)
-class _Prepared:
-    """A DataFrame that is ready to be written.
-
-    Attributes:
-        rows: shuffled, where that helps.
-        options: of the write, besides those that were given.
-        table: one whose buckets are to be compacted afterwards, and whose old snapshots expire then.
-        before: the number of its latest snapshot.
-        own: the table options of the write.
-    """
-
-    rows: DataFrame
-    options: dict[str, str]
-    table: Table | None = None
-    before: int = 0
-    own: Mapping[str, str] = field(default_factory=dict)
-
-
-def _prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> _Prepared:
-    """What is wrong with the options or the rows is left to the write to tell."""
-    from paimon_pyds.spark.writer import dynamic_options, new_context
-
-    overwrite = mode != "append"
-    try:
-        parsed = parse_write_options({name.lower(): text for name, text in options.items()}, overwrite=overwrite)
-        if parsed.operation:
-            return _Prepared(df, {})
-        try:
-            table = open_table(parsed)
-        except TableNotFoundError:  # what the write makes has no runs to merge yet
-            if parsed.catalog is not None:
-                return _Prepared(df, {})
-            if compat.is_connect(df) and any(SparkExecutor(df.sparkSession).map(_is_table, [parsed.path])):
-                return _Prepared(df, {})  # where the client sees no files
-            return _Prepared(*_shuffled(df, new_context(df.schema, parsed), overwrite=overwrite))
-        own = dynamic_options(table, parsed)
-        prepared = _Prepared(*_shuffled(df, table.write_context(own, overwrite=overwrite), overwrite=overwrite))
-        if table.primary_key and not TableOptions({**table.options, **own}).get("write-only"):
-            prepared.options["write-only"] = "true"
-            prepared.table, prepared.before, prepared.own = table, table.store.latest_snapshot_id() or 0, own
-        return prepared
-    except PaimonError:
-        return _Prepared(df, {})
-
-
-def _is_table(path: str) -> bool:
-    try:
-        Table.open(path)
-    except TableNotFoundError:
-        return False
-    return True
-
-
-def _shuffled(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[DataFrame, dict[str, str]]:
-    """Rows brought to the tasks that write them, and options of the write that follow from that."""
-    if not context.schema.crosses_partitions:
-        from paimon_pyds.spark.distribution import distributed
-
-        return distributed(df, context)
-    from paimon_pyds.spark.moving_keys import HIDDEN, placed
-
-    return (df, {}) if HIDDEN & set(df.columns) else placed(df, context, overwrite=overwrite)
 
 
 def _option_text(name: str, value: Any) -> str:
@@ -180,7 +113,7 @@ def _partition_value(value: Any) -> str:
 
 def compact(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
-    path: str,
+    path: str | Table,
     where: str | None = None,
     order_by: str | Sequence[str] | None = None,
     *,
@@ -196,7 +129,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
 
     Args:
         spark: a session, classic or Connect; its workers read and write the data files.
-        path: where the table is.
+        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         where: a condition on partition columns.
         order_by: columns to order the rows of each partition by.
         order: ``order``, ``zorder`` or ``hilbert``.
@@ -207,7 +140,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
-    return Table.open(path, branch, storage_options).compact(
+    return given_table(path, branch, storage_options).compact(
         where,
         order_by,
         order=order,
@@ -221,7 +154,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
 
 def rescale(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
-    path: str,
+    path: str | Table,
     bucket_num: int | None = None,
     partitions: str | None = None,
     *,
@@ -235,7 +168,7 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
 
     Args:
         spark: a session, classic or Connect; its workers read and write the data files.
-        path: where the table is.
+        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         bucket_num: how many buckets; as many as the option ``bucket`` says when None.
         partitions: a condition on partition columns; all partitions when None.
         dry_run: only tell what would be written anew.
@@ -244,13 +177,13 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
-    table, executor = Table.open(path, branch, storage_options), SparkExecutor(spark)
+    table, executor = given_table(path, branch, storage_options), SparkExecutor(spark)
     return table.rescale(bucket_num, partitions, dry_run=dry_run, executor=executor, progress=progress, options=options)
 
 
 def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
-    path: str,
+    path: str | Table,
     where: str | None = None,
     *,
     rebuild: bool = False,
@@ -262,20 +195,20 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
 
     Args:
         spark: a session, classic or Connect; its workers read the data files and write the indexes.
-        path: where the table is.
+        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         where: a condition on partition columns.
         rebuild: build every index anew, as after a change of an index's own options.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
     """
-    table = Table.open(path, branch, storage_options)
+    table = given_table(path, branch, storage_options)
     return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
 
 
 def delete(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
-    path: str,
+    path: str | Table,
     where: Any,
     *,
     branch: str | None = None,
@@ -287,7 +220,7 @@ def delete(  # noqa: PLR0913 - named arguments that users type
 
     Args:
         spark: a session, classic or Connect; its workers find the rows, and rewrite files where there are no vectors.
-        path: where the table is.
+        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         where: Spark SQL text; ``"TRUE"`` for every row.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
@@ -297,13 +230,13 @@ def delete(  # noqa: PLR0913 - named arguments that users type
     Raises:
         OptionError: no condition, or a Column of Spark.
     """
-    table = Table.open(path, branch, storage_options)
+    table = given_table(path, branch, storage_options)
     return table.delete(_checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
 
 
 def update(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
-    path: str,
+    path: str | Table,
     set: Mapping[str, Any],
     where: Any = None,
     *,
@@ -316,7 +249,7 @@ def update(  # noqa: PLR0913 - named arguments that users type
 
     Args:
         spark: a session, classic or Connect; its workers find the rows and write their new versions.
-        path: where the table is.
+        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         set: new values by column: Spark SQL text over the old values, or plain values that are not texts.
         where: Spark SQL text; all rows when None.
         branch: a branch of the table; the main one by default.
@@ -327,14 +260,14 @@ def update(  # noqa: PLR0913 - named arguments that users type
     Raises:
         OptionError: nothing to set, or a Column of Spark.
     """
-    table = Table.open(path, branch, storage_options)
+    table = given_table(path, branch, storage_options)
     values = {name: _checked_sql(value) for name, value in set.items()}
     return table.update(values, _checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
 
 
 def merge(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
-    path: str,
+    path: str | Table,
     source: DataFrame | Rows,
     on: str | Sequence[str],
     *,
@@ -350,7 +283,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
 
     Args:
         spark: a session, classic or Connect; its workers join the files of the table that the source's keys can meet.
-        path: where the table is.
+        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         source: a DataFrame of Spark, which is collected to the driver (changes, not a second table), or what
             `Table.merge` takes.
         on: Spark SQL text over ``target.…`` and ``source.…``, or the names of columns that both have.
@@ -362,7 +295,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
     """
-    table = Table.open(path, branch, storage_options)
+    table = given_table(path, branch, storage_options)
     rows: Any = source
     if _is_of_spark(source):
         rows = rows.toArrow()

@@ -10,7 +10,7 @@ OF_CATALOGS = (
     "catalog", "metastore", "uri", "token", "token.provider", "catalog-key", "lock.enabled", "lock-acquire-timeout",
     "lock-check-max-sleep", "prefix", "data-token.enabled",
 )  # fmt: skip
-CATALOG_PREFIXES = ("dlf.", "header.")
+CATALOG_PREFIXES = ("dlf.", "header.", "jdbc.", "table-default.")
 STORAGE_PREFIXES = (
     "external-paths.", "local-cache.", "s3.", "s3a.", "gs.", "azure.", "hdfs.", "fs.", "hadoop.", "storage.",
 )  # fmt: skip

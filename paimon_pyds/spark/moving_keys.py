@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -23,13 +23,16 @@ from pyspark.sql import types
 from paimon_pyds.bucket.dynamic import assigner_channels
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import CommitError
+from paimon_pyds.execution.executor import Executor
 from paimon_pyds.merge.key_set import between
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.predicate.tree import Const
+from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.read import read_split
+from paimon_pyds.records import dataclass
 from paimon_pyds.row import encode_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import conform_batch
@@ -58,19 +61,22 @@ _MOST_TASKS = 1000
 _WITH_ENDS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType, types.DateType, types.StringType)
 
 
-def placed(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[DataFrame, dict[str, str]]:
+def placed(
+    df: DataFrame, context: WriteContext, executor: Executor, *, overwrite: bool
+) -> tuple[DataFrame, dict[str, str]]:
     """The rows with the partition and bucket that they go to, and deletes; and options of their write.
 
     Args:
         df: rows to write, without `HIDDEN` columns.
         context: the table as it is written to.
+        executor: its tasks see the table's files.
         overwrite: the rows replace all others.
 
     Raises:
         SchemaError: columns that don't fit the table.
     """
     store = TableStore(context.io, context.root, context.branch)
-    snapshot = None if overwrite or not store.schema_ids() else store.latest_snapshot()
+    snapshot = None if overwrite else next(executor.map(_latest, [store]))
     places = KeyPlaces.of(store, context, snapshot)
     given, (context, df, kinds) = df, _completed(context, df)
     keys = KeyColumns(df, context, context.schema.primary_keys)
@@ -83,7 +89,7 @@ def placed(df: DataFrame, context: WriteContext, *, overwrite: bool) -> tuple[Da
     ends = None
     if snapshot is not None:
         ends = _key_ends(given, keys, places.first_key)
-        both = both.unionByName(_known_keys(df, places, ends), allowMissingColumns=True)
+        both = both.unionByName(_known_keys(df, places, ends, executor), allowMissingColumns=True)
     else:
         both = both.withColumn(_PARTITION, F.lit(None).cast("binary")).withColumn(BUCKET_COLUMN, F.lit(0))
     channels = assigner_channels(context.options, parallelism(df))
@@ -131,10 +137,19 @@ def _key_ends(df: DataFrame, keys: KeyColumns, field: DataField) -> pa.Array | N
     return None if least is None else pa.array([least, greatest], arrow_type(field.type))
 
 
-def _known_keys(df: DataFrame, places: KeyPlaces, ends: pa.Array | None) -> DataFrame:
+def _latest(store: TableStore) -> Snapshot | None:
+    """The latest snapshot of a table that may not be there yet."""
+    return store.latest_snapshot() if store.schema_ids() else None
+
+
+def _splits(predicate: Predicate, places: KeyPlaces) -> list[bytes]:
+    return [pickle.dumps(split) for split in places.plan(predicate).pack()]
+
+
+def _known_keys(df: DataFrame, places: KeyPlaces, ends: pa.Array | None, executor: Executor) -> DataFrame:
     """The keys of the table, as rows of `_PLACES`, read by tasks of Spark; ``ends``: as `_key_ends`."""
     predicate = Const.TRUE if ends is None else between(places.first_key, ends)
-    splits = [pickle.dumps(split) for split in places.plan(predicate).pack()]
+    (splits,) = executor.map(partial(_splits, predicate), [places])
     tasks = df.sparkSession.createDataFrame(pa.table({"split": pa.array(splits, pa.binary())}))
     spread = tasks.repartition(max(1, min(_MOST_TASKS, len(splits))))
     return spread.mapInArrow(partial(_read_keys, places.schema), _PLACES)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.spark.location import (
     CATALOG_PREFIXES,

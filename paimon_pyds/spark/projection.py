@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 def split_names(text: str) -> list[tuple[str, ...]]:
     """``a, b.c, `odd,name` `` → paths. Commas and dots inside back quotes belong to the name.
-
-    Raises:
-        OptionError: an empty name or a back quote that is not closed.
-    """
+    Raises OptionError: an empty name or a back quote that is not closed."""
     paths: list[tuple[str, ...]] = []
     steps: list[str] = []
     at = 0
@@ -74,9 +71,7 @@ def select_columns(fields: Sequence[DataField], paths: Sequence[tuple[str, ...]]
     """The fields that the option ``columns`` names, in its order; ``a.b`` keeps only member b of a.
 
     Several members of one column are kept together, where the column was first named.
-
-    Raises:
-        OptionError: no such column, or one named twice.
+    Raises OptionError: no such column, or one named twice.
     """
     names = [f.name for f in fields]
     wanted: dict[int, list[tuple[str, ...]]] = {}
@@ -106,9 +101,7 @@ def resolve_schema(fields: Sequence[DataField], target: pa.Schema) -> list[str]:
     """The table columns behind the columns of ``target``, which a user's ``.schema(…)`` may have given.
 
     Names match exactly, else ignoring case when only one column fits; types may be wider than the table's.
-
-    Raises:
-        SchemaError: no such column, or a type that the column can't be read as.
+    Raises SchemaError: no such column, or a type that the column can't be read as.
     """
     names = [f.name for f in fields]
     found = []

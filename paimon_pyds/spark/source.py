@@ -171,7 +171,7 @@ def register(spark: Any, pushdown: bool = False) -> None:
         if compat.SUPPORTS_PUSHDOWN:
             first, second = PaimonPushdownDataSource, PaimonPydsPushdownDataSource
             spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # else Spark refuses such readers
-            if compat.pushdown_leaks():
+            if compat.plans_once():
                 warnings.warn(_LEAK_WARNING, RuntimeWarning, stacklevel=2)
                 _log.warning(_LEAK_WARNING)
         else:
@@ -221,6 +221,6 @@ def _name_is_taken(spark: Any, source: Any) -> bool:
 @lru_cache(maxsize=1)
 def _warn_of_leak() -> None:
     """Say once in a process what pushdown does to rows before Spark 5."""
-    if compat.pushdown_leaks():
+    if compat.plans_once():
         warnings.warn(_LEAK_WARNING, RuntimeWarning, stacklevel=2)
         _log.warning(_LEAK_WARNING)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import NotFoundError, PaimonError, SchemaError
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.records import dataclass
 from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, resolve_state, state_options
 from paimon_pyds.spark.catalogs import open_table
 from paimon_pyds.spark.options import ReadOptions, parse_read_options
@@ -69,10 +70,7 @@ class ReadState:
 
     def scan(self, columns: tuple[str, ...] | None = None) -> Scan:
         """The scan of these columns (all by default) with the filter, the limit and the order of the options.
-
-        Raises:
-            SchemaError: it needs a column that was dropped or changed too much since the load.
-        """
+        Raises SchemaError: it needs a column that was dropped or changed too much since the load."""
         options = self.options
         scan = self.table.scan(options.filter, columns, options.limit, options.top_n, options=options.scan)
         for field in scan.used_fields:
@@ -161,10 +159,7 @@ def _reads_as(new: DataType, old: DataType) -> bool:
 
 def state_schema(state: ReadState, options: ReadOptions) -> StructType:
     """Spark's schema of the read: the table's columns, or those of the option ``columns``, then metadata columns.
-
-    Raises:
-        PaimonError: the options do not fit the table.
-    """
+    Raises PaimonError: the options do not fit the table."""
     from paimon_pyds.spark.projection import check_metadata_columns, select_columns, split_names
     from paimon_pyds.spark.types import spark_schema
     from paimon_pyds.split import METADATA_FIELDS

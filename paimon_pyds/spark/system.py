@@ -1,5 +1,6 @@
 """System tables in Spark: ``table`` option ``db.t$files``, a path that ends with ``$files``, or ``sys.tables`` of a
-warehouse. One task reads them, as they are then, in bounded memory."""
+warehouse. One task reads them, as they are then, in bounded memory; ``audit_log`` and ``binlog`` of a state, or of
+changes, that is named are read by a task for each split."""
 
 from __future__ import annotations
 
@@ -48,6 +49,14 @@ class SystemPartition(InputPartition):  # type: ignore[misc]
         return f"SystemPartition({self.options.system})"
 
 
+class SystemPart(InputPartition):  # type: ignore[misc]
+    """What one of several tasks reads: a part of the rows."""
+
+    def __init__(self, scan: SystemScan) -> None:
+        super().__init__(0)
+        self.scan = scan
+
+
 class SystemReader(DataSourceReader):  # type: ignore[misc]
     """Reads a system table. ``schema`` is what Spark wants, the user's projection included."""
 
@@ -60,9 +69,12 @@ class SystemReader(DataSourceReader):  # type: ignore[misc]
 
     @clear_errors
     def partitions(self) -> Sequence[InputPartition]:
-        """The one partition; the filter and the columns are checked here."""
+        """The one partition, or several of rows of a state that is named; filter and columns are checked here."""
         columns = resolve_schema(_scan(self._options, None).table_fields, compat.target_schema(self._schema))
-        _scan(self._options, columns)
+        scan = _scan(self._options, columns)
+        parts = scan.in_parts() if self._options.travels else []  # else tasks look at the state as it is then
+        if len(parts) > 1:
+            return [SystemPart(part) for part in parts]
         store = None if self._options.catalog is None else open_table(self._options).store
         return [SystemPartition(for_tasks(self._options, store), columns)]
 
@@ -72,9 +84,14 @@ class SystemReader(DataSourceReader):  # type: ignore[misc]
 
     def _batches(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, SystemPartition):
-            target = compat.target_schema(self._schema)
-            for batch in _scan(partition.options, partition.columns).to_batches():
-                yield conform_batch(batch, target)
+            scan = _scan(partition.options, partition.columns)
+        elif isinstance(partition, SystemPart):
+            scan = partition.scan
+        else:
+            return
+        target = compat.target_schema(self._schema)
+        for batch in scan.to_batches():
+            yield conform_batch(batch, target)
 
 
 def _scan(options: ReadOptions, columns: Sequence[str] | None) -> SystemScan:

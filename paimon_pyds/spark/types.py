@@ -33,8 +33,8 @@ from paimon_pyds.types import (
     RowType,
     parse_type,
 )
+from paimon_pyds.types.kinds import MAX_LENGTH
 
-_MAX_LENGTH = 2_147_483_647
 _MAX_COLUMNS = 1 << 30
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark's catalogs keep the CHAR(n) or VARCHAR(n) that a column was declared with."""
@@ -48,8 +48,8 @@ _TO_SPARK: dict[Kind, type[spark.DataType]] = {
 }  # fmt: skip
 _FROM_SPARK: dict[type[spark.DataType], AtomicType] = {
     **{type_: AtomicType(kind) for kind, type_ in _TO_SPARK.items()},
-    spark.StringType: AtomicType(Kind.VARCHAR, length=_MAX_LENGTH),
-    spark.BinaryType: AtomicType(Kind.VARBINARY, length=_MAX_LENGTH),
+    spark.StringType: AtomicType(Kind.VARCHAR, length=MAX_LENGTH),
+    spark.BinaryType: AtomicType(Kind.VARBINARY, length=MAX_LENGTH),
     spark.TimestampNTZType: AtomicType(Kind.TIMESTAMP, precision=6),
     spark.TimestampType: AtomicType(Kind.TIMESTAMP_LTZ, precision=6),
 }
@@ -57,10 +57,7 @@ _FROM_SPARK: dict[type[spark.DataType], AtomicType] = {
 
 def spark_schema(fields: Sequence[DataField]) -> spark.StructType:
     """Spark's schema of these columns.
-
-    Raises:
-        UnsupportedError: a column of a type that this Spark does not have; it names the column.
-    """
+    Raises UnsupportedError: a column of a type that this Spark does not have; it names the column."""
     return spark.StructType([spark_field(f) for f in fields])
 
 
@@ -100,10 +97,7 @@ def _to_spark(type_: DataType, column: str) -> spark.DataType:
 
 def fields_from_spark(schema: spark.StructType) -> tuple[DataField, ...]:
     """Columns for a new table from a DataFrame's schema; each column is followed by its members in the count of ids.
-
-    Raises:
-        SchemaError: a column of a type that Paimon does not have, or two columns of one name.
-    """
+    Raises SchemaError: a column of a type that Paimon does not have, or two columns of one name."""
     names = schema.fieldNames()
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:

@@ -35,7 +35,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import check_writable, restore_case
+from paimon_pyds.options import check_appendable, check_writable, restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.catalogs import CommitCatalog, open_catalog, open_table
@@ -223,7 +223,11 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     if options.row_kinds is not None:
         column = _exact(options.row_kinds, schema.fieldNames(), "rowkind-column")
         options = replace(options, row_kinds=column)
+    if not overwrite:
+        check_appendable(options.table)  # else a new table would stay, empty
     table, dynamic = _table(schema, options)
+    if not overwrite:
+        check_appendable({**table.options, **dynamic})
     first = options.if_exists != "append"
     if first and table.snapshot() is not None:
         if options.if_exists == "ignore":
@@ -288,7 +292,8 @@ def _check_placed(schema: TableSchema, options: WriteOptions, *, overwrite: bool
         raise UnsupportedError(
             "the primary key does not hold all partition columns: a row goes to where its key is, or that row has to "
             "go, and tasks of a plain df.write don't see all rows of a key",
-            hint="paimon_pyds.spark.write(df, path) shuffles rows by key and joins them with where their keys are",
+            hint="paimon_pyds.spark.write(df, path) shuffles rows by key and joins them with where their keys are; a "
+            "client of Spark Connect has to see a catalog's table for that",
         )
 
 
@@ -299,7 +304,7 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
     except TableNotFoundError:
         if not options.create or options.branch not in (None, "main"):
             raise
-        _check_placed(_new_schema(schema, options), options, overwrite=False)
+        _check_placed(new_schema(schema, options), options, overwrite=False)
         try:
             created = _created(schema, options)
             return created, dynamic_options(created, replace(options, table={}))
@@ -309,7 +314,7 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
 
 
 def _created(schema: StructType, options: WriteOptions) -> Table:
-    new = _new_schema(schema, options)
+    new = new_schema(schema, options)
     check_writable(new)  # else it would stay, empty
     parts = (new.primary_keys, new.partition_keys, new.options, options.comment)
     if options.catalog is not None:
@@ -317,7 +322,7 @@ def _created(schema: StructType, options: WriteOptions) -> Table:
     return Table.create(options.path, new.fields, *parts, options.storage)
 
 
-def _new_schema(schema: StructType, options: WriteOptions) -> TableSchema:
+def new_schema(schema: StructType, options: WriteOptions) -> TableSchema:
     """The schema of the table that a write of these columns makes."""
     fields = tuple(f for f in fields_from_spark(schema) if f.name not in options.not_stored)
     names = [f.name for f in fields]
@@ -329,15 +334,12 @@ def _new_schema(schema: StructType, options: WriteOptions) -> TableSchema:
 def new_context(schema: StructType, options: WriteOptions) -> WriteContext:
     """The table that a write of these columns makes, as it is written to."""
     io, root = open_file_io(options.path, options.storage)
-    return WriteContext(io, root, "main", _new_schema(schema, options), index_manifest="")
+    return WriteContext(io, root, "main", new_schema(schema, options), index_manifest="")
 
 
 def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
     """Options of this write on a table that is there, for `Table.write_context` to check.
-
-    Raises:
-        OptionError: the table is partitioned otherwise, or has another primary key.
-    """
+    Raises OptionError: the table is partitioned otherwise, or has another primary key."""
     schema = table.schema
     requested = options.partition_by
     if requested is not None and not _same_names(requested, schema.partition_keys):

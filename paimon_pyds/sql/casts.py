@@ -23,6 +23,7 @@ from paimon_pyds.sql.tree import (
     integer,
 )
 from paimon_pyds.types import AtomicType, timestamp_unit
+from paimon_pyds.types.java_text import date_text
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, NANOS_PER_UNIT, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DECIMAL}
@@ -69,9 +70,7 @@ def from_python(value: object) -> Literal:
 
     A datetime with a zone is an instant (TIMESTAMP WITH LOCAL TIME ZONE), one without is wall-clock time. Nanoseconds
     of a pandas Timestamp count.
-
-    Raises:
-        PredicateError: values of that class have no SQL type.
+    Raises PredicateError: values of that class have no SQL type.
     """
     match value:
         case None:
@@ -108,10 +107,7 @@ def from_python(value: object) -> Literal:
 
 def cast_literal(literal: Literal, target: AtomicType, zone: str) -> Literal:
     """CAST(literal AS target), evaluated. ``zone`` names the time zone of texts and timestamps without one.
-
-    Raises:
-        PredicateError: the cast is not allowed, or the value does not fit.
-    """
+    Raises PredicateError: the cast is not allowed, or the value does not fit."""
     source = literal.type
     if literal.value is None or source is None:
         return Literal(None, target)
@@ -247,13 +243,6 @@ def literal_text(literal: Literal, zone: str) -> str:
     if kind is Kind.TIME:
         return time_text(literal_nanos(literal))
     raise PredicateError(f"a {kind.value} literal can't be cast to STRING", hint="write the text itself")
-
-
-def date_text(days: int) -> str:
-    """A date as Spark spells it: yyyy-mm-dd, with a sign for years outside 0 to 9999."""
-    year, month, day = values.civil_from_days(days)
-    sign = "-" if year < 0 else "+" if year > 9999 else ""
-    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
 def time_text(nanos: int) -> str:

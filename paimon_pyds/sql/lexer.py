@@ -107,10 +107,7 @@ class SqlText(NamedTuple):
 
 def tokenize(source: SqlText) -> list[Token]:
     """Split a text into tokens, the last of kind "end".
-
-    Raises:
-        PredicateError: a character that starts no token, an unterminated string, a text longer than `MAX_TEXT`.
-    """
+    Raises PredicateError: a character that starts no token, an unterminated string, a text longer than `MAX_TEXT`."""
     text = source.text
     if len(text) > MAX_TEXT:
         raise source.class_of_errors(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from paimon_pyds.records import dataclass
 from paimon_pyds.sql.lexer import Cursor, SqlText
 
 EXAMPLE = "write it like 'amount desc nulls last, id, 10': sort columns as in ORDER BY, then how many rows"
@@ -39,9 +39,7 @@ def parse_top_n(text: str) -> TopN:
     """Read an order from text: sort columns as in ORDER BY, and the number of rows, separated by commas.
 
     Names may stand in `back quotes`. ASC and NULLS FIRST is what a column has by itself, NULLS LAST one with DESC.
-
-    Raises:
-        OptionError: the text is no such order; the message has the line with a caret under the place.
+    Raises OptionError: the text is no such order; the message has the line with a caret under the place.
     """
     cursor = Cursor(SqlText(text, "top_n"))
     columns: list[SortColumn] = []

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any
 
 from paimon_pyds.errors import PredicateError
+from paimon_pyds.records import dataclass
 from paimon_pyds.sql import values
 from paimon_pyds.types import AtomicType, DataType
 from paimon_pyds.types.kinds import INTEGER_RANGES, MAX_LENGTH, Kind
@@ -69,10 +70,7 @@ def decimal_literal(value: Decimal) -> Literal:
 
 def number(text: str, suffix: str, negative: bool = False) -> Literal:
     """A number as written: its digits, its suffix (L, S, Y, D, F, BD or none), and whether a minus stands before it.
-
-    Raises:
-        PredicateError: the number does not fit the type that it is written as.
-    """
+    Raises PredicateError: the number does not fit the type that it is written as."""
     signed = f"-{text}" if negative else text
     plain = text.isdigit()
     if plain and not suffix:

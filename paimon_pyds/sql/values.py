@@ -51,19 +51,9 @@ def days_from_civil(year: int, month: int, day: int) -> int | None:
     return before * 365 + before // 4 - before // 100 + before // 400 + sum(lengths[: month - 1]) + day - 719_163
 
 
-def civil_from_days(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 1970-01-01."""
-    cycle, rest = divmod(days + 719_162, 146_097)  # 400 years
-    ordinary = dt.date.fromordinal(rest + 1)
-    return ordinary.year + 400 * cycle, ordinary.month, ordinary.day
-
-
 def parse_date(text: str) -> int:
     """Days since 1970-01-01: yyyy, yyyy-[m]m, yyyy-[m]m-[d]d, the last also before a space or T and anything.
-
-    Raises:
-        PredicateError: not a date.
-    """
+    Raises PredicateError: not a date."""
     stripped = text.strip()
     if stripped.lower() == "epoch":
         return 0
@@ -78,10 +68,7 @@ def parse_date(text: str) -> int:
 
 def parse_time(text: str) -> int:
     """Nanoseconds of the day: [h]h:[m]m, [h]h:[m]m:[s]s, with a fraction, with AM or PM.
-
-    Raises:
-        PredicateError: not a time of day.
-    """
+    Raises PredicateError: not a time of day."""
     match = _TIME.fullmatch(text.strip())
     if match is not None:
         hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
@@ -98,9 +85,7 @@ def parse_timestamp(text: str) -> tuple[int, str | None]:
     """Wall-clock nanoseconds since 1970-01-01T00:00, and the zone as written (None when there is none).
 
     Digits behind the ninth of the fraction are dropped.
-
-    Raises:
-        PredicateError: not a timestamp.
+    Raises PredicateError: not a timestamp.
     """
     stripped = text.strip()
     if stripped.lower() == "epoch":
@@ -131,10 +116,7 @@ def _clock_hint(text: str) -> str | None:
 @functools.lru_cache(maxsize=64)
 def time_zone(name: str) -> dt.tzinfo:
     """The zone of a name (Europe/Berlin), of an offset (+01:00, +1, UTC+1), or Z, UTC, GMT.
-
-    Raises:
-        PredicateError: no such zone.
-    """
+    Raises PredicateError: no such zone."""
     text = name.strip()
     if text in ("Z", "z", "UTC", "GMT", "UT"):
         return UTC

@@ -10,15 +10,19 @@ import errno
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, suppress
 from importlib.util import find_spec
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import redact, scrubbed
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.kept_ranges import KeptRanges
 
 _HINTS = {
     errno.ENOSPC: "free some space or write to another place; nothing was published",
@@ -41,15 +45,15 @@ _HINTS = {
 """What can be done about an error of the operating system."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 """What a URI begins with."""
-_FIRST_READ = 64 << 10
+_FIRST_READ = 256 << 10
+_MANY_RANGES = 64
+"""So many are told apart faster in arrays."""
 _OPTIONS_OF_ALL = ("external-paths.", "local-cache.")
 """Storage options that hold whatever the store is; those who act by them check them."""
-_ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
+_ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "oss", "obs", "hdfs", "viewfs"})
 """Schemes that pyarrow's file systems serve."""
 _ALTERNATIVES = {
-    **dict.fromkeys(
-        ("oss", "obs", "cosn"), "mount the bucket, or reach it by its S3-compatible endpoint (s3://… with s3.endpoint)"
-    ),
+    "cosn": "mount the bucket, or reach it by its S3-compatible endpoint (s3://… with s3.endpoint)",
     **dict.fromkeys(("wasb", "wasbs"), "use the abfss:// address of the same container"),
     **dict.fromkeys(("http", "https"), "download the table first"),
 }
@@ -142,11 +146,22 @@ class FileIO(Protocol):
 
 
 @runtime_checkable
-class ReadsStart(Protocol):
-    """A FileIO that looks up a size for a whole request."""
+class SavesRequests(Protocol):
+    """A FileIO that looks up a size by a whole request."""
+
+    def open_sized(self, path: str, size: int) -> pa.NativeFile:
+        """As `open_input`, of a file of which the size is known."""
 
     def read_start(self, path: str, length: int) -> tuple[bytes, int]:
         """The first bytes, ``length`` of them where there are so many, and the file's size. Errors as `size`."""
+
+
+@runtime_checkable
+class Lockable(Protocol):
+    """A FileIO whose store may not be able to create a file only if absent."""
+
+    def with_lock(self, lock: Callable[[], AbstractContextManager[None]]) -> FileIO:
+        """The same, which looks first and writes then where the store can't do better, and holds the lock meanwhile."""
 
 
 class ByteSource(Protocol):
@@ -187,25 +202,39 @@ class BytesSource:
 
 
 class FileSource:
-    """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was requested."""
+    """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was requested.
 
-    def __init__(self, io: FileIO, path: str, size: int | None = None) -> None:
+    Args:
+        size: of the file in bytes, where that is known.
+        kept: the file never changes: what is read of a store is kept once `keep` is called.
+    """
+
+    def __init__(self, io: FileIO, path: str, size: int | None = None, *, kept: bool = False) -> None:
         self._io = io
         self.name = path
         self._size = size
         self._start = b""
+        self._ranges: KeptRanges | None = None
         self.bytes_read = 0
+        if kept and requests_at_once(io):
+            from paimon_pyds.storage.kept_ranges import KeptRanges
+
+            self._ranges = KeptRanges(io, path)
 
     @property
     def size(self) -> int:
         if self._size is None:
-            if isinstance(self._io, ReadsStart):
+            if self._ranges is not None:
+                self._size = self._ranges.size(_FIRST_READ)
+            elif isinstance(self._io, SavesRequests):
                 self._start, self._size = self._io.read_start(self.name, _FIRST_READ)
             else:
                 self._size = self._io.size(self.name)
         return self._size
 
     def read(self, offset: int, length: int) -> bytes:
+        if self._ranges is not None:
+            return self.read_many([(offset, length)])[0]
         self.bytes_read += length
         start, self._start = self._start, b""  # for the first read, which keeps what it needs
         if 0 <= offset and 0 < length <= len(start) - offset:
@@ -214,7 +243,27 @@ class FileSource:
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         self.bytes_read += sum(n for _, n in ranges)
+        if self._ranges is not None:
+            return self._ranges.read(ranges)
         return self._io.read_ranges(self.name, ranges)
+
+    def keep(self) -> None:
+        """Keep what was read of a store, as it has proved right."""
+        if self._ranges is not None:
+            self._ranges.keep()
+
+
+def requests_at_once(io: FileIO) -> int:
+    """How many requests a store is sent side by side, as each takes long whatever it asks for; 0 for a local disk."""
+    return getattr(io, "requests_at_once", 0)
+
+
+def forget(io: FileIO, path: str) -> None:
+    """Keep nothing of a file in a store any longer: it is damaged, and may be replaced by a copy of what it was."""
+    if requests_at_once(io):
+        from paimon_pyds.storage.kept_ranges import forget_ranges
+
+        forget_ranges(io, path)
 
 
 def is_file(io: FileIO, path: str) -> bool:
@@ -249,8 +298,18 @@ def read_coalesced(
     Ranges at most ``gap`` bytes apart are read in one request of at most ``max_request`` bytes (a single range may be
     longer). Ranges may overlap and come in any order.
     """
-    order = sorted(range(len(ranges)), key=ranges.__getitem__)
     result = [b""] * len(ranges)
+    order: Sequence[int] = range(len(ranges))
+    if len(ranges) > _MANY_RANGES:  # most of so many lie alone, likely
+        offsets, lengths = np.array(ranges, np.int64).T
+        by_offset = np.argsort(offsets, kind="stable")
+        stops = np.maximum.accumulate((offsets + lengths)[by_offset])
+        apart = np.concatenate([[True], offsets[by_offset][1:] - stops[:-1] > gap, [True]])
+        alone = apart[:-1] & apart[1:]
+        for i in by_offset[alone].tolist():
+            result[i] = read(*ranges[i])
+        order = by_offset[~alone].tolist()
+    order = sorted(order, key=ranges.__getitem__)
     together: list[int] = []
     start = stop = 0
     for number in [*order, -1] if order else ():
@@ -386,7 +445,7 @@ def open_file_io(
     scheme = scheme_of(path)
     own = [key for key in storage_options or () if not str(key).lower().startswith(_OPTIONS_OF_ALL)]
     if own:
-        from paimon_pyds.storage.arrow import check_names
+        from paimon_pyds.storage.store_options import check_names
 
         check_names(own)
     if scheme == "file":
@@ -394,7 +453,8 @@ def open_file_io(
 
         return LocalFileIO(), path
     if scheme in _ARROW_SCHEMES:
-        from paimon_pyds.storage.arrow import ArrowFileIO, family
+        from paimon_pyds.storage.arrow import ArrowFileIO
+        from paimon_pyds.storage.store_options import family
 
         if family(scheme) != "hdfs" and find_spec("obstore"):
             from paimon_pyds.storage.object_store import ObjectStoreFileIO
@@ -406,15 +466,18 @@ def open_file_io(
     raise UnsupportedError(
         f"storage of scheme {scheme}:// is not supported",
         path=path,
-        hint=_ALTERNATIVES.get(scheme, "use a local path, file:, dbfs:/Volumes, s3, gs, abfs(s) or hdfs"),
+        hint=_ALTERNATIVES.get(scheme, "use a local path, file:, dbfs:/Volumes, s3, gs, abfs(s), oss, obs or hdfs"),
     )
 
 
 def options_of_store(location: str, storage_options: Mapping[str, str]) -> dict[str, str]:
-    """The storage options that `open_file_io` uses for a location: tasks get no credentials of other stores."""
-    scheme = scheme_of(normalise_location(location))
-    if scheme not in _ARROW_SCHEMES:
-        return {}
-    from paimon_pyds.storage.arrow import concerns
+    """The storage options that `open_file_io` uses for a location: tasks get no credentials of other stores.
 
-    return {key: value for key, value in storage_options.items() if concerns(scheme, key)}
+    Those that it would refuse are left out: a server may give some that only Java's file systems know.
+    """
+    location = normalise_location(location)
+    if scheme_of(location) not in _ARROW_SCHEMES:
+        return {}
+    from paimon_pyds.storage.store_options import concerns, is_known
+
+    return {key: value for key, value in storage_options.items() if concerns(location, key) and is_known(key)}

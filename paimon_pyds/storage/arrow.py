@@ -10,60 +10,45 @@ Paths are whole URIs (``s3://bucket/key``), as people know them from their table
 from __future__ import annotations
 
 import os
-from base64 import b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from copy import copy
+from datetime import datetime, timedelta, timezone
 from hashlib import sha256
-from typing import Any, BinaryIO, cast
+from threading import Lock
+from typing import Any, BinaryIO, TypeVar, cast
 
 import pyarrow as pa
 
-from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError, suggest
+from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, scheme_of, storage_faults
+from paimon_pyds.storage.local_cache import LocalCache, is_option
+from paimon_pyds.storage.store_options import check_account_key, client_arguments, concerns, family
 
+_Self = TypeVar("_Self", bound="ArrowFileIO")
 _GAP = 1 << 20
 _MAX_REQUEST = 64 << 20
 
-_PATH_STYLE = "s3.path-style-access"
-_ARGUMENTS = {
-    _PATH_STYLE: "force_virtual_addressing",
-    "s3.access-key": "access_key",
-    "s3.secret-key": "secret_key",
-    "s3.session-token": "session_token",
-    "s3.region": "region",
-    "s3.endpoint": "endpoint_override",
-    "s3.role-arn": "role_arn",
-    "s3.anonymous": "anonymous",
-    "s3.request-timeout": "request_timeout",
-    "s3.connect-timeout": "connect_timeout",
-    "gs.access-token": "access_token",
-    "gs.anonymous": "anonymous",
-    "gs.endpoint": "endpoint_override",
-    "gs.project-id": "project_id",
-    "azure.account-name": "account_name",
-    "azure.account-key": "account_key",
-    "azure.sas-token": "sas_token",
-    "azure.tenant-id": "tenant_id",
-    "azure.client-id": "client_id",
-    "azure.client-secret": "client_secret",
-    "hdfs.user": "user",
-    "hdfs.replication": "replication",
-    "hdfs.kerberos-ticket": "kerb_ticket",
-}
-"""Arguments of pyarrow's file systems by the names of storage options."""
-_FAMILIES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "viewfs": "hdfs"}
-_PREFIXES = {"s3": ("s3.", "s3a.", "fs.s3a."), "gcs": ("gs.",), "azure": ("azure.",), "hdfs": ("hdfs.",)}
-_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "KRB5")
+_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "OSS_", "OBS_", "HADOOP_", "KRB5")
 """Where credentials come from that no option gives."""
-_ALIASES = {
-    "s3.path.style.access": _PATH_STYLE,
-    **dict.fromkeys(("s3.session.token", "s3.security-token", "s3.security.token"), "s3.session-token"),
-    "s3.endpoint.region": "s3.region",
-}
-"""Other spellings of options, by Java Paimon and Hadoop."""
-_FLAGS = frozenset({"anonymous"})
-_NUMBERS = frozenset({"request_timeout", "connect_timeout", "replication"})
+_FILE_SYSTEMS = {"gcs": "GcsFileSystem", "azure": "AzureFileSystem", "hdfs": "HadoopFileSystem"}
+_ONLY_OBSTORE = frozenset({"service_account", "authority_host"})
+_EXTRA = "pip install 'paimon-pyds[cloud]', which can"
+
+
+class RequestCounts:
+    """Requests that read from a store, and the bytes that they gave. Threads may share one."""
+
+    def __init__(self) -> None:
+        self.requests = self.bytes = 0
+        self._lock = Lock()
+
+    def add(self, size: int = 0, requests: int = 1) -> None:
+        """Count some."""
+        with self._lock:
+            self.requests += requests
+            self.bytes += size
 
 
 class ArrowFileIO:
@@ -77,8 +62,10 @@ class ArrowFileIO:
         OptionError: an unknown option of this scheme, or credentials in the address.
     """
 
+    requests_at_once = 32
+
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
-        user = family(scheme_of(root)) in ("s3", "gcs") and "@" in root.split("://", 1)[-1].partition("/")[0]
+        user = family(scheme_of(root)) not in ("azure", "hdfs") and "@" in root.split("://", 1)[-1].partition("/")[0]
         if user or holds_secret(root):
             raise OptionError(
                 "credentials in the address are not taken",
@@ -86,13 +73,17 @@ class ArrowFileIO:
                 hint="give them as storage options, such as s3.access-key and s3.secret-key, or in the environment",
             )
         self._root = root
-        self._options = {k: v for k, v in (options or {}).items() if concerns(scheme_of(root), k)}
+        self._options = {k: v for k, v in (options or {}).items() if concerns(root, k)}
+        self._cache_options = {k: v for k, v in (options or {}).items() if is_option(k)}
+        self.local_cache = LocalCache.of(self._cache_options)
         self._secrets = tuple(str(v) for k, v in self._options.items() if names_secret(k))
         self._fs: Any = None
-        check_names(self._options)
-        self._arguments = _arguments(self._options)
+        self.counts = RequestCounts()
+        self._arguments = client_arguments(root, self._options)
         ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(_ENVIRONMENT))
         self._identity = sha256(repr((root, sorted(self._options.items()), ambient)).encode()).digest()
+        given = sorted((k, str(v)) for k, v in {**dict(ambient), **self._options}.items())
+        self._version = repr((root, [(k, v) for k, v in given if not names_secret(k) and not holds_secret(v)]))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._identity == self._identity
@@ -100,21 +91,21 @@ class ArrowFileIO:
     def __hash__(self) -> int:
         return hash(self._identity)
 
+    def counted(self: _Self) -> _Self:
+        """The same storage, whose requests are counted from now on, and apart."""
+        other = copy(self)
+        other.counts = RequestCounts()
+        return other
+
     def version(self, path: str) -> str:
         """What tells this store from others, without credentials; objects that are replaced are not told apart."""
-        given = {**os.environ, **self._options}
-        where = sorted(
-            (k, str(v))
-            for k, v in given.items()
-            if (k in self._options or k.startswith(_ENVIRONMENT)) and not names_secret(k) and not holds_secret(str(v))
-        )
-        return repr((self._root, where))
+        return self._version
 
     def __repr__(self) -> str:
         return f"ArrowFileIO({scheme_of(self._root)}://…)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ArrowFileIO, (self._root, self._options))
+        return (ArrowFileIO, (self._root, self._options | self._cache_options))
 
     def _faults(self, action: str, path: str, *, missing_passes: bool = False) -> AbstractContextManager[None]:
         return storage_faults(action, path, missing_passes=missing_passes, secrets=self._secrets)
@@ -152,7 +143,9 @@ class ArrowFileIO:
     def read_bytes(self, path: str) -> bytes:
         fs, inner = self._at(path)
         with self._faults("read", path, missing_passes=True), fs.open_input_stream(inner, compression=None) as stream:
-            return cast(bytes, stream.read())
+            data = cast(bytes, stream.read())
+        self.counts.add(len(data))
+        return data
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return self.read_ranges(path, [(offset, length)])[0]
@@ -169,6 +162,7 @@ class ArrowFileIO:
 
             def read(offset: int, length: int) -> bytes:
                 data: bytes = file.read_at(length, offset)
+                self.counts.add(len(data))
                 if len(data) != length:
                     raise StorageError("the storage gave fewer bytes than it has", path=path, hint="try again")
                 return data
@@ -192,6 +186,7 @@ class ArrowFileIO:
 
     def _info(self, path: str) -> Any:
         fs, inner = self._at(path)
+        self.counts.add()
         with self._faults("look up", path):
             return fs.get_file_info(inner)
 
@@ -200,6 +195,7 @@ class ArrowFileIO:
         import pyarrow.fs as pafs
 
         fs, inner = self._at(path)
+        self.counts.add()
         with self._faults("list", path):
             infos = fs.get_file_info(pafs.FileSelector(inner, allow_not_found=True))
         base = path.rstrip("/")
@@ -229,7 +225,7 @@ class ArrowFileIO:
         raise UnsupportedError(
             f"committing to tables on {scheme_of(path)}:// is not supported by pyarrow: it can't create if absent",
             path=path,
-            hint="pip install 'paimon-pyds[cloud]', which can (not with s3.role-arn; AWS profiles with roles or SSO"
+            hint="pip install obstore, which can (not with s3.role-arn; AWS profiles with roles or SSO"
             " need boto3); reading works",
         )
 
@@ -271,7 +267,7 @@ class ArrowFileIO:
             AlreadyExistsError: the target is there.
             UnsupportedError: object stores have no rename.
         """
-        if family(scheme_of(source)) in ("s3", "gcs"):
+        if family(scheme_of(source)) not in ("azure", "hdfs"):
             raise UnsupportedError("object stores can't rename a directory", path=source, hint="copy it, then drop it")
         if self.exists(target):
             raise AlreadyExistsError("the target of a rename already exists", path=target)
@@ -317,11 +313,6 @@ class _ArrowOutput:
             self._fs.delete_file(self._inner)
 
 
-def family(scheme: str) -> str:
-    """The kind of store that a scheme names: s3, gcs, azure, hdfs."""
-    return _FAMILIES.get(scheme, scheme)
-
-
 def _server(path: str) -> str:
     """The Azure account or HDFS name node that an address names; "" for stores that are one for all buckets."""
     authority = path.partition("://")[2].partition("/")[0]
@@ -340,94 +331,44 @@ def _status(base: str, info: Any) -> FileStatus:
     return FileStatus(f"{base}/{info.base_name}", info.base_name, 0 if is_dir else int(info.size), is_dir, modified)
 
 
-def concerns(scheme: str, key: str) -> bool:
-    """Whether an option is one of this kind of store: tasks get no credentials of others."""
-    return key.lower().startswith(_PREFIXES[family(scheme)])
-
-
-def _plain_name(key: str) -> str:
-    """An option's name in lower case; Hadoop's names for S3 as Paimon's."""
-    name = key.lower()
-    for prefix in ("fs.s3a.", "s3a."):
-        if name.startswith(prefix):
-            name = f"s3.{name[len(prefix) :]}".replace("access.key", "access-key").replace("secret.key", "secret-key")
-    return _ALIASES.get(name, name)
-
-
-def check_names(options: Iterable[str]) -> None:
-    """Raise OptionError for a name that no store knows, with near ones."""
-    for key in options:
-        name = _plain_name(str(key))
-        if name not in _ARGUMENTS:
-            prefix = next((p for ps in _PREFIXES.values() for p in ps if name.startswith(p)), "")
-            near = suggest(name, [known for known in _ARGUMENTS if known.startswith(prefix)], "there are") or ""
-            may_be_secret = not prefix and not near.startswith("did you mean")
-            raise OptionError(f"unknown storage option{'' if may_be_secret else f' {key}'}", hint=near)
-
-
-def _arguments(options: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of the file system from Paimon's option names, which are known."""
-    arguments: dict[str, Any] = {}
-    for key, value in options.items():
-        argument = _ARGUMENTS[_plain_name(key)]
-        if argument == "force_virtual_addressing":
-            # pyarrow addresses by path already; only the opposite has to be asked for.
-            arguments[argument] = not _flag(key, value)
-        else:
-            arguments[argument] = (
-                _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
-            )
-    return arguments
-
-
-def _flag(key: str, value: str) -> bool:
-    if str(value).lower() not in ("true", "false"):
-        raise OptionError(f"storage option {key} must be true or false")
-    return str(value).lower() == "true"
-
-
-def _number(key: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        raise OptionError(f"storage option {key} must be a whole number") from None
-
-
 def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
     import pyarrow.fs as pafs
 
     store = family(scheme_of(root))
-    authority = root.split("://", 1)[1].partition("/")[0]
-    kinds = {"s3": "S3FileSystem", "gcs": "GcsFileSystem", "azure": "AzureFileSystem", "hdfs": "HadoopFileSystem"}
-    kind = getattr(pafs, kinds[store], None)
+    name = _FILE_SYSTEMS.get(store, "S3FileSystem")
+    kind = getattr(pafs, name, None)
     if kind is None:
-        raise UnsupportedError(f"this pyarrow ({pa.__version__}) is built without {kinds[store]}", path=root)
-    arguments = dict(arguments)
-    if store == "s3":
-        endpoint = arguments.get("endpoint_override", "")
-        if "://" in endpoint:
-            arguments["scheme"], arguments["endpoint_override"] = endpoint.split("://", 1)
-    elif store == "azure":
-        arguments.setdefault("account_name", authority.partition("@")[2].partition(".")[0])
-        check_account_key(arguments, root)
-    elif store == "hdfs":
-        host, _, port = authority.partition(":")
-        arguments |= {"host": host or "default", "port": int(port) if port.isdigit() else 0}
+        raise UnsupportedError(f"this pyarrow ({pa.__version__}) is built without {name}", path=root)
+    if only := _ONLY_OBSTORE & arguments.keys():
+        raise UnsupportedError(
+            f"pyarrow can't use this storage option: {', '.join(sorted(only))}", path=root, hint=_EXTRA
+        )
+    check_account_key(arguments, root)
     try:
-        return kind(**arguments)
+        return kind(**_pyarrow_arguments(store, root, dict(arguments)))
     except (TypeError, ValueError, OverflowError) as error:
         secrets = [str(value) for name, value in arguments.items() if names_secret(name)]
         reason = redact(str(error), secrets)
-        raise OptionError(f"{kinds[store]} does not take these options: {reason}", path=root) from scrubbed(
-            error, secrets
-        )
+        raise OptionError(f"{name} does not take these options: {reason}", path=root) from scrubbed(error, secrets)
 
 
-def check_account_key(arguments: Mapping[str, Any], root: str) -> None:
-    """Raise OptionError for a key of an Azure account that isn't base64; the error doesn't show it."""
-    try:
-        b64decode(arguments.get("account_key") or "", validate=True)
-    except ValueError:
-        raise OptionError(
-            "azure.account-key is not base64", path=root, hint="copy the whole access key of the storage account"
-        ) from None
+def _pyarrow_arguments(store: str, root: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as pyarrow wants them: addresses without their schemes, and what an address says."""
+    authority = root.split("://", 1)[1].partition("/")[0]
+    scheme, slashes, host = arguments.get("endpoint_override", "").partition("://")
+    if store == "hdfs":
+        name, _, port = authority.partition(":")
+        return arguments | {"host": name or "default", "port": int(port) if port.isdigit() else 0}
+    if store == "azure":
+        account = arguments.setdefault("account_name", authority.partition("@")[2].partition(".")[0])
+        if slashes:
+            del arguments["endpoint_override"]
+            arguments |= {f"{part}_storage_scheme": scheme for part in ("blob", "dfs")}
+            arguments |= {
+                f"{part}_storage_authority": host.partition("/")[0].removeprefix(account) for part in ("blob", "dfs")
+            }
+    elif slashes:
+        arguments |= {"scheme": scheme, "endpoint_override": host}
+    if "access_token" in arguments:  # nobody tells when it ends; the store refuses it then
+        arguments["credential_token_expiration"] = datetime.now(timezone.utc) + timedelta(days=1)
+    return arguments

@@ -8,12 +8,13 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from typing import Any
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.records import dataclass
 
 _BY_REQUEST = frozenset({"role_arn", "credential_process", "sso_session", "sso_start_url", "login_session"})
 """Settings of profiles whose keys come from a service or a program."""

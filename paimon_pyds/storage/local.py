@@ -191,10 +191,8 @@ class LocalFileIO:
         """Rename a directory or file. AlreadyExistsError: the target is there; FileNotFoundError: no source."""
         with storage_faults("rename", source, missing_passes=True):
             try:
-                if not rename_noreplace(source, target):
-                    if os.path.lexists(target):
-                        raise FileExistsError(errno.EEXIST, "exists", target)
-                    os.rename(source, target)
+                if not rename_noreplace(source, target) and not _renamed_otherwise(source, target):
+                    raise FileExistsError(errno.EEXIST, "exists", target)
                 _sync_directory(os.path.dirname(target))
             except FileExistsError:
                 raise AlreadyExistsError("the target of a rename already exists", path=target) from None
@@ -374,6 +372,24 @@ def _give_name(temporary: str, path: str) -> bool:
         return rename_noreplace(temporary, path) or _rename_locked(temporary, path)
     except FileExistsError:
         return False
+
+
+def _renamed_otherwise(source: str, target: str) -> bool:
+    """Rename without RENAME_NOREPLACE; False when the target is there. Raises OSError.
+
+    A directory with something in it is never replaced (POSIX, rename); a file needs the lock.
+    """
+    if not stat.S_ISDIR(os.lstat(source).st_mode):
+        return _rename_locked(source, target)
+    if os.path.lexists(target):
+        return False
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 def _rename_locked(temporary: str, path: str) -> bool:

@@ -7,53 +7,36 @@ looked up before. Objects appear when they are whole: parts of an upload that en
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from datetime import timedelta
-from typing import Any, BinaryIO, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
+from typing import Any, BinaryIO
 
 import obstore
 import pyarrow as pa
 from obstore import exceptions
-from obstore.store import AzureStore, GCSStore, S3Store
 
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, is_file, scheme_of
-from paimon_pyds.storage.arrow import ArrowFileIO, check_account_key, family
-from paimon_pyds.storage.aws_profile import current_profile
+from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
+from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, is_served, store_client
+from paimon_pyds.storage.store_options import check_account_key, family, option_prefix
 
-_NAMES: dict[str, dict[str, str]] = {
-    "s3": {
-        "access_key": "access_key_id",
-        "secret_key": "secret_access_key",
-        "session_token": "session_token",
-        "region": "region",
-        "endpoint_override": "endpoint",
-        "force_virtual_addressing": "virtual_hosted_style_request",
-        "anonymous": "skip_signature",
-    },
-    "gcs": {"access_token": "bearer_token", "anonymous": "skip_signature", "endpoint_override": "base_url"},
-    "azure": {
-        "account_name": "account_name",
-        "account_key": "account_key",
-        "sas_token": "sas_key",
-        "tenant_id": "tenant_id",
-        "client_id": "client_id",
-        "client_secret": "client_secret",
-    },
-}
-"""What pyarrow's arguments are called by obstore. Timeouts are options of its client."""
-_TIMEOUTS = {"request_timeout": "timeout", "connect_timeout": "connect_timeout"}
+_BRIEF = {"connect_timeout": 2, "request_timeout": 5}
+"""The same just after a store could not be reached: who cleans up then does not wait as long again."""
+_BRIEF_SECONDS = 10
 _TRIES = 5
+_NEAR = 1 << 20
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
-_conditional: set[bytes] = set()
-"""The stores that were seen to refuse a second put of one key."""
+_conditional: dict[bytes, bool] = {}
+"""Whether a store was seen to refuse a second put of one key."""
 _first_process = 0
 """The process in which obstore's threads run: they don't survive a fork, and a request would wait forever."""
 
@@ -62,25 +45,31 @@ class ObjectStoreFileIO(ArrowFileIO):
     """FileIO over obstore; options and addresses are those of `ArrowFileIO`, which does what only concerns markers of
     directories. A client is made for each process."""
 
+    requests_at_once = REQUESTS_AT_ONCE
+
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
         super().__init__(root, options)
-        self._stores: dict[tuple[str, bool], Any] = {}
+        self._stores: dict[tuple[str, bool, bool], Any] = {}
+        self._unreachable_until = 0.0
+        self._timeouts = {name: self._arguments.get(name, seconds) for name, seconds in TIMEOUTS.items()}
+        self._lock: Callable[[], AbstractContextManager[None]] | None = None
         check_account_key(self._arguments, root)
 
     @property
     def served(self) -> bool:
         """Whether obstore knows what all options mean, and gets the keys that the environment names."""
-        kind = family(scheme_of(self._root))
-        known = {*_NAMES[kind], *_TIMEOUTS, "project_id"}
-        if not known.issuperset(self._arguments):
-            return False
-        return kind != "s3" or _has_keys(self._arguments) or current_profile().readable
+        return is_served(self._root, self._arguments)
+
+    @property
+    def _has_directories(self) -> bool:
+        """Whether empty directories may be there that obstore does not see."""
+        return family(scheme_of(self._root)) == "azure"
 
     def __repr__(self) -> str:
         return f"ObjectStoreFileIO({scheme_of(self._root)}://…)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ObjectStoreFileIO, (self._root, self._options))
+        return (ObjectStoreFileIO, (self._root, self._options | self._cache_options))
 
     def _locate(self, path: str, *, retries: bool = True) -> tuple[Any, str]:
         """The client of the path's bucket, and the key; without ``retries`` one that sends each request once."""
@@ -95,12 +84,18 @@ class ObjectStoreFileIO(ArrowFileIO):
             )
         authority, _, key = path.partition("://")[2].partition("/")
         bucket = authority.partition("@")[0]
-        store = self._stores.get((bucket, retries))
+        brief = time.monotonic() < self._unreachable_until
+        store = self._stores.get((bucket, retries, brief))
         if store is None:
+            timeouts = self._timeouts
+            if brief:
+                timeouts = timeouts | {name: min(seconds, timeouts[name]) for name, seconds in _BRIEF.items()}
+            tries = _TRIES if retries and not brief else 0
             try:
-                store = self._stores[bucket, retries] = _client(self._root, bucket, self._arguments, retries)
+                store = store_client(self._root, bucket, self._arguments, timeouts, tries)
+                self._stores[bucket, retries, brief] = store
             except (exceptions.BaseError, ValueError, TypeError, OverflowError) as error:
-                reason = redact(str(error).partition("\n")[0], self._secrets)
+                reason = self._reason(error)
                 raise OptionError(f"the store does not take these options: {reason}", path=self._root) from None
         return store, key
 
@@ -118,16 +113,42 @@ class ObjectStoreFileIO(ArrowFileIO):
                 ) from None
             if isinstance(error, exceptions.NotFoundError | FileNotFoundError):
                 raise FileNotFoundError(2, os.strerror(2), redact(path, self._secrets)) from None
-            # What obstore says below the first line may repeat headers.
-            reason = redact(str(error).partition("\n")[0], self._secrets)
+            reason = self._reason(error)
+            if self._unanswered(error):
+                raise self._unreachable(action, path, reason) from None
             raise StorageError(f"can't {action}: {reason}", path=path, hint=_hint(str(error))) from None
+
+    def _reason(self, error: Exception) -> str:
+        """What an error says, without secrets; what obstore says below the first line may repeat headers."""
+        return redact(str(error).partition("\n")[0], self._secrets)
+
+    def _unanswered(self, error: Exception) -> bool:
+        """Whether a request got no answer at all: the next ones wait briefly then."""
+        found = "HTTP error" in str(error) and "status code" not in str(error)
+        if found:
+            self._unreachable_until = time.monotonic() + _BRIEF_SECONDS
+        return found
+
+    def _unreachable(self, action: str, path: str, reason: str) -> StorageError:
+        waits = ", ".join(f"{name.replace('_', '-')} {seconds} s" for name, seconds in self._timeouts.items())
+        prefix = option_prefix(family(scheme_of(self._root)))
+        fault = StorageError(
+            f"can't {action}, the store can't be reached: {reason}",
+            path=path,
+            hint=f"check the endpoint and the network, then try again; options {prefix}… set how long is waited"
+            f" ({waits})",
+        )
+        fault.errno = errno.ETIMEDOUT
+        return fault
 
     # ------------------------------------------------------------------------------------------------- reading
 
     def read_bytes(self, path: str) -> bytes:
         store, key = self._locate(path)
         with self._requests("read", path):
-            return bytes(obstore.get(store, key).bytes())
+            data = bytes(obstore.get(store, key).bytes())
+        self.counts.add(len(data))
+        return data
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Several (offset, length) ranges, requested side by side; those at most 1 MiB apart in one request."""
@@ -139,8 +160,12 @@ class ObjectStoreFileIO(ArrowFileIO):
         if wanted:
             starts, lengths = ([r[i] for r in wanted] for i in (0, 1))
             try:
+                merged = _merged(wanted)
+                self.counts.add(sum(merged), len(merged))
                 with self._requests("read", path):
-                    found = [bytes(d) for d in obstore.get_ranges(store, key, starts=starts, lengths=lengths)]
+                    found = [
+                        bytes(d) for d in obstore.get_ranges(store, key, starts=starts, lengths=lengths, coalesce=_NEAR)
+                    ]
             except StorageError:
                 self._check_ranges(path, wanted)  # a range that begins past the end is an error of the request
                 raise
@@ -156,10 +181,14 @@ class ObjectStoreFileIO(ArrowFileIO):
             check_range(path, offset, length, size)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(ObjectInput(self, path, self.size(path)), mode="r")
+        return self.open_sized(path, self.size(path))
+
+    def open_sized(self, path: str, size: int) -> pa.NativeFile:
+        return pa.PythonFile(ObjectInput(self, path, size), mode="r")
 
     def size(self, path: str) -> int:
         store, key = self._locate(path)
+        self.counts.add()
         with self._requests("look up", path):
             return int(obstore.head(store, key)["size"])
 
@@ -169,7 +198,9 @@ class ObjectStoreFileIO(ArrowFileIO):
         try:
             with self._requests("read", path):
                 found = obstore.get(store, key, options={"range": (0, length)})
-                return bytes(found.bytes()), int(found.meta["size"])
+                data = bytes(found.bytes())
+            self.counts.add(len(data))
+            return data, int(found.meta["size"])
         except StorageError:  # an empty object has no range
             if self.size(path):
                 raise
@@ -177,14 +208,19 @@ class ObjectStoreFileIO(ArrowFileIO):
 
     def exists(self, path: str) -> bool:
         """Whether an object, or anything below that prefix, is there."""
-        with suppress(FileNotFoundError):
-            return self.size(path) >= 0
-        return super().exists(path) if not self.list(path) else True
+        store, key = self._locate(path)
+        if key and is_file(self, path):
+            return True
+        with suppress(FileNotFoundError), self._requests("look up", path):
+            if any(obstore.list(store, f"{key}/" if key else None, chunk_size=1)):
+                return True
+        return self._has_directories and super().exists(path)
 
     def list(self, path: str) -> list[FileStatus]:
         """What lies directly below a prefix, by name; empty when there is nothing."""
         store, key = self._locate(path)
         base = path.rstrip("/")
+        self.counts.add()
         try:
             with self._requests("list", path):
                 found = obstore.list_with_delimiter(store, f"{key}/" if key else None)
@@ -214,12 +250,14 @@ class ObjectStoreFileIO(ArrowFileIO):
 
         Raises:
             CommitOutcomeUnknownError: it may be there now, or appear later.
-            UnsupportedError: the store overwrites objects where it was asked not to.
+            UnsupportedError: the store overwrites objects where it was asked not to, and there is no lock.
         """
         if self._identity not in _conditional:
-            self._probe(path.rpartition("/")[0])
-            _conditional.add(self._identity)
+            _conditional[self._identity] = self._probe(path.rpartition("/")[0])
+        if not _conditional[self._identity]:
+            return self._create_under_lock(path, data)
         unsettled: StorageError | None = None
+        deadline = time.monotonic() + self._timeouts["retry_timeout"]
         for attempt in range(_TRIES):
             try:
                 return self._create(path, data) or (unsettled is not None and self.read_bytes(path) == data)
@@ -228,12 +266,10 @@ class ObjectStoreFileIO(ArrowFileIO):
             except StorageError:
                 if unsettled is None:
                     raise
+            if time.monotonic() > deadline:
+                break
             time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
-        raise CommitOutcomeUnknownError(
-            f"the storage did not say whether {path.rpartition('/')[2]} was created ({unsettled})",
-            path=path,
-            hint="look whether it is there before writing again",
-        )
+        raise _unknown_outcome(path, unsettled)
 
     def _create(self, path: str, data: bytes) -> bool:
         """One put; False when the object is there. Raises StorageError, _UnknownOutcomeError."""
@@ -245,36 +281,60 @@ class ObjectStoreFileIO(ArrowFileIO):
                 except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
                     return False
                 except exceptions.GenericError as error:
-                    reason = redact(str(error).partition("\n")[0], self._secrets)
-                    raise _UnknownOutcomeError(StorageError(f"can't write: {reason}", path=path)) from None
+                    self._unanswered(error)
+                    raise _UnknownOutcomeError(StorageError(f"can't write: {self._reason(error)}", path=path)) from None
         except FileNotFoundError:
             raise StorageError("can't write: the bucket does not exist", path=path) from None
         return True
 
-    def _probe(self, directory: str) -> None:
-        """Raise UnsupportedError when the store replaces an object that it is to create only if absent."""
+    def _probe(self, directory: str) -> bool:
+        """Whether the store keeps an object that it is to create only if absent."""
         path = f"{directory}/.paimon-pyds-{uuid.uuid4()}.tmp"
         try:
             self.replace(path, b"")
-            refused = False
             with suppress(_UnknownOutcomeError):
-                refused = not self._create(path, b"")
+                return not self._create(path, b"")
         finally:
             self.delete([path])
-        if not refused:
+        return False
+
+    def with_lock(self, lock: Callable[[], AbstractContextManager[None]]) -> ObjectStoreFileIO:
+        """See `Lockable`. Copies for other processes have no lock."""
+        other = copy(self)
+        other._lock = lock
+        return other
+
+    def _create_under_lock(self, path: str, data: bytes) -> bool:
+        """Look, then put, which all other writers leave to the one that holds the lock."""
+        if self._lock is None:
             raise UnsupportedError(
                 "this store can't create an object only if absent (If-None-Match), so commits could be lost",
-                path=directory,
-                hint="bring the store up to date, or let a writer that holds a catalog's lock write",
+                path=path.rpartition("/")[0],
+                hint="bring the store up to date, or let all writers hold a lock: lock.enabled of a JDBC catalog",
             )
+        with self._lock():
+            if is_file(self, path):
+                return False
+            try:
+                self.send(path, data)
+            except StorageError as error:
+                with suppress(FileNotFoundError, StorageError):
+                    if self.read_bytes(path) == data:
+                        return True
+                raise _unknown_outcome(path, error) from error
+            return True
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Create an object of a unique name, so that one of the same content is what an earlier try has made."""
         if len(data) <= IN_MEMORY:
             store, key = self._locate(path)
-            with suppress(FileNotFoundError, StorageError), self._requests("write", path):
-                obstore.put(store, key, data, mode="create", use_multipart=False)
-                return
+            try:
+                with suppress(FileNotFoundError), self._requests("write", path):
+                    obstore.put(store, key, data, mode="create", use_multipart=False)
+                    return
+            except StorageError as error:
+                if error.errno == errno.ETIMEDOUT:
+                    raise
         if not is_file(self, path):
             self.send(path, data)
         elif self.read_bytes(path) != data:
@@ -299,6 +359,20 @@ class ObjectStoreFileIO(ArrowFileIO):
             with suppress(FileNotFoundError), self._requests("delete", path):
                 obstore.delete(store, key)
 
+    def delete_tree(self, path: str) -> None:
+        """Remove what is below a prefix; then the markers of directories, whose names obstore can't spell."""
+        store, key = self._locate(path)
+        below = f"{key}/" if key else None
+        with suppress(FileNotFoundError), self._requests("delete", path):
+            for found in obstore.list(store, below):
+                obstore.delete(store, [item["path"] for item in found])
+            markers = [item["path"] for item in obstore.list(store, below).collect()]
+            bucket = path.rstrip("/").removesuffix(key).rstrip("/")
+            for marker in sorted(markers, reverse=True):
+                super().delete_tree(f"{bucket}/{marker}")
+        if self._has_directories:
+            super().delete_tree(path)
+
 
 class _UnknownOutcomeError(Exception):
     """A put that failed and may have had its effect, or have it yet."""
@@ -308,43 +382,32 @@ class _UnknownOutcomeError(Exception):
         self.storage_error = error
 
 
-def _client(root: str, bucket: str, arguments: Mapping[str, Any], retries: bool) -> Any:
-    """A client of one bucket. Raises ValueError, obstore's errors."""
-    kind = family(scheme_of(root))
-    config = {own: arguments[name] for name, own in _NAMES[kind].items() if name in arguments}
-    client: dict[str, Any] = {
-        own: timedelta(seconds=arguments[name]) for name, own in _TIMEOUTS.items() if name in arguments
-    }
-    if kind == "s3" and "://" not in (endpoint := config.get("endpoint", "://")):
-        config["endpoint"] = f"https://{endpoint}"
-    client["allow_http"] = str(config.get("endpoint", config.get("base_url", ""))).startswith("http://")
-    retry = {"max_retries": _TRIES if retries else 0, "retry_timeout": timedelta(seconds=120)}
-    common: Any = {"client_options": client, "retry_config": retry}
-    if kind == "s3":
-        if not _has_keys(arguments):
-            common["credential_provider"] = current_profile().credentials()
-        if not ("region" in config or {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys()) and (
-            region := current_profile().region
-        ):
-            config["region"] = region
-        return S3Store(bucket, config=cast(Any, config), **common)
-    if kind == "gcs":
-        return GCSStore(bucket, config=cast(Any, config), **common)
-    config.setdefault("account_name", root.partition("@")[2].partition(".")[0])
-    return AzureStore(bucket, config=cast(Any, config), **common)
+def _merged(ranges: Sequence[tuple[int, int]]) -> list[int]:
+    """The bytes of each request that obstore makes of some ranges: near ones are one."""
+    found: list[list[int]] = []
+    for offset, length in sorted(ranges):
+        if found and offset <= found[-1][1] + _NEAR:
+            found[-1][1] = max(found[-1][1], offset + length)
+        else:
+            found.append([offset, offset + length])
+    return [stop - start for start, stop in found]
 
 
-def _has_keys(arguments: Mapping[str, Any]) -> bool:
-    """Whether options or the environment give keys of S3, or say that none are needed: profiles come after these."""
-    return "access_key" in arguments or arguments.get("anonymous", False) or "AWS_ACCESS_KEY_ID" in os.environ
+def _unknown_outcome(path: str, reason: StorageError | None) -> CommitOutcomeUnknownError:
+    return CommitOutcomeUnknownError(
+        f"the storage did not say whether {path.rpartition('/')[2]} was created ({reason})",
+        path=path,
+        hint="look whether it is there before writing again",
+    )
 
 
 def _hint(text: str) -> str:
     """What can be done about an error of a request."""
     if any(sign in text for sign in ("RequestTimeTooSkewed", "not yet valid")):
         return "the clock of this machine is wrong: set it"
-    if any(sign in text for sign in ("403", "401", "InvalidAccessKeyId", "SignatureDoesNotMatch", "credential")):
-        return "check the credentials, and what they may do in this bucket"
-    if any(sign in text for sign in ("301", "redirect", "AuthorizationHeaderMalformed")):
+    if any(sign in text for sign in ("code: 301", "redirect", "AuthorizationHeaderMalformed")):
         return "the bucket is in another region: set s3.region"
+    signs = ("code: 403", "code: 401", "InvalidAccessKeyId", "SignatureDoesNotMatch", "credential")
+    if any(sign in text for sign in signs):
+        return "check the credentials, and what they may do in this bucket"
     return "check the storage options and the network, then try again"

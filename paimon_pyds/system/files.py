@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import repeat
 from typing import Any
@@ -19,6 +18,7 @@ from paimon_pyds.row import decode_column, decode_row
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.storage import FileIO
+from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 from paimon_pyds.system.scan import Request, batches_of, kept_entries, slices
 from paimon_pyds.types import AtomicType, DataField, DataType, RowType, scalar_to_internal
 from paimon_pyds.types.columns import parse_columns
@@ -224,18 +224,17 @@ def read_file_indexes(store: TableStore, request: Request) -> Iterator[pa.Record
     """
     state = request.state(store)
     partition_of = cache(partial(partition_row_text, state.schema.partition_fields))
-    with ThreadPoolExecutor(_HEAD_READERS) as pool:
-        for entries in _entries(store, state, request):
-            files = planned_live_files(store, state.schema, entries)[1]
-            heads = zip(files, pool.map(partial(_index_head, store.io), files), strict=True)
-            rows = (
-                (partition_of(file.partition), file.bucket, file.path, file.size, file.row_count, file.schema_id,
-                 column, index_type, "EMBEDDED" if file.index_path is None else "FILE", file.index_path, size,
-                 container_size, is_empty)
-                for file, (indexes, container_size) in heads
-                for column, index_type, size, is_empty in indexes
-            )  # fmt: skip
-            yield from batches_of(FILE_INDEXES, request, rows)
+    for entries in _entries(store, state, request):
+        files = planned_live_files(store, state.schema, entries)[1]
+        heads = concurrent_map(partial(_index_head, store.io), files, threads_for(store.io, _HEAD_READERS))
+        rows = (
+            (partition_of(file.partition), file.bucket, file.path, file.size, file.row_count, file.schema_id,
+             column, index_type, "EMBEDDED" if file.index_path is None else "FILE", file.index_path, size,
+             container_size, is_empty)
+            for file, (indexes, container_size) in zip(files, heads, strict=True)
+            for column, index_type, size, is_empty in indexes
+        )  # fmt: skip
+        yield from batches_of(FILE_INDEXES, request, rows)
 
 
 def type_text(type_: DataType) -> str:

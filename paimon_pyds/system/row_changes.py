@@ -9,7 +9,8 @@ Source: Paimon documentation, concepts/system-tables; Java: classes AuditLogTabl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +31,12 @@ from paimon_pyds.merge.key_values import (
     VALUE_KIND,
 )
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import one_line
 from paimon_pyds.predicate.tree import Const
+from paimon_pyds.read import read_split
 from paimon_pyds.scan.travel import Additions, Difference
-from paimon_pyds.system.scan import Request, SystemScan
+from paimon_pyds.split import Split
+from paimon_pyds.system.scan import Read, Request, SystemScan
 from paimon_pyds.table_scan import Scan
 from paimon_pyds.types import ArrayType, DataField, arrow_schema
 
@@ -53,13 +57,15 @@ def row_changes(store: TableStore, name: str, options: Mapping[str, str]) -> Sys
     scan = Scan(store, options=options)
     make = AuditLog if name == "audit_log" else Binlog
 
-    def read(request: Request) -> Iterator[pa.RecordBatch]:
+    def changes(request: Request) -> AuditLog:
         names = [f.name for f in fields if f.name in request.columns]
         pushed = request.about(scan.schema.field_names) if make is AuditLog else Const.TRUE
-        return make(scan.where_bound(pushed), names).to_batches()
+        return make(scan.where_bound(pushed), names)
 
     fields = make(scan).result_fields
-    return SystemScan(fields, read)
+    return SystemScan(
+        fields, lambda request: changes(request).to_batches(), split=lambda request: changes(request).parts()
+    )
 
 
 class AuditLog(RowStream):
@@ -77,6 +83,7 @@ class AuditLog(RowStream):
 
     def __init__(self, scan: Scan, columns: Sequence[str] | None = None) -> None:
         schema = scan.schema
+        self._root, self._primary_keys = scan.root, schema.primary_keys
         self._kept_kinds = bool(schema.primary_keys)
         fields = [ROWKIND, *schema.fields]
         if scan.options.get(_NUMBERED):
@@ -92,10 +99,21 @@ class AuditLog(RowStream):
         self.fields = tuple(by_name[name] for name in (by_name if columns is None else columns))
         self._scan = scan.selecting(self._read_fields(scan))
 
+    def __repr__(self) -> str:
+        return one_line(self, repr(self.__dict__.get("_scan", self._root)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What makes the result of rows; the scan stays where it was planned."""
+        return {name: value for name, value in self.__dict__.items() if name != "_scan"}
+
+    def parts(self) -> list[Read]:
+        """What reads each split of the scan; they pickle."""
+        return [_Part(self, split) for split in self._scan.plan().splits]
+
     def _read_fields(self, scan: Scan) -> tuple[DataField, ...]:
         """The columns to read: those of the result, and the row kind where files have it."""
         kind = (_KIND,) if self._kept_kinds else ()
-        return (*kind, *(field for field in self.fields if field is not ROWKIND))
+        return (*kind, *(field for field in self.fields if field != ROWKIND))
 
     @property
     def result_fields(self) -> tuple[DataField, ...]:
@@ -109,7 +127,11 @@ class AuditLog(RowStream):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in bounded memory."""
-        for batch in self._scan.to_batches():
+        return self.results(self._scan.to_batches())
+
+    def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The result's rows, of those that the scan, or a split of it, gives."""
+        for batch in batches:
             yield self._result(batch, self._kinds(batch))
 
     def _kinds(self, rows: pa.RecordBatch) -> npt.NDArray[np.int8]:
@@ -117,13 +139,24 @@ class AuditLog(RowStream):
             return np.zeros(rows.num_rows, np.int8)
         kinds = to_numpy(rows.column(VALUE_KIND))
         if kinds.size and not 0 <= kinds.min() <= kinds.max() < len(ROW_KINDS):
-            raise CorruptFileError("a row has an unknown row kind", path=self._scan.root, field=VALUE_KIND)
+            raise CorruptFileError("a row has an unknown row kind", path=self._root, field=VALUE_KIND)
         return kinds
 
     def _result(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> pa.RecordBatch:
         texts = pa.array(ROW_KINDS, pa.string()).take(from_numpy(kinds))
-        columns = [texts if field is ROWKIND else rows.column(field.name) for field in self.fields]
+        columns = [texts if field == ROWKIND else rows.column(field.name) for field in self.fields]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Reads a split."""
+
+    changes: AuditLog
+    split: Split
+
+    def __call__(self, request: Request) -> Iterator[pa.RecordBatch]:
+        return self.changes.results(read_split(self.split))
 
 
 class Binlog(AuditLog):
@@ -153,9 +186,9 @@ class Binlog(AuditLog):
             for f in self.fields
         )
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
+    def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: pa.RecordBatch | None = None  # a row that the next batch may have the other half of
-        for batch in self._scan.to_batches():
+        for batch in batches:
             rows = batch if waiting is None else one_batch(pa.Table.from_batches([waiting, batch]))
             waiting = None
             if self._pairs and self._kinds(rows)[-1] == UPDATE_BEFORE:
@@ -185,7 +218,7 @@ class Binlog(AuditLog):
         second = np.zeros(rows.num_rows, np.bool_)
         if self._pairs:
             second[1:] = (kinds[1:] == UPDATE_AFTER) & (kinds[:-1] == UPDATE_BEFORE)
-            for name in self._scan.schema.primary_keys if second.any() else ():
+            for name in self._primary_keys if second.any() else ():
                 codes = equality_codes(rows.column(name))
                 second[1:] &= codes[1:] == codes[:-1]
         return second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from paimon_pyds.errors import OptionError, SchemaError, suggest
 from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.frames import RowStream
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options.option import condition, integer, texts
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
@@ -72,6 +74,7 @@ class SystemScan(RowStream):
         fields: the columns of the table.
         read: gives batches that have the columns of a request, in any order, and all rows that its filter keeps.
         options: of the request.
+        split: gives what reads a part of all that ``read`` gives, and pickles.
 
     Raises:
         SchemaError: an unknown column.
@@ -79,10 +82,18 @@ class SystemScan(RowStream):
         OptionError: a limit below 0.
     """
 
-    def __init__(self, fields: Sequence[DataField], read: Read, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        fields: Sequence[DataField],
+        read: Read,
+        options: Mapping[str, str] | None = None,
+        *,
+        split: Callable[[Request], Sequence[Read]] | None = None,
+    ) -> None:
         self.table_fields = tuple(fields)
         self._fields = self.table_fields
         self._read = read
+        self._split = split
         self._options = dict(options or {})
         self._predicate: Predicate = Const.TRUE
         self._limit: int | None = None
@@ -104,10 +115,28 @@ class SystemScan(RowStream):
         self._limit = limit
         return self
 
+    def __repr__(self) -> str:
+        return one_line(self, f"columns [{names_text([f.name for f in self._fields])}]")
+
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches."""
         return arrow_schema(self._fields)
+
+    @property
+    def _request(self) -> Request:
+        columns = (*(f.name for f in self._fields), *root_columns(self._predicate))
+        return Request(frozenset(columns), self._predicate, self._options)
+
+    def in_parts(self) -> list[SystemScan]:
+        """The same rows in parts that pickle, for several machines; none where one has to read all."""
+        if self._split is None or self._limit is not None or self._predicate in (Const.FALSE, Const.UNKNOWN):
+            return []
+        parts = []
+        for read in self._split(self._request):
+            parts.append(part := copy.copy(self))
+            part._read, part._split = read, None
+        return parts
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in bounded memory."""
@@ -115,8 +144,7 @@ class SystemScan(RowStream):
         if self._predicate in (Const.FALSE, Const.UNKNOWN) or left == 0:
             return
         names = [f.name for f in self._fields]
-        request = Request(frozenset((*names, *root_columns(self._predicate))), self._predicate, self._options)
-        for batch in self._read(request):
+        for batch in self._read(self._request):
             rows = batch if self._predicate is Const.TRUE else batch.filter(matches(self._predicate, batch))
             rows = rows if left is None else rows.slice(0, left)
             if rows.num_rows:

@@ -26,6 +26,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.statistics import parsed_statistics
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known
 from paimon_pyds.options.option import text
@@ -286,11 +287,9 @@ def _consumers(store: TableStore, request: Request) -> _Rows:
 
 def _statistics(store: TableStore, request: Request) -> _Rows:
     """What ANALYZE found, where the snapshot has it."""
-    snapshot = request.state(store).snapshot
-    if snapshot is None or snapshot.statistics is None:
+    found = parsed_statistics(store, request.state(store).snapshot, JsonObject)
+    if found is None:
         return
-    path = store.paths.statistics(snapshot.statistics)
-    found = JsonObject(store.io.read_bytes(path), path)
     counts = (found.integer_or_none(name) for name in ("mergedRecordCount", "mergedRecordSize"))
     ids = (found.integer("snapshotId"), found.integer("schemaId"))
     yield (*ids, *counts, to_java_json(found.object_or_none("colStats") or {}))

@@ -32,11 +32,7 @@ def timestamp_unit(type_: DataType) -> str:
 
 
 def arrow_type(type_: DataType) -> pa.DataType:
-    """The Arrow type that carries values of this type.
-
-    Raises:
-        UnsupportedError: VARIANT, BLOB and VECTOR.
-    """
+    """The Arrow type that carries values of this type. Raises UnsupportedError: VARIANT, BLOB and VECTOR."""
     match type_:
         case ArrayType():
             return pa.list_(pa.field("element", arrow_type(type_.element), type_.element.nullable))
@@ -72,10 +68,7 @@ def _arrow_field(field_: DataField) -> pa.Field:
 
 def arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
     """The Arrow schema of these columns, nullability kept, without metadata.
-
-    Raises:
-        UnsupportedError: a column of a type that has no Arrow type here, or has one inside.
-    """
+    Raises UnsupportedError: a column of a type that has no Arrow type here, or has one inside."""
     found = []
     for field_ in fields:
         try:
@@ -87,10 +80,7 @@ def arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
 
 def from_arrow_type(type_: pa.DataType, next_id: Iterator[int], *, nullable: bool = True) -> DataType:
     """The Paimon type for an Arrow type; nested ROW fields take their ids from ``next_id``.
-
-    Raises:
-        SchemaError: Paimon has no such type.
-    """
+    Raises SchemaError: Paimon has no such type."""
     kind = _FROM_ARROW.get(type_)
     if kind is not None:
         return AtomicType(kind, nullable=nullable)
@@ -138,10 +128,7 @@ _FROM_ARROW: dict[pa.DataType, Kind] = {
 
 def from_arrow_schema(schema: pa.Schema) -> tuple[DataField, ...]:
     """Columns for a new table from an Arrow schema; ids count from 0, top-level columns first come first numbered.
-
-    Raises:
-        SchemaError: a column of a type that Paimon does not have, or two columns of one name.
-    """
+    Raises SchemaError: a column of a type that Paimon does not have, or two columns of one name."""
     names = schema.names
     if len(set(names)) != len(names):
         raise SchemaError(f"two columns have the same name: {sorted(n for n in set(names) if names.count(n) > 1)}")

@@ -29,10 +29,7 @@ _PART = re.compile(rf"{_STRING}|`(?:[^`]|``)*`|[<>(),]")
 
 def parse_columns(text: str) -> tuple[DataField, ...]:
     """The columns of a text, numbered from 0 in its order, fields of rows included.
-
-    Raises:
-        SchemaError: not a list of columns with types of Paimon.
-    """
+    Raises SchemaError: not a list of columns with types of Paimon."""
     return _fields(text, count(), 0)
 
 

@@ -7,6 +7,7 @@ the value back), LocalDateTime.toString and BigDecimal.toPlainString, and the di
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import math
 from typing import Any
@@ -42,9 +43,12 @@ def partition_text(value: Any, type_: DataType, *, legacy: bool) -> str:
     if kind in FLOAT_KINDS:
         return java_float_text(value, kind is Kind.FLOAT)
     if kind is Kind.DECIMAL and isinstance(type_, AtomicType):
-        return _plain_decimal(value, type_.scale or 0)
+        quantum = decimal.Decimal(1).scaleb(-(type_.scale or 0))
+        return format(decimal.Decimal(value).quantize(quantum, context=decimal.Context(prec=76)), "f")
     if kind in TIMESTAMP_KINDS:
-        seconds, nanos = _seconds_and_nanos(int(value), timestamp_unit(type_))
+        per_second = UNITS_PER_SECOND[timestamp_unit(type_)]
+        seconds, fraction = divmod(int(value), per_second)
+        nanos = fraction * (1_000_000_000 // per_second)
         if legacy:
             return _local_date_time(seconds, nanos)
         return _sql_timestamp(seconds, nanos, getattr(type_, "precision", 6))
@@ -86,28 +90,21 @@ def java_float_text(value: float, single: bool) -> str:
     return f"{mantissa}E{power}"
 
 
-def _plain_decimal(value: decimal.Decimal, scale: int) -> str:
-    context = decimal.Context(prec=76)
-    return format(decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-scale), context=context), "f")
-
-
 # --------------------------------------------------------------------------------------------- dates and times
 
 
-def _seconds_and_nanos(value: int, unit: str) -> tuple[int, int]:
-    per_second = UNITS_PER_SECOND[unit]
-    seconds, fraction = divmod(value, per_second)
-    return seconds, fraction * (1_000_000_000 // per_second)
+def civil_from_days(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days since 1970-01-01, for any year: Python's calendar ends with 9999."""
+    cycle, rest = divmod(days + 719_162, 146_097)  # 400 years
+    ordinary = datetime.date.fromordinal(rest + 1)
+    return ordinary.year + 400 * cycle, ordinary.month, ordinary.day
 
 
-def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month, day of a day number in the proleptic Gregorian calendar, for any year (Python's stops at 9999)."""
-    era, day_of_era = divmod(days + 719_468, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * day_of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
+def date_text(days: int) -> str:
+    """A date as Java and Spark spell it: yyyy-mm-dd, with a sign for years outside 0 to 9999."""
+    year, month, day = civil_from_days(days)
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
 def _clock(second_of_day: int) -> tuple[int, int, int]:
@@ -117,10 +114,8 @@ def _clock(second_of_day: int) -> tuple[int, int, int]:
 def _local_date_time(seconds: int, nanos: int) -> str:
     """LocalDateTime.toString: seconds only where they are not zero, fractions in groups of three digits."""
     days, second_of_day = divmod(seconds, 86_400)
-    year, month, day = _civil(days)
     hour, minute, second = _clock(second_of_day)
-    years = f"{'-' if year < 0 else '+' if year > 9999 else ''}{abs(year):04d}"
-    text = f"{years}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}"
+    text = f"{date_text(days)}T{hour:02d}:{minute:02d}"
     if second or nanos:
         text += f":{second:02d}"
     if nanos:
@@ -130,7 +125,7 @@ def _local_date_time(seconds: int, nanos: int) -> str:
 
 
 def _sql_date(days: int) -> str:
-    year, month, day = _civil(days)
+    year, month, day = civil_from_days(days)
     return f"{year % 10_000:04d}-{month:02d}-{day:02d}"
 
 
@@ -138,7 +133,7 @@ def _sql_text(value: Any, type_: DataType) -> str:
     if type_.kind is Kind.DATE:
         return _sql_date(int(value))
     if type_.kind is Kind.TIME:
-        return _sql_time(int(value), getattr(type_, "precision", 0))
+        return time_text(int(value), getattr(type_, "precision", 0))
     return bytes(value).decode("utf-8", "replace")
 
 
@@ -152,8 +147,9 @@ def _sql_timestamp(seconds: int, nanos: int, precision: int) -> str:
     return f"{text}.{fraction}" if fraction else text
 
 
-def _sql_time(millis: int, precision: int) -> str:
-    """The text of a TIME: the fraction stops where only zeros follow, after one digit at least."""
+def time_text(millis: int, precision: int) -> str:
+    """A time of day as casts and directories have it: the fraction stops where only zeros follow, or after as many
+    digits as the precision has; one at least, unless that is 0. (Source: Java Paimon's DateTimeUtils.)"""
     millis %= _DAY_MILLIS
     hour, minute, second = _clock(millis // 1000)
     text = f"{hour:02d}:{minute:02d}:{second:02d}"

@@ -15,12 +15,8 @@ _LONGEST = 60
 
 
 def first_refused(count: int, attempt: Callable[[int], object]) -> int:
-    """The position of the first value that is refused.
-
-    Args:
-        count: how many values there are; one of them is refused.
-        attempt: takes so many of the first values; it raises when one of them is refused.
-    """
+    """The position of the first of ``count`` values that is refused; one is. ``attempt`` takes so many of the first
+    values, and raises when one of them is refused."""
 
     def refuses(values: int) -> bool:
         try:

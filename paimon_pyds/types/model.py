@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.one_line import one_line
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import visible
 from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, NESTED_KINDS, STRING_KINDS, Kind
 
@@ -183,10 +184,7 @@ _PRECISION_RANGE = {Kind.DECIMAL: (1, 38), Kind.TIME: (0, 9), Kind.TIMESTAMP: (0
 
 def parse_type(json: object, _depth: int = 0) -> DataType:
     """The type of a schema file's ``"type"``: a text for atomic types, an object for nested ones.
-
-    Raises:
-        SchemaError: the text is not a type of Paimon.
-    """
+    Raises SchemaError: the text is not a type of Paimon."""
     if _depth > _MAX_DEPTH:
         raise SchemaError(f"types nested deeper than {_MAX_DEPTH} levels")
     if isinstance(json, str):

@@ -28,10 +28,7 @@ class BucketWriter(Protocol):
 
     def spill(self) -> bool:
         """Move rows from memory to the local disk; False where none of these wait, and only `flush` frees memory.
-
-        Raises:
-            StorageError: the local disk is full.
-        """
+        Raises StorageError: the local disk is full."""
 
     @property
     def spilled_bytes(self) -> int:

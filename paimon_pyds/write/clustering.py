@@ -80,12 +80,7 @@ def order_of(context: WriteContext, names: Sequence[str], strategy: str, argumen
 
 class ClusteredBucketWriter:
     """A `BucketWriter` of rows in the order of clustering columns: these wait until `flush`, in memory or on the local
-    disk.
-
-    Args:
-        order: of the rows.
-        files: writes them.
-    """
+    disk, and ``files`` writes them."""
 
     def __init__(self, order: SortSpec, files: BucketWriter) -> None:
         self._order = order

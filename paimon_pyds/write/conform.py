@@ -20,16 +20,9 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, sugge
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
 from paimon_pyds.one_line import names_text
-from paimon_pyds.types import (
-    BINARY_KINDS,
-    STRING_KINDS,
-    AtomicType,
-    DataField,
-    DataType,
-    Kind,
-    arrow_schema,
-    internal_to_scalar,
-)
+from paimon_pyds.types.arrow import arrow_schema, internal_to_scalar
+from paimon_pyds.types.kinds import BINARY_KINDS, STRING_KINDS, Kind
+from paimon_pyds.types.model import AtomicType, DataField, DataType
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, has_strict_member, nulls_of
 
 if TYPE_CHECKING:
@@ -43,9 +36,7 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
     """For each table column the position of the incoming column of that name (exactly, else ignoring case).
 
     None where the column is missing and may be filled with its default or NULL.
-
-    Raises:
-        SchemaError: a column the table does not have, a missing NOT NULL column, an ambiguous name.
+    Raises SchemaError: a column the table does not have, a missing NOT NULL column, an ambiguous name.
     """
     exact = {name: i for i, name in enumerate(names)}
     if len(exact) != len(names):
@@ -114,10 +105,7 @@ class Conformer:
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with exactly the table's columns.
-
-        Raises:
-            SchemaError: columns that do not fit, values that do not fit, NULL in a NOT NULL column.
-        """
+        Raises SchemaError: columns that do not fit, values that do not fit, NULL in a NOT NULL column."""
         if self._plain is not None and batch.schema.equals(self._plain):
             self._check_nulls(batch)
             return batch
@@ -187,10 +175,7 @@ class IncomingRows:
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are to be written, with the table's columns; with a primary key also ``_VALUE_KIND``, which
         versions of existing rows bring along.
-
-        Raises:
-            SchemaError: columns or values that do not fit, NULL in a NOT NULL column, what is no row kind.
-        """
+        Raises SchemaError: columns or values that do not fit, NULL in a NOT NULL column, what is no row kind."""
         if not self._has_kinds:
             return self._conformer.conform(batch)
         from paimon_pyds.merge.row_kinds import check_deletes, kept_rows, parse_row_kinds  # other tables do without
@@ -334,10 +319,7 @@ def default_value(field: DataField) -> pa.Scalar:
 
 def check_default(field: DataField) -> None:
     """Refuse a default that is no value of its column, or is longer than the column allows.
-
-    Raises:
-        SchemaError, UnsupportedError: as `default_value`.
-    """
+    Raises SchemaError, UnsupportedError: as `default_value`."""
     if field.default is None:
         return
     default_value(field)
@@ -353,10 +335,7 @@ def check_default(field: DataField) -> None:
 
 def fill_default(column: pa.Array, field: DataField) -> pa.Array:
     """NULLs replaced by the column's default, as Java does; NULLs of NOT NULL columns stay, for the writer to refuse.
-
-    Raises:
-        SchemaError, UnsupportedError: as `default_value`, when there is a NULL to replace.
-    """
+    Raises SchemaError, UnsupportedError: as `default_value`, when there is a NULL to replace."""
     if field.default is None or not field.type.nullable or not column.null_count:
         return column
     return pc.fill_null(column, default_value(field))

@@ -9,7 +9,7 @@ other files get consecutive row ids when they are committed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.caching import cached_property
@@ -18,9 +18,11 @@ from paimon_pyds.formats import by_name, traits_of
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.build import IndexSpec, parse_index_specs
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, key_field
+from paimon_pyds.metadata.manifest import FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT
 from paimon_pyds.metadata.paths import TablePaths
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.storage import FileIO
@@ -67,8 +69,6 @@ class RowLayout:
         return tuple(field.name for field in self.values) if self.trailing else None
 
 
-FILE_SOURCE_APPEND = 0
-FILE_SOURCE_COMPACT = 1
 _APPEND_TARGET_SIZE = 256 << 20
 _KEYS_TARGET_SIZE = 128 << 20
 _PER_LEVEL = ("file.format", "file.compression", "metadata.stats-mode")

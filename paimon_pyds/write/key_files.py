@@ -56,9 +56,7 @@ class SortedRunWriter:
         """Append rows: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the table's columns, by name; others are left out.
 
         Keys are greater than all before, in a changelog at least not less. The caller answers for that.
-
-        Raises:
-            SchemaError: a sum of decimals has more digits than its column.
+        Raises SchemaError: a sum of decimals has more digits than its column.
         """
         for field in self._summed:
             _check_precision(rows.column(field.name), field)

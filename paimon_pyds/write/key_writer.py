@@ -178,10 +178,7 @@ class PostponedRowsWriter(UnspilledRows):
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `BucketWriter`.
-
-        Raises:
-            UnsupportedError: a row deletes others, and the merge engine can't: no compaction could take it in.
-        """
+        Raises UnsupportedError: a row deletes others, and the merge engine can't: no compaction could take it in."""
         none = from_numpy(np.full(batch.num_rows, -1, np.int64))
         rows = batch.append_column(KEY_VALUE_FIELDS[0].name, none)
         deletes = np.flatnonzero(is_retract(rows.column(KEY_VALUE_FIELDS[1].name)))

@@ -23,10 +23,7 @@ TIME_HINT = "TIME columns hold milliseconds, whatever their precision: cut finer
 
 def find_name(names: Sequence[str], wanted: str) -> int | None:
     """The position of a name: exactly, else ignoring case when only one fits; None when there is none.
-
-    Raises:
-        SchemaError: several names differ from it in case only.
-    """
+    Raises SchemaError: several names differ from it in case only."""
     found = positions_named(wanted, names)
     if len(found) > 1:
         raise SchemaError(f"{wanted!r} could be any of {', '.join(repr(names[i]) for i in found)}")

@@ -10,7 +10,6 @@ Java: classes GlobalIndexAssigner and ExistingProcessor. Java sends a delete to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +25,7 @@ from paimon_pyds.merge.row_kinds import ROW_KINDS
 from paimon_pyds.metadata.partition import PartitionBucket, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
+from paimon_pyds.records import dataclass
 from paimon_pyds.row import encode_rows
 
 _Ints = npt.NDArray[np.int64]
@@ -129,12 +129,7 @@ class Placed:
 
 
 class Placement:
-    """Says where rows go.
-
-    Args:
-        schema: the table's, with the options of the write.
-        buckets: gives buckets to keys that are new in a partition.
-    """
+    """Says where rows go; ``buckets`` gives buckets to keys that are new in a partition."""
 
     def __init__(self, schema: TableSchema, buckets: NewBuckets) -> None:
         options = TableOptions(schema.options)

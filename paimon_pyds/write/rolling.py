@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, enco
 from paimon_pyds.index.build import FileIndexBuilder, size_advice
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.progress import count
+from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes, redact
 from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.storage import discard

@@ -23,12 +23,12 @@ from paimon_pyds.bucket.dynamic import KeyShare, assigner_channels, assigner_of
 from paimon_pyds.bucket.key_buckets import KeyBuckets
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, CommitError, CorruptFileError, OptionError
-from paimon_pyds.execution.live_files import table_files
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write import TableWriter
 from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
 from support.fixtures import table_path
+from support.live_files import table_files
 from support.victims import PRELOAD, upsert_for_ever
 
 _SCHEMA = pa.schema([pa.field("p", pa.int32(), False), pa.field("k", pa.int64(), False), ("v", pa.int64())])

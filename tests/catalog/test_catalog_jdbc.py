@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
-import threading
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from paimon_pyds.catalog import Catalog
+from paimon_pyds.catalog.database import Database
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -97,11 +100,8 @@ def test_writers_side_by_side_hold_the_lock(catalog: Catalog, tmp_path: Path, wr
         for number in range(commits):
             table.append(rows(writer * commits + number))
 
-    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(write, range(writers)))
     table = catalog.table("shop.t")
     assert (ids(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
     assert sql(tmp_path, "SELECT * FROM paimon_distributed_locks") == []
@@ -138,7 +138,7 @@ def test_a_database_that_fails_after_the_snapshot_is_published(
 
 
 def test_options_that_name_no_database(tmp_path: Path) -> None:
-    for uri in ("jdbc:postgresql://u:canary@h/db", "jdbc:mysql://h/db", ""):
+    for uri in ("jdbc:oracle://u:canary@h/db", "jdbc:mariadb://h/db", "sqlite:x", ""):
         with pytest.raises(UnsupportedError) as caught:
             Catalog.open({"metastore": "jdbc", "uri": uri, "warehouse": str(tmp_path)})
         assert "canary" not in str(caught.value)
@@ -147,9 +147,45 @@ def test_options_that_name_no_database(tmp_path: Path) -> None:
     for name in ("", ":memory:", "file:x.db", f"{tmp_path}/x.db?busy_timeout=1", f"{tmp_path}/\0"):
         with pytest.raises(OptionError, match="names no file"):
             Catalog.open({"metastore": "jdbc", "uri": f"jdbc:sqlite:{name}", "warehouse": str(tmp_path)})
+    for uri, told in (
+        ("jdbc:postgresql://u:canary@h/db", "names no database"),
+        ("jdbc:mysql:h", "names no database"),
+        ("jdbc:postgresql://h/db?sslmod=canary", "did you mean sslmode"),
+        ("jdbc:mysql://h/db?useSSL=canaries", "can't be"),
+        ("jdbc:postgresql://h/db?connectTimeout=soon", "seconds"),
+    ):
+        with pytest.raises(OptionError, match=told) as refused:
+            Catalog.open({"metastore": "jdbc", "uri": uri, "warehouse": str(tmp_path)})
+        assert "canary" not in str(refused.value)
+    with pytest.raises(OptionError, match="did you mean user"):
+        Database.of("jdbc:mysql://h/db", {"usr": "x"})
     with pytest.raises(OptionError, match="lock-acquire-timeout must be"):
         locking(tmp_path, "soon")
     assert not list(tmp_path.iterdir())
     (tmp_path / "bad").write_text("no database at all, but long enough to have a header of its own" * 9)
     with pytest.raises(StorageError, match="database failed"):
         Catalog.open({"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/bad", "warehouse": str(tmp_path)})
+
+
+def test_addresses_of_databases() -> None:
+    postgres = Database.of(
+        "jdbc:postgresql://[::1]:6000/my%20db?user=u&password=hush&sslmode=require&connectTimeout=5",
+        {"password": "hush!"},
+    )
+    assert dict(postgres.arguments) == {
+        "host": "::1", "port": 6000, "dbname": "my db", "user": "u", "password": "hush!", "sslmode": "require",
+        "connect_timeout": 5, "autocommit": True,
+    }  # fmt: skip
+    mysql = Database.of("jdbc:mysql://h/db?useSSL=false", {"user": "u"})
+    assert (mysql.arguments["host"], mysql.arguments["port"], mysql.arguments["ssl_disabled"]) == ("h", 3306, True)
+    copy = pickle.loads(pickle.dumps(postgres))
+    assert b"hush" not in pickle.dumps(postgres) and "hush" not in repr(postgres)
+    with pytest.raises(CommitError, match="did not get the password"):
+        copy.run(("SELECT 1", ()))
+
+
+def test_a_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, module in (("postgresql", "psycopg"), ("mysql", "pymysql")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(UnsupportedError, match=r"pip install 'paimon-pyds\["):
+            Database.of(f"jdbc:{kind}://h/db", {}).run(("SELECT 1", ()))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
-import threading
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -24,9 +26,12 @@ from paimon_pyds.errors import (
     SecurityError,
     StorageError,
     TableNotFoundError,
+    TagNotFoundError,
     UnsupportedError,
 )
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.table import Table
+from support.canary import texts_of
 from support.rest_catalog import TOKEN, Fault, RestCatalogServer, rest_catalog
 
 SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
@@ -92,6 +97,22 @@ def test_names_come_in_pages(catalog: Catalog) -> None:
         catalog.create_table(f"shop.t{name}", SCHEMA)
     assert catalog.databases() == ["d a", "d b", "d c", "d d", "d e", "shop"]
     assert catalog.tables("shop") == ["ta", "tb", "tc", "td", "te"]
+
+
+def test_options_that_the_server_gives_to_new_tables(catalog: Catalog, server: RestCatalogServer) -> None:
+    server.overrides |= {"table-default.file-index.bitmap.columns": "id", "table-default.file.format": "avro"}
+    opened = open_catalog(server, **{"table-default.bucket": "2", "table-default.bucket-key": "id"})
+    options = opened.create_table("shop.t", SCHEMA, options={"file.format": "orc"}).schema.options
+    assert options == {
+        "file-index.bitmap.columns": "id", "file.format": "orc", "bucket": "2", "bucket-key": "id"
+    }  # fmt: skip
+
+
+def test_tables_of_other_formats_are_refused(catalog: Catalog, server: RestCatalogServer) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    server.databases["shop"]["t"]["schema"] |= {"options": {"type": "format-table"}}
+    with pytest.raises(UnsupportedError, match=r"shop\.t is of the type 'format-table'"):
+        catalog.table("shop.t")
 
 
 def test_databases_and_tables_come_and_go(catalog: Catalog) -> None:
@@ -232,24 +253,17 @@ def test_a_table_that_was_made_anew_is_another_one(catalog: Catalog) -> None:
 def test_writers_side_by_side(catalog: Catalog, server: RestCatalogServer, commits: int) -> None:
     options = {"commit.max-retries": 1000, "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
     catalog.create_table("shop.t", SCHEMA, options=options)
-    writers, errors = (4 if commits == 3 else 8), []
+    writers = 4 if commits == 3 else 8
 
     def write(writer: int) -> None:
-        try:
-            table = open_catalog(server).table("shop.t")
-            for number in range(commits):
-                table.append(rows((writer * commits + number) * 2))
-        except BaseException as error:
-            errors.append(error)
-            raise
+        table = open_catalog(server).table("shop.t")
+        for number in range(commits):
+            table.append(rows((writer * commits + number) * 2))
 
-    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(write, range(writers)))
     table = catalog.table("shop.t")
-    assert (errors, ids(table)) == ([], list(range(writers * commits * 2)))
+    assert ids(table) == list(range(writers * commits * 2))
     assert [s.id for s in table.snapshots()] == list(range(1, writers * commits + 1))
 
 
@@ -282,34 +296,144 @@ def test_a_server_that_is_not_there() -> None:
         Catalog.open({"metastore": "rest", "uri": "http://127.0.0.1:9", "token": TOKEN})
 
 
-def test_what_the_server_would_have_to_know_is_refused(catalog: Catalog) -> None:
+_CHANGES: dict[str, tuple[Callable[[Table], object], Callable[[Table], bool]]] = {
+    "alter": (
+        lambda table: table.alter({"snapshot.num-retained.max": "99"}, add_columns={"n": "INT"}),
+        lambda table: "n" in table.schema.field_names and "snapshot.num-retained.max" in table.schema.options,
+    ),
+    "create branch": (lambda table: table.create_branch("b", tag="one"), lambda table: "b" in table.branches()),
+    "rename branch": (lambda table: table.rename_branch("a", "c"), lambda table: table.branches() == ["c"]),
+    "fast-forward": (lambda table: table.fast_forward("a"), lambda table: ids(table) == [0, 1]),
+    "tag": (lambda table: table.create_tag("two"), lambda table: "two" in table.tags()),
+    "rollback": (lambda table: table.rollback(1), lambda table: ids(table) == [0, 1]),
+    "rollback to a tag": (lambda table: table.rollback(tag="one"), lambda table: ids(table) == [0, 1]),
+}
+
+
+@pytest.mark.parametrize(("status", "after"), [(None, True), (0, False), (0, True), (500, False), (500, True)])
+@pytest.mark.parametrize(("change", "is_done"), _CHANGES.values(), ids=_CHANGES)
+def test_changes_that_the_server_makes(
+    catalog: Catalog,
+    server: RestCatalogServer,
+    change: Callable[[Table], object],
+    is_done: Callable[[Table], bool],
+    status: int | None,
+    after: bool,
+) -> None:
+    """Once, whatever becomes of the answer; when nobody can say whether it was made, that is said."""
     table = catalog.create_table("shop.t", rows(0))
-    for change in (
-        lambda: table.alter({"bucket": "-1"}),
-        lambda: table.create_branch("b"),
-        lambda: table.delete_branch("b"),
-        lambda: table.rename_branch("b", "c"),
-        lambda: table.fast_forward("b"),
-        lambda: table.rollback(1),
-    ):
-        with pytest.raises(UnsupportedError, match="REST catalog"):
-            change()
+    table.create_tag("one")
+    table.create_branch("a", tag="one")
+    table.append(rows(2))
+    if status is not None:
+        server.faults = [Fault("POST", "", status, after)]
+    if after:
+        change(table)
+    else:
+        with pytest.raises(CommitOutcomeUnknownError, match="before doing it again"):
+            change(table)
+    assert is_done(catalog.table("shop.t")) == after
+    assert len([path for method, path in server.log if method == "POST" and "/tables/t" in path]) == 5
 
 
-def test_secrets_show_nowhere(catalog: Catalog, server: RestCatalogServer) -> None:
-    server.overrides["data-token.enabled"] = "true"
-    opened = open_catalog(server)
+@pytest.mark.parametrize("writes_files", [True, False])
+def test_an_external_table(catalog: Catalog, server: RestCatalogServer, writes_files: bool) -> None:
+    """It commits by its files, and has tags, branches and rollbacks there; the server has its columns, too."""
+    catalog.create_table("shop.t", SCHEMA)
+    server.databases["shop"]["t"] |= {"isExternal": True}
+    server.writes_schemas = writes_files
+    table = catalog.table("shop.t")
+    table.append(rows(0))
+    altered = table.alter(add_columns={"n": "INT"})
+    assert (altered.id, altered.field_names[-1]) == (1, "n")
+    assert [body["action"] for body in server.changes] == ["addColumn"]
+    catalog.table("shop.t").append(rows(2).append_column("n", pa.array([1, 2], pa.int32())))
+    table.create_tag("one")
+    table.create_branch("b", tag="one")
+    table.rollback(1)
+    assert ids(catalog.table("shop.t")) == [0, 1]
+    assert (server.bodies, server.databases["shop"]["t"].get("tags")) == ([], None)
+
+
+@pytest.mark.parametrize("kept", ["files", "elsewhere", None])
+def test_tags_are_files_and_the_server_knows_them(
+    catalog: Catalog, server: RestCatalogServer, kept: str | None
+) -> None:
+    server.tags = kept
+    table = catalog.create_table("shop.t", rows(0))
+    table.create_tag("one", retain="3 h")
+    table.append(rows(2))
+    table.create_tag("two")
+    described = server.databases["shop"]["t"]
+    assert described.get("tags") == (["one", "two"] if kept == "elsewhere" else None)
+    assert list(table.tags()) == ["one", "two"]
+    assert json.loads(Path(table.store.paths.tag("one")).read_bytes())["tagTimeRetained"] == 10800
+    with pytest.raises(AlreadyExistsError):
+        table.create_tag("two")
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert table.scan(tag="one").count() == 2
+    table.create_tag("again", snapshot=1)  # of the tag, which only files can tell
+    table.delete_tag("again")
+    assert table.scan(tag="one").count() == 2
+    table.delete_tag("one")
+    assert list(table.tags()) == ["two"] and described.get("tags", ["two"]) == ["two"]
+    assert ids(table) == [0, 1, 2, 3] and table.verify().ok
+
+
+def test_a_branch_goes_with_the_files_that_only_it_needs(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.t", rows(0))
+    table.create_tag("one")
+    table.create_branch("a", tag="one")
+    table.rollback(1)
+    assert table.delete_branch("a", dry_run=True).branches == ("a",)
+    assert table.branches() == ["a"]
+    assert table.delete_branch("a").branches == ("a",)
+    assert (table.branches(), ids(table)) == ([], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("resource", "error"), [("TABLE", TableNotFoundError), ("TAG", TagNotFoundError), (None, UnsupportedError)]
+)
+def test_a_change_of_what_is_not_there(
+    catalog: Catalog, server: RestCatalogServer, resource: str | None, error: type[PaimonError]
+) -> None:
+    table = catalog.create_table("shop.t", rows(0))
+    server.faults = [Fault("POST", "/branches", 404, resource=resource)]
+    with pytest.raises(error):
+        table.create_branch("b")
+
+
+def test_secrets_show_nowhere(catalog: Catalog, server: RestCatalogServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.overrides |= {"data-token.enabled": "true", "header.x-api-key": "canary-header"}
+    opened = open_catalog(server, **{"s3.secret-key": "canary-storage", "header.cookie": "canary-cookie"})
     table = opened.create_table("shop.t", rows(0))
-    texts = [repr(opened), repr(table), repr(table.store.publisher), repr(table.store.io), str(table.explain())]
-    assert not [text for text in texts if "canary" in text]
-    assert b"canary" not in pickle.dumps(table.store)
+    table.create_tag("one")
+    table.delete("id = 0")
+    scan = table.scan("id > 0")
+    shown = [
+        texts_of(opened, table, table.store, table.store.publisher, table.store.io, scan, scan.plan()),
+        texts_of(scan.explain(), scan.explain(analyze=True), table.snapshot()),
+        *(str(opened.system(name).to_pylist()) for name in ("catalog_options", "all_table_options")),
+        str(table.verify()), str(table.system("options")),
+    ]  # fmt: skip
+    for status in (400, 401, 403, 404, 409, 500, 501):
+        text = f"Bearer {TOKEN}, x-api-key: canary-header, canary-cookie, token={TOKEN} {TOKEN} ?sig=canary-x"
+        for method, change in (("GET", opened.databases), ("POST", lambda: table.alter({"bucket": "-1", "x.y": 1}))):
+            server.faults = [Fault(method, "", status, message=text, times=99)]
+            with pytest.raises((PaimonError, OSError)) as caught:
+                change()
+            shown.append("".join(traceback.format_exception(caught.value)))
+    server.faults = []
+    assert not [text for text in (*shown, caplog.text) if "canary" in text]
+    assert b"canary" not in pickle.dumps(table.store) + pickle.dumps(scan.plan().splits)
     assert not [p for p in Path(table.path).rglob("*") if p.is_file() and b"canary" in p.read_bytes()]
     copy = Table(pickle.loads(pickle.dumps(table.store)))
-    with pytest.raises(UnsupportedError, match="without the catalog's token"):
+    with pytest.raises(UnsupportedError, match="without the catalog's token, and"):
         copy.append(rows(2))
 
 
-@pytest.mark.parametrize(("life", "asked"), [(7_200_000, 1), (60_000, 3)])
+@pytest.mark.parametrize(("life", "asked"), [(7_200_000, 1), (60_000, 1), (0, 3)])
 def test_credentials_are_asked_for_before_they_expire(
     catalog: Catalog, server: RestCatalogServer, life: int, asked: int
 ) -> None:
@@ -361,7 +485,7 @@ def test_signatures_follow_the_file_of_the_key(tmp_path: Path, monkeypatch: pyte
     ("options", "error"),
     [
         ({"metastore": "hive", "uri": "thrift://h"}, UnsupportedError),
-        ({"warehouse": "/nowhere", "lock.enabled": "true"}, UnsupportedError),
+        ({"metastore": "filesystem", "warehouse": "/nowhere", "lock.enabled": "true"}, UnsupportedError),
         ({"metastore": "glue"}, UnsupportedError),
         ({"metastore": "filesystem"}, OptionError),
         ({"metastore": "rest"}, OptionError),
@@ -372,5 +496,15 @@ def test_signatures_follow_the_file_of_the_key(tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_options_that_name_no_catalog(options: dict[str, str], error: type[PaimonError]) -> None:
-    with pytest.raises(error):
+    with pytest.raises(error, match="open the table by its path" if options["metastore"] == "hive" else None):
         Catalog.open(options)
+
+
+def test_the_server_gets_partitions_by_the_names_of_their_directories(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, partition_by=["name"])
+    table.append([{"id": 1, "name": name} for name in ("a/b", "\u00a0", "\u3000", None)])  # the second is not blank
+    store = TableStore.open(table.path)
+    snapshot = store.latest_snapshot()
+    assert snapshot is not None
+    found = [entry["spec"]["name"] for entry in rest_publisher.partition_statistics(store, snapshot)]
+    assert sorted(found) == ["__DEFAULT_PARTITION__", "__DEFAULT_PARTITION__", "a/b", "\u00a0"]

@@ -79,14 +79,32 @@ def test_all_commands(tmp_path: Path, config, run, monkeypatch, kind: str) -> No
         assert run("tables", "--output", "csv").splitlines()[1:] == []
 
 
-def test_branches(tmp_path: Path, config, run) -> None:
-    config(sqlite(tmp_path))
-    catalog = pp.Catalog.configured("local")
-    catalog.create_database("shop")
-    table = catalog.create_table("shop.t", pa.table({"id": [1, 2]}))
-    table.create_branch("b")
-    catalog.table("shop.t$branch_b").append({"id": [3]})
-    assert run("count", "shop.t", "--branch", "b", "--catalog", "local").startswith("1")
+@pytest.mark.parametrize("kind", ["rest", "jdbc"])
+def test_changes_of_a_table(tmp_path: Path, config, run, monkeypatch, kind: str) -> None:
+    monkeypatch.setenv("PAIMON_PYDS_CATALOG", "local")
+    with rest_catalog(tmp_path / "rest") as server:
+        rest = f'[catalogs.local]\nmetastore = "rest"\nuri = "{server.address}"\ntoken = "{TOKEN}"\n'
+        config(rest if kind == "rest" else sqlite(tmp_path))
+        catalog = pp.Catalog.configured("local")
+        catalog.create_database("shop")
+        table = catalog.create_table("shop.t", pa.table({"id": [1, 2]}))
+        run("alter", "shop.t", "--add-columns", "name STRING", "--set", "snapshot.num-retained.max=50")
+        catalog.table("shop.t").append({"id": [5], "name": ["y"]})
+        run("tag", "create", "shop.t", "one")
+        run("branch", "create", "shop.t", "a", "--tag", "one")
+        run("branch", "rename", "shop.t", "a", "b")
+        catalog.table("shop.t$branch_b").append({"id": [3], "name": ["x"]})
+        assert run("count", "shop.t", "--branch", "b").startswith("4")
+        table.append({"id": [4]})
+        run("rollback", "shop.t", "--snapshot", "2")
+        assert run("count", "shop.t").startswith("3")
+        run("branch", "fast-forward", "shop.t", "b")
+        assert run("read", "shop.t", "--filter", "name = 'x'", "--output", "csv") == "id,name\n3,x\n"
+        run("branch", "delete", "shop.t", "b")
+        run("expire", "shop.t", "--retain-max", "1", "--retain-min", "1")
+        run("tag", "delete", "shop.t", "one")
+        run("compact", "shop.t", "--full")
+        assert run("count", "shop.t").startswith("4")
 
 
 def test_environment(tmp_path: Path, config, monkeypatch) -> None:

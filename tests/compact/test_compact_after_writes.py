@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import re
 import shutil
-import threading
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -18,8 +20,7 @@ import pytest
 from compact_support import data_files, latest, live
 
 import paimon_pyds as pp
-from paimon_pyds.compact import compact as compact_module
-from paimon_pyds.compact import key_task
+from paimon_pyds.compact import after_write, key_task
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.snapshot import CommitKind
@@ -230,9 +231,21 @@ def test_a_compaction_that_fails_is_no_failed_write(
     assert table.scan(columns=["a"]).to_arrow()["a"].to_pylist() == ([0, 7, 8] if options else [7, 7, 8])
 
 
+def test_a_write_that_has_nothing_to_merge_imports_nothing_for_it(tmp_path: Path) -> None:
+    _table(tmp_path / "t")
+    program = (
+        "import sys, pyarrow as pa, paimon_pyds as pp\n"
+        "table = pp.Table.open(sys.argv[1])\n"
+        "table.append([{'k': 1, 'a': 1, 'b': 1, 's': 1}])\n"
+        "print([name for name in sys.modules if name.startswith(('paimon_pyds.compact.compact', 'paimon_pyds.read.'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path / "t"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_a_failure_to_look_is_no_failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _table(tmp_path / "t")
-    monkeypatch.setattr(compact_module, "due_buckets", _full_disk)
+    monkeypatch.setattr(after_write, "due_buckets", _full_disk)
     with _told("No space left"):
         assert table.append(_one(1)) is not None
     assert table.count() == 1
@@ -287,22 +300,14 @@ def test_a_compaction_that_another_writer_replaced_is_not_missed(tmp_path: Path)
 
 def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", {**SUMS, "num-sorted-run.compaction-trigger": "2", "commit.max-retries": "200"})
-    failed: list[BaseException] = []
 
-    def write() -> None:
+    def write(_: int) -> None:
         mine = pp.Table.open(tmp_path / "t")
-        try:
-            for _ in range(6):
-                mine.append(_one(1))
-        except BaseException as error:  # noqa: BLE001 - looked at below
-            failed.append(error)
+        for _ in range(6):
+            mine.append(_one(1))
 
-    writers = [threading.Thread(target=write) for _ in range(3)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert not failed
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(3)))
     assert _read(table) == ['{"k":1,"a":18,"b":1,"s":1}']
     assert CommitKind.COMPACT in {snapshot.commit_kind for snapshot in table.snapshots()}
     _nothing_left_behind(table)

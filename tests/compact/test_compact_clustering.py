@@ -96,19 +96,21 @@ def test_files_that_are_rewritten_are_sorted_by_the_clustering_columns(tmp_path:
 @pytest.mark.parametrize(
     ("columns", "strategy", "order"),
     [
-        ("price", "auto", "order"),
-        ("price,id", "auto", "zorder"),
-        ("price, id", "hilbert", "hilbert"),
-        ("day,id", "auto", "zorder"),
+        ({"clustering.columns": "price"}, {"clustering.strategy": "auto"}, "order"),
+        ({"clustering.columns": "price,id"}, {}, "zorder"),
+        ({"clustering.columns": "price, id"}, {"clustering.strategy": "hilbert"}, "hilbert"),
+        ({"sink.clustering.by-columns": "price,id"}, {"sink.clustering.strategy": "hilbert"}, "hilbert"),
+        ({"clustering.columns": "day,id"}, {}, "zorder"),
     ],
 )
 def test_the_strategy_is_that_of_an_order_named_in_the_call(
-    tmp_path: Path, columns: str, strategy: str, order: str
+    tmp_path: Path, columns: dict[str, str], strategy: dict[str, str], order: str
 ) -> None:
     found = []
+    by = "".join(columns.values()).replace("day,", "")
     for name, options, call in (
-        ("clustered", {"clustering.columns": columns, "clustering.strategy": strategy}, {}),
-        ("ordered", {}, {"order_by": columns.replace("day,", ""), "order": order}),
+        ("clustered", columns | strategy, {}),
+        ("ordered", {}, {"order_by": by, "order": order}),
     ):
         table = make(tmp_path / name, 3, options, partition_by=["day"])
         table.compact(full=True, **call)
@@ -196,6 +198,7 @@ def test_idle_partitions_are_clustered_fully_beside_those_of_a_call(tmp_path: Pa
         ({"clustering.columns": ""}, {}, OptionError, r"incremental=true needs clustering\.columns"),
         ({"clustering.columns": "tags"}, {}, OptionError, "'tags', a column of type ARRAY"),
         ({"clustering.strategy": "peano"}, {}, OptionError, r"clustering\.strategy=peano"),
+        ({"sink.clustering.strategy": "peano"}, {}, OptionError, r"clustering\.strategy=peano"),
         ({}, {"order_by": "id"}, UnsupportedError, r"ordered by its clustering\.columns"),
         ({}, {"options": {"clustering.columns": "nothing"}}, SchemaError, "no column 'nothing'"),
         (

@@ -127,6 +127,16 @@ def test_options() -> None:
     assert UniversalRules.of(TableOptions({**eager, "num-sorted-run.compaction-trigger": "1"}), 100, 3).lift_level_0
     assert not UniversalRules.of(TableOptions(eager), 100, 3).lift_level_0
     assert UniversalRules.of(TableOptions({"num-levels": "9"}), 100, 3).highest_level == 8
+    sizes = {
+        "compaction.max-size-amplification-percent": "150", "compaction.size-ratio": "5",
+        "compaction.small-file-ratio": "0.5", "compaction.total-size-threshold": "1 mb",
+        "compaction.incremental-size-threshold": "2 kb", "compaction.optimization-interval": "2 min",
+        "compaction.force-up-level-0": "true", "compaction.force-rewrite-all-files": "true",
+    }  # fmt: skip
+    assert UniversalRules.of(TableOptions(sizes), 100, 3) == replace(
+        RULES, size_amplification=150, size_ratio=5, small_size=50, total_size=1 << 20, incremental_size=2 << 10,
+        full_interval=120_000, lift_level_0=True, rewrite_all=True,
+    )  # fmt: skip
 
 
 def _file(at: int, level: int, keys: tuple[int, int], size: int = 100, **more: bool) -> LevelFile:

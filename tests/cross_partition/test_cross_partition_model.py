@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from unittest import mock
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from paimon_pyds.query import key_places
 from support.effort import LONG
 from support.engine_model import KIND, Row
-from support.moving_keys import ENGINES, OP, VALUES, Engine, Model, create, data, found
+from support.moving_keys import ENGINES, OP, Model, create, data, fitting, found
 
 _ROW = st.fixed_dictionaries(
     {
@@ -51,7 +50,7 @@ def test_a_table_is_its_model_after_each_step(
     with tempfile.TemporaryDirectory() as directory, mock.patch.object(key_places, "_FEW", few):
         table, model = create(f"{directory}/t", engine, key, **layout), Model(engine, key)
         for step, rows in steps:
-            rows = _fitting(rows, engine)
+            rows = fitting(rows, engine)
             if step == "append":
                 table.append(data(rows), options=OP)
                 model.write(rows)
@@ -63,12 +62,3 @@ def test_a_table_is_its_model_after_each_step(
             assert found(table) == model.rows()
             buckets = table.scan(columns=["id", "q", "__paimon_bucket"]).to_arrow()["__paimon_bucket"].to_pylist()
             assert all(0 <= bucket < int(layout.get("dynamic-bucket.max-buckets", 1 << 20)) for bucket in buckets)
-
-
-def _fitting(rows: Sequence[Row], engine: Engine) -> list[Row]:
-    """Of the kinds that the engine takes. A delete of partial-update has no values: whether later rows are merged with
-    them depends on whether a compaction has dropped it."""
-    fitting = [{**row, KIND: engine.kinds[row[KIND] % len(engine.kinds)]} for row in rows]
-    bare = dict.fromkeys(VALUES)
-    removing = engine.options.get("merge-engine") == "partial-update"
-    return [{**row, **bare} if removing and row[KIND] == 3 else row for row in fitting]

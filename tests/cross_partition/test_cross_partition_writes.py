@@ -204,6 +204,30 @@ def test_keys_of_files_older_than_the_ttl_are_not_found(tmp_path: Path) -> None:
         table.append(_rows([2], 3))
 
 
+@pytest.mark.parametrize("few", [0, 1024], ids=["joined", "looked up"])
+def test_threads_that_look_for_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    threads = []
+
+    def counted(read: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*given: Any, **named: Any) -> Any:
+            threads.append(named.get("threads", given[-1]))
+            return read(*given, **named)
+
+        return counting
+
+    monkeypatch.setattr(key_places, "_FEW", few)
+    monkeypatch.setattr(key_places.os, "cpu_count", lambda: 64)
+    for name in ("read_splits", "rows_with_keys"):
+        monkeypatch.setattr(key_places, name, counted(getattr(key_places, name)))
+    table = _table(tmp_path)
+    table.append(_rows(range(9), 0))
+    threads.clear()
+    for number in (3, 1, 100):
+        table.append(_rows([number], 1), options={"cross-partition-upsert.bootstrap-parallelism": str(number)})
+    table.append(_rows([4], 1))
+    assert threads == [3, 1, 64, 10]
+
+
 def test_a_key_can_not_leave_where_deletes_are_left_out(tmp_path: Path) -> None:
     table = _table(tmp_path, **{"ignore-delete": "true"})
     table.append(_rows([1], 0))

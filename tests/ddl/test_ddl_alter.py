@@ -339,14 +339,14 @@ def test_an_unknown_change_is_refused(store: TableStore) -> None:
 def test_options_follow_renamed_columns(tmp_path: Path) -> None:
     options = {
         "bucket": "2", "bucket-key": "k,v", "file-index.bitmap.columns": "v, m[a]", "file-index.bitmap.v.version": "1",
-        "file-index.bitmap.m[a].version": "1", "fields.v.stats-mode": "full", "clustering.columns": "v",
+        "file-index.bitmap.m[a].version": "1", "fields.v.stats-mode": "full", "sink.clustering.by-columns": "v",
     }  # fmt: skip
     types = {"k": "INT", "v": "INT", "m": {"type": "MAP", "key": "STRING NOT NULL", "value": "INT"}}
     fields = [DataField(0, name, parse_type(type_)) for name, type_ in types.items()]
     store = create_table(LocalFileIO(), str(tmp_path / "t"), TableDefinition(fields, options=options))
     assert alter_table(store, rename_columns={"v": "w", "m": "n"}).options == {
         "bucket": "2", "bucket-key": "k,w", "file-index.bitmap.columns": "w,n[a]", "file-index.bitmap.w.version": "1",
-        "file-index.bitmap.n[a].version": "1", "fields.w.stats-mode": "full", "clustering.columns": "w",
+        "file-index.bitmap.n[a].version": "1", "fields.w.stats-mode": "full", "sink.clustering.by-columns": "w",
     }  # fmt: skip
     with pytest.raises(OptionError, match="no column n"):
         alter_table(store, drop_columns=["n"])

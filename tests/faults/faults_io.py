@@ -19,7 +19,7 @@ from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table_scan import Scan
 from support.effort import sampled
 
-BEFORE, AFTER, HALF = "before", "after", "half"
+BEFORE, AFTER, HALF, DOWN = "before", "after", "half", "down"
 HARMLESS = frozenset({"read", "open", "input", "size", "exists", "list"})
 """What leaves nothing behind, however it fails."""
 
@@ -41,7 +41,7 @@ def full_disk(operation: str = "") -> BaseException:
 
 class FaultyIO:
     """Local files, or those of another FileIO; operation ``at`` (from 0) fails, and with ``forever`` all that come
-    after it: ``"down"`` every one, ``"full"`` those that write.
+    after it: ``"down"`` every one, as in the mode `DOWN` (all that a killed process does), ``"full"`` those that write.
 
     Attributes:
         done: the names of the operations so far.
@@ -60,7 +60,7 @@ class FaultyIO:
         self._at = at
         self._mode = mode
         self._error = error
-        self._forever = forever
+        self._forever = DOWN if mode == DOWN else forever
         self.done: list[str] = []
         self.failed: str | None = None
 
@@ -130,7 +130,11 @@ class FaultyIO:
         self._do("delete", lambda: self._io.delete(listed), lambda: self._io.delete(listed[: len(listed) // 2]))
 
     def delete_tree(self, path: str) -> None:
-        self._do("delete_tree", lambda: self._io.delete_tree(path))
+        def half() -> None:
+            files = sorted(str(file) for file in Path(path).rglob("*") if file.is_file())
+            self._io.delete(files[: len(files) // 2])
+
+        self._do("delete_tree", lambda: self._io.delete_tree(path), half)
 
     def remove_empty_dir(self, path: str) -> bool:
         return self._do("remove_empty_dir", lambda: self._io.remove_empty_dir(path))  # type: ignore[no-any-return]

@@ -55,6 +55,8 @@ KINDS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "indexes": (_VECTORS | _INDEX, ()),
     "indexes beside": (_WIDE | _INDEX | {"file-index.in-manifest-threshold": "1 b"}, ("p",)),
     "avro": (_VECTORS | {"file.format": "avro"}, ()),
+    "orc": (_VECTORS | {"file.format": "orc"} | _INDEX, ("p",)),
+    "range indexes": (_VECTORS | {"file-index.bsi.columns": "id", "file-index.range-bitmap.columns": "n"}, ()),
 }
 START = ([(0, 0, 0), (1, 2, 1), (2, 4, 0), (3, 6, 1)], [(4, 1, 0), (5, 3, 1), (6, 5, 0), (7, 7, 1)])
 

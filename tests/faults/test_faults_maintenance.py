@@ -4,25 +4,31 @@ had, and the operation, run again, finishes."""
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO
+from faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO
 
 import paimon_pyds as pp
 from paimon_pyds.errors import AlreadyExistsError, NotFoundError, PaimonError
-from paimon_pyds.execution.live_files import table_files
+from paimon_pyds.execution.live_files import snapshot_files
 from paimon_pyds.maintenance.clone import CloneOptions, clone
+from paimon_pyds.maintenance.tag_creation import create_due_tags
+from paimon_pyds.metadata.changelogs import expired_changelogs
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore, read_hint
+from paimon_pyds.options import TableOptions
 from support.effort import LONG, sampled
-from support.maintenance import files_there, is_exact, rows_of
+from support.live_files import table_files
+from support.maintenance import files_there, is_exact, named_only, rows_of
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -56,8 +62,44 @@ def _make_partitioned(path: Path) -> pp.Table:
     return table
 
 
+def _longer_changelogs(table: pp.Table) -> None:
+    table.alter({"changelog.num-retained.min": "20"})
+
+
+def _expired_changelogs(table: pp.Table) -> None:
+    _longer_changelogs(table)
+    table.expire_snapshots(retain_max=2)
+
+
 def _expired_tag(table: pp.Table) -> None:
     table.expire_snapshots(retain_max=1)
+
+
+def _short_tags(table: pp.Table) -> None:
+    """One has outlived its time, and its snapshot has expired."""
+    table.create_tag("short", 3, retain="1 ms")
+    table.expire_snapshots(retain_max=1)
+
+
+def _make_tags(table: pp.Table) -> None:
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
+    create_due_tags(table.store, TableOptions({**table.options, **options}))
+
+
+def _orphans(table: pp.Table) -> None:
+    table.rollback(4)
+    for part in ("bucket-0/data-x.parquet", "manifest/manifest-x-0"):
+        table.store.io.write_bytes(f"{table.path}/{part}", b"x")
+    time.sleep(0.002)  # a file of this very millisecond counts as new
+
+
+def _damaged_index(table: pp.Table) -> None:
+    table.alter({"file-index.bitmap.columns": "id", "file-index.in-manifest-threshold": "1 b"})
+    table.rewrite_file_index()
+    table.expire_snapshots(retain_max=1)
+    latest = table.snapshot()
+    assert latest is not None
+    Path(min(path for path in snapshot_files(table.store, latest) if path.endswith(".index"))).unlink()
 
 
 def _dangling_hints(table: pp.Table) -> None:
@@ -81,9 +123,16 @@ def _expire_on(io: FaultyIO, path: Path) -> None:
     pp.Table(TableStore(io, str(path))).expire_snapshots(retain_max=2)
 
 
+_ALL_PARTITIONS = {"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"}
 _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], object]]] = {
     # name: what comes before, the operation
     "expire": (lambda t: None, lambda t: t.expire_snapshots(retain_max=2)),
+    "expire but changelogs": (_longer_changelogs, lambda t: t.expire_snapshots(retain_max=2)),
+    "expire changelogs": (_expired_changelogs, lambda t: t.expire_changelogs(everything=True)),
+    "expire some changelogs": (_expired_changelogs, lambda t: t.expire_changelogs(retain_max=5)),
+    "rollback of changelogs": (_expired_changelogs, lambda t: t.rollback("old")),
+    "delete tag before changelogs": (_expired_changelogs, lambda t: t.delete_tag("old")),
+    "purge of changelogs": (_expired_changelogs, lambda t: t.purge(t.path.rpartition("/")[2], named_states=True)),
     "create tag": (lambda t: None, lambda t: t.create_tag("x", 3)),
     "replace tag": (_expired_tag, lambda t: t.create_tag("old", replace=True)),
     "rename tag": (lambda t: None, lambda t: t.rename_tag("old", "older")),
@@ -98,12 +147,19 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], 
     "truncate": (lambda t: None, lambda t: t.truncate()),
     "drop partitions": (lambda t: None, lambda t: t.drop_partitions([{"day": 1}, {"day": 3}])),
     "mark partitions": (lambda t: None, lambda t: t.mark_partitions_done([{"day": 1}, {"day": 2}])),
+    "expire partitions": (lambda t: None, lambda t: t.expire_partitions(options=_ALL_PARTITIONS)),
+    "expire tags": (_short_tags, lambda t: t.expire_tags()),
+    "automatic tags": (lambda t: None, _make_tags),
+    "rename branch": (lambda t: None, lambda t: t.rename_branch("b", "c")),
+    "orphans": (_orphans, lambda t: t.remove_orphan_files("0 s", dry_run=False)),
+    "repair an index": (_damaged_index, lambda t: t.repair()),
     "repair": (_dangling_hints, lambda t: t.repair()),
     "repair a killed expiry": (_killed_expiry, lambda t: t.repair()),
     "rollback to a tag": (_expired_tag, lambda t: t.rollback("old")),
 }  # fmt: skip
-_REMOVING = ("expire", "purge", "repair a killed expiry")
-"""What makes snapshots unreadable before they are gone."""
+_MODES = (BEFORE, AFTER, HALF, DOWN)
+_REMOVING = ("expire", "purge", "repair a killed")
+"""What makes snapshots, or what these have changed, unreadable before they are gone."""
 _FINISHED = (AlreadyExistsError, NotFoundError)
 """What an operation says that has been done."""
 
@@ -120,6 +176,13 @@ def _states(table: pp.Table) -> dict[tuple[str, str, object], list[str]]:
                 found[name, "snapshot", id_] = rows_of(branch, snapshot=id_)
             except NotFoundError:
                 found[name, "snapshot", id_] = []
+        if "changelog.num-retained.min" not in branch.options:
+            continue
+        for id_ in (*expired_changelogs(branch.store), *branch.store.snapshot_ids()):
+            try:
+                found[name, "changes", id_] = rows_of(branch, options={"incremental-between": f"{id_ - 1},{id_}"})
+            except NotFoundError:
+                found[name, "changes", id_] = []
     return found
 
 
@@ -135,44 +198,74 @@ def _marked(path: Path) -> dict[str, dict[str, int]]:
     return {mark.parent.name: json.loads(mark.read_bytes()) for mark in path.glob("*/_SUCCESS")}
 
 
+@dataclass
+class _Case:
+    """An operation, and the states of its table before and after it, in directories of these names."""
+
+    name: str
+    directory: Path
+    before: dict[tuple[str, str, object], list[str]]
+    after: dict[tuple[str, str, object], list[str]]
+    done: list[str]
+    seconds: float
+
+    def copy(self, name: str) -> Path:
+        METADATA_CACHE.clear()
+        return Path(shutil.copytree(self.directory / "before", self.directory / name))
+
+    def check(self, path: Path, case: object) -> None:
+        """A table on which the operation has ended half-way shows what it did before, or does after, and the operation
+        finishes."""
+        name, table = self.name, pp.Table.open(path)
+        assert all({"creationTime", "modificationTime"} == one.keys() for one in _marked(path).values()), case
+        for state, rows in _states(table).items():
+            fine = [self.before.get(state), self.after.get(state)]
+            going = "snapshot" if name == "expire but changelogs" else ("snapshot", "changes")
+            fine += [[]] if name.startswith(_REMOVING) and state[1] in going else []
+            fine += _through_snapshots(name, self.before) if state == ("main", "latest", None) else []
+            assert rows in fine, (case, state)
+        with suppress(*_FINISHED):
+            _OPERATIONS[name][1](table)
+        assert _states(table) == self.after, case
+        if name == "repair an index":  # but for the snapshot before
+            table.expire_snapshots(retain_max=1)
+            assert table.verify().ok, case
+        missing = set(table_files(table.store)) - files_there(path)
+        assert not missing, case
+        if name in ("expire", "expire changelogs", "repair a killed expiry", "orphans"):
+            is_exact(table)
+        if name in ("expire but changelogs", "expire some changelogs", "delete tag before changelogs"):
+            named_only(table)
+        if name == "mark partitions":
+            assert sorted(_marked(path)) == ["day=1", "day=2"], case
+        if name.startswith("repair"):
+            assert read_hint(table.store.io, table.store.paths.latest_hint) != 99, case
+            assert read_hint(table.store.io, table.store.paths.earliest_hint) != 99, case
+        shutil.rmtree(path)
+
+
+def _prepared(directory: Path, name: str) -> _Case:
+    prepare, operation = _OPERATIONS[name]
+    prepare((_make_partitioned if "partitions" in name else _make)(directory / "before"))
+    before = _states(pp.Table.open(directory / "before"))
+    shutil.copytree(directory / "before", directory / "after")
+    io, started = FaultyIO(), time.monotonic()
+    operation(pp.Table(TableStore(io, str(directory / "after"))))
+    seconds = time.monotonic() - started
+    return _Case(name, directory, before, _states(pp.Table.open(directory / "after")), io.done, seconds)
+
+
 @pytest.mark.parametrize("name", _OPERATIONS)
 def test_one_fault(tmp_path: Path, name: str) -> None:
-    prepare, operation = _OPERATIONS[name]
-    prepare((_make_partitioned if "partitions" in name else _make)(tmp_path / "before"))
-    before = _states(pp.Table.open(tmp_path / "before"))
-    shutil.copytree(tmp_path / "before", tmp_path / "after")
-    io = FaultyIO()
-    operation(pp.Table(TableStore(io, str(tmp_path / "after"))))
-    after = _states(pp.Table.open(tmp_path / "after"))
-    points = [point for point in enumerate(io.done) if point[1] not in HARMLESS]
-    points = sorted({*sampled(enumerate(io.done), 4), *sampled(points, 10)})
+    case = _prepared(tmp_path, name)
+    points = [point for point in enumerate(case.done) if point[1] not in HARMLESS]
+    points = sorted({*sampled(enumerate(case.done), 2), *sampled(points, 6)})
     for at, done in points:
-        for mode in (BEFORE, AFTER, HALF) if LONG else ((BEFORE, AFTER, HALF)[at % 3],):
-            path, case = tmp_path / f"{at} {mode}", (done, at, mode)
-            shutil.copytree(tmp_path / "before", path)
-            METADATA_CACHE.clear()
+        for mode in _MODES if LONG else (_MODES[at % len(_MODES)],):
+            path = case.copy(f"{at} {mode}")
             with suppress(PaimonError):
-                operation(pp.Table(TableStore(FaultyIO(at, mode), str(path))))
-            table = pp.Table.open(path)
-            assert all({"creationTime", "modificationTime"} == one.keys() for one in _marked(path).values()), case
-            for state, rows in _states(table).items():
-                fine = [before.get(state), after.get(state)]
-                fine += [[]] if name in _REMOVING and state[1] == "snapshot" else []
-                fine += _through_snapshots(name, before) if state == ("main", "latest", None) else []
-                assert rows in fine, (case, state)
-            with suppress(*_FINISHED):
-                operation(table)
-            assert _states(table) == after, case
-            missing = set(table_files(table.store)) - files_there(path)
-            assert not missing, case
-            if name in ("expire", "repair a killed expiry"):
-                is_exact(table)
-            if name == "mark partitions":
-                assert sorted(_marked(path)) == ["day=1", "day=2"], case
-            if name.startswith("repair"):
-                assert read_hint(table.store.io, table.store.paths.latest_hint) != 99, case
-                assert read_hint(table.store.io, table.store.paths.earliest_hint) != 99, case
-            shutil.rmtree(path)
+                _OPERATIONS[name][1](pp.Table(TableStore(FaultyIO(at, mode), str(path))))
+            case.check(path, (done, at, mode))
 
 
 def test_one_fault_of_a_copy(tmp_path: Path) -> None:
@@ -193,33 +286,29 @@ def test_one_fault_of_a_copy(tmp_path: Path) -> None:
 
 _KILLED = """
 import sys
+sys.path[:0] = sys.argv[3:]
 import paimon_pyds as pp
+from test_faults_maintenance import _OPERATIONS
 table = pp.Table.open(sys.argv[1])
 table.snapshot()
 print("ready", flush=True)
-table.expire_snapshots(retain_max=1)
+_OPERATIONS[sys.argv[2]][1](table)
 """
+_MOMENTS = 5 if LONG else 1
 
 
 @pytest.mark.slow
 def test_killed_at_any_moment(tmp_path: Path) -> None:
-    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"write-only": "true"})
-    for number in range(30):
-        table.overwrite(pa.table({"id": [number]}, _SCHEMA))
-        if number == 10:
-            table.create_tag("x")
-    rows, tagged = rows_of(table), rows_of(table, tag="x")
-    for pause in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05):
-        path = tmp_path / f"t{pause}"
-        shutil.copytree(tmp_path / "t", path)
-        process = subprocess.Popen([sys.executable, "-c", _KILLED, str(path)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(pause)
-        process.kill()
-        process.communicate()
-        table = pp.Table.open(path)
-        assert (rows_of(table), rows_of(table, tag="x")) == (rows, tagged)
-        table.expire_snapshots(retain_max=1)
-        assert (rows_of(table), rows_of(table, tag="x")) == (rows, tagged)
-        is_exact(table)
+    """By the system, some time after the operation began: a sample of all of them."""
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    for name in sampled(_OPERATIONS, 2):
+        case = _prepared(tmp_path / name, name)
+        for moment in range(_MOMENTS):
+            path, pause = case.copy(str(moment)), random.uniform(0, 1.5) * case.seconds
+            command = [sys.executable, "-c", _KILLED, str(path), name, *folders]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                assert process.stdout.readline()
+                time.sleep(pause)
+                process.kill()
+            case.check(path, (name, pause))

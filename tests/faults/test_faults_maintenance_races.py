@@ -10,6 +10,8 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from schedules import ActorIO, Schedule, repeatable
@@ -17,10 +19,12 @@ from schedules import ActorIO, Schedule, repeatable
 import paimon_pyds as pp
 from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import AlreadyExistsError, CommitError, NotFoundError
-from paimon_pyds.execution.live_files import table_files
+from paimon_pyds.metadata.changelogs import expired_changelogs
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.storage import FileStatus
 from paimon_pyds.types import from_arrow_schema
 from support.effort import LONG, SEED
+from support.live_files import table_files
 from support.memory_io import MemoryIO
 
 _SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "5000" if LONG else "20"))
@@ -35,6 +39,7 @@ class _World:
     def __init__(self, seed: int) -> None:
         self.rng, self.files = random.Random(seed), dict[str, bytes]()
         self.rows: dict[int, list[int]] = {}
+        self.changes: dict[int, list[int]] = {}
         fields = from_arrow_schema(_SCHEMA)
         table = pp.Table(create_table(MemoryIO(self.files), "/t", TableDefinition(fields, (), (), _ALONE)))
         for number in range(_START):
@@ -46,13 +51,14 @@ class _World:
         data = pa.table({"id": [id_]}, _SCHEMA)
         latest = max(self.rows, default=0)
         self.rows[latest + 1] = [id_] if replacing else [*self.rows.get(latest, []), id_]
+        self.changes[latest + 1] = [] if replacing else [id_]
         table.overwrite(data) if replacing else table.append(data)
 
-    def run(self, seed: int) -> None:
+    def run(self, seed: int, opened: Callable[[Schedule, int, dict[str, bytes]], ActorIO] | None = None) -> None:
         schedule = Schedule(random.Random(seed), len(self.actors))
 
         def actor(number: int) -> Callable[[], None]:
-            io = ActorIO(schedule, number, self.files, None)
+            io = opened(schedule, number, self.files) if opened else ActorIO(schedule, number, self.files, None)
             table = pp.Table(TableStore(io, f"/{number}/t"))
             return lambda: self.actors[number](table)
 
@@ -138,6 +144,41 @@ def test_expiry_beside_writers_tags_and_readers() -> None:
         world.check()
 
 
+def _reading_changes(world: _World) -> Callable[[pp.Table], None]:
+    ids = [world.rng.randrange(1, _START + 3) for _ in range(3)]
+
+    def run(table: pp.Table) -> None:
+        for id_ in ids:
+            with suppress(NotFoundError):
+                assert _changes(table, id_) == world.changes[id_]
+
+    return run
+
+
+def _changes(table: pp.Table, id_: int) -> list[int]:
+    return _ids(table, options={"incremental-between": f"{id_ - 1},{id_}"})
+
+
+def test_changelogs_that_expire_beside_snapshots_tags_and_readers() -> None:
+    stay = 5
+    for seed in range(SEED, SEED + _SCHEDULES):
+        METADATA_CACHE.clear()
+        world = _World(seed)
+        table = pp.Table(TableStore(MemoryIO(world.files), "/t"))
+        table.alter({"changelog.num-retained.min": "20"})
+
+        def expiring(table: pp.Table) -> None:
+            for _ in range(3):
+                with suppress(CommitError):
+                    table.expire_changelogs(retain_max=stay)
+
+        world.actors = [_expiring(world), _writing(world), _reading_changes(world), expiring, _tagging(world, "a")]
+        world.run(seed)
+        world.check()
+        for id_ in range(max(world.rows) - stay + 1, max(world.rows) + 1):
+            assert _changes(table, id_) == world.changes[id_], (seed, id_)
+
+
 def test_tags_that_go_beside_others_and_branches() -> None:
     for seed in range(SEED, SEED + _SCHEDULES):
         METADATA_CACHE.clear()
@@ -164,6 +205,8 @@ def test_rollback_beside_a_writer_and_expiry() -> None:
         METADATA_CACHE.clear()
         world = _World(seed)
         target, done = world.rng.randrange(1, _START), []
+        if seed % 2:
+            pp.Table(TableStore(MemoryIO(world.files), "/t")).alter({"changelog.num-retained.min": "20"})
 
         def rolling(table: pp.Table, target: int = target) -> None:
             with suppress(NotFoundError, CommitError):
@@ -180,6 +223,8 @@ def test_rollback_beside_a_writer_and_expiry() -> None:
         METADATA_CACHE.clear()
         table = pp.Table(TableStore(MemoryIO(world.files), "/t"))
         assert set(table_files(table.store)) <= set(world.files), seed
+        for id_ in expired_changelogs(table.store):
+            assert id_ > target or _changes(table, id_) == world.changes[id_], (seed, id_)
         ids = table.store.snapshot_ids()
         assert ids == list(range(ids[0], ids[-1] + 1)), seed
         rows = _ids(table)
@@ -187,3 +232,93 @@ def test_rollback_beside_a_writer_and_expiry() -> None:
         assert first in (world.rows[target], world.rows[_START]), (seed, rows)
         appended = [row for row in rows if row >= 100]
         assert appended == done[len(done) - len(appended) :], (seed, rows, done)
+
+
+class _AgedIO(ActorIO):
+    """The files of the start are old enough to be orphans, all others too young."""
+
+    old: frozenset[str] = frozenset()
+
+    def list(self, path: str) -> list[FileStatus]:
+        there = len(f"/{self._actor}")
+        return [replace(s, modified_ms=1 if s.path[there:] in self.old else 10**15) for s in super().list(path)]
+
+
+def test_four_writers_beside_expiry_orphan_removal_branches_and_pinned_readers() -> None:
+    for seed in range(SEED, SEED + (3 * _SCHEDULES if LONG else max(_SCHEDULES // 3, 1))):
+        METADATA_CACHE.clear()
+        world, written = _World(seed), list[int]()
+        table = pp.Table(TableStore(MemoryIO(world.files), "/t"))
+        table.create_tag("old", 2)
+        table.create_branch("b", "old")
+        if seed % 2:
+            table.store.io.write_bytes(table.store.paths.consumer("reader"), b'{"nextSnapshot":4}')
+        table.expire_snapshots(retain_max=3)
+        world.actors = [
+            *(_appending(number, written) for number in (1000, 2000, 3000, 4000)),
+            _expiring(world), _removing_orphans, _pinned(world, seed % 2), _branching(world),
+        ]  # fmt: skip
+        world.run(seed, partial(_aged, frozenset(world.files)))
+        METADATA_CACHE.clear()
+        assert set(table_files(table.store)) <= set(world.files), seed
+        assert set(written) <= set(_ids(table)), seed
+        assert not seed % 2 or _ids(table, snapshot=4) == world.rows[4], seed  # which the consumer reads next
+        for name in table.branches():
+            assert _ids(pp.Table(table.store.for_branch(name))) == world.rows[2], (seed, name)
+
+
+def _aged(old: frozenset[str], schedule: Schedule, number: int, files: dict[str, bytes]) -> ActorIO:
+    io = _AgedIO(schedule, number, files, None)
+    io.old = old
+    return io
+
+
+def _appending(first: int, written: list[int]) -> Callable[[pp.Table], None]:
+    def run(table: pp.Table) -> None:
+        for id_ in (first, first + 1):
+            table.append(pa.table({"id": [id_]}, _SCHEMA))
+            written.append(id_)
+
+    return run
+
+
+def _removing_orphans(table: pp.Table) -> None:
+    for _ in range(2):
+        table.remove_orphan_files(1000, dry_run=False)
+
+
+def _pinned(world: _World, kept: int) -> Callable[[pp.Table], None]:
+    """A reader of old snapshots: where a consumer keeps the fourth, only others may expire."""
+
+    def run(table: pp.Table) -> None:
+        for id_ in (4, 3, 4, 3):
+            try:
+                assert _ids(table, snapshot=id_) == world.rows[id_]
+            except NotFoundError:
+                assert id_ == 3 or not kept
+                assert f"/t/snapshot/snapshot-{id_}" not in world.files or _hint(world) > id_
+        assert _ids(table, tag="old") == world.rows[2]
+
+    return run
+
+
+def _hint(world: _World) -> int:
+    return int(world.files["/t/snapshot/EARLIEST"])
+
+
+def _branching(world: _World) -> Callable[[pp.Table], None]:
+    order = world.rng.sample(range(3), 3)
+
+    def run(table: pp.Table) -> None:
+        name = "b"
+        for step in order:
+            if step == 0:
+                table.rename_branch(name, f"{name} again")
+                name = f"{name} again"
+            elif step == 1:
+                table.create_branch("c", "old")
+                table.create_branch("d", "old")
+            elif "c" in table.branches():
+                table.delete_branch("c")
+
+    return run

@@ -25,14 +25,15 @@ def _counting(items: list[int], closed: list[int], number: int) -> Generator[int
     st.integers(1, 4),
     st.integers(0, 200),
     st.one_of(st.none(), st.integers(0, 3)),
+    st.booleans(),
 )
 def test_items_come_in_order_whatever_runs_ahead(
-    sources: list[list[int]], threads: int, held: int, free: int | None
+    sources: list[list[int]], threads: int, held: int, free: int | None, eager: bool
 ) -> None:
     closed: list[int] = []
     permits = None if free is None else threading.Semaphore(free)
     made = (_counting(items, closed, i) for i, items in enumerate(sources))
-    found = list(in_order(made, threads=threads, held=held, size=lambda x: x, permits=permits))
+    found = list(in_order(made, threads=threads, held=held, size=lambda x: x, permits=permits, eager=eager))
     assert found == [x for items in sources for x in items]
     assert sorted(closed) == list(range(len(sources)))
     if permits is not None:
@@ -61,6 +62,16 @@ def test_sources_run_at_the_same_time() -> None:
         yield number
 
     assert list(in_order(map(source, range(3)), threads=3, held=100, size=lambda _: 1)) == [0, 0, 1, 1, 2, 2]
+
+
+def test_eager_sources_run_before_an_item_was_taken() -> None:
+    meeting = threading.Barrier(2, timeout=60)
+
+    def source(number: int) -> Generator[int, None, None]:
+        meeting.wait()
+        yield number
+
+    assert list(in_order(map(source, range(2)), threads=2, held=1, size=lambda _: 1, eager=True)) == [0, 1]
 
 
 def test_what_waits_is_bounded() -> None:

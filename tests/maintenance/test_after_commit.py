@@ -16,7 +16,9 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.maintenance.tag_creation import create_due_tags
 from paimon_pyds.metadata.snapshot import snapshot_to_json
 from paimon_pyds.options import TableOptions
+from support.effort import sampled
 from support.maintenance import is_exact, rows_of
+from support.oracle import Oracle, requires_java_oracle
 
 _SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64())])
 _SOON = {"snapshot.time-retained": "0 ms", "snapshot.num-retained.min": "2"}
@@ -64,30 +66,35 @@ def test_what_fails_after_a_commit_is_logged(tmp_path: Path, caplog: pytest.LogC
     assert len(rows_of(table)) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "names"),
-    [
-        ({}, ["2026-01-04", "2026-01-05"]),
-        ({"tag.period-formatter": "without_dashes", "tag.num-retained-max": "1"}, ["20260105"]),
-        ({"tag.creation-delay": "7 h"}, ["2026-01-04", "2026-01-05"]),
-        ({"tag.creation-period": "hourly"}, ["2026-01-05 22", "2026-01-06 05", "2026-01-06 06"]),
-        ({"tag.creation-period": "two-hours"}, ["2026-01-05 20", "2026-01-06 04"]),
-        ({"tag.creation-period-duration": "30 min"}, ["202601052230", "202601052300", "202601060530", "202601060630"]),
-        ({"tag.creation-period": "hourly", "tag.automatic-completion": "true"},
-         ["2026-01-05 22", "2026-01-05 23", "2026-01-06 00", "2026-01-06 01"]),
-    ],
-)  # fmt: skip
+_TAGS: list[tuple[dict[str, str], list[str]]] = [
+    ({}, ["2026-01-04", "2026-01-05"]),
+    ({"tag.period-formatter": "without_dashes", "tag.num-retained-max": "1"}, ["20260105"]),
+    ({"tag.creation-delay": "7 h"}, ["2026-01-04", "2026-01-05"]),
+    ({"tag.creation-period": "hourly"}, ["2026-01-05 22", "2026-01-06 05", "2026-01-06 06"]),
+    ({"tag.creation-period": "two-hours"}, ["2026-01-05 20", "2026-01-06 04"]),
+    ({"tag.creation-period-duration": "30 min"}, ["202601052230", "202601052300", "202601060530", "202601060630"]),
+    ({"tag.creation-period": "hourly", "tag.automatic-completion": "true"},
+     ["2026-01-05 22", "2026-01-05 23", "2026-01-06 00", "2026-01-06 01"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "names"), _TAGS)
 def test_automatic_tags(tmp_path: Path, options: dict[str, str], names: list[str]) -> None:
-    table = pp.Table.create(tmp_path / "t", _SCHEMA)
+    table = _due_for_tags(tmp_path / "t", options)
+    create_due_tags(table.store, TableOptions(table.options))
+    assert sorted(table.tags()) == names
+    assert create_due_tags(table.store, TableOptions(table.options)) == []
+
+
+def _due_for_tags(path: Path, options: dict[str, str]) -> pp.Table:
+    table = pp.Table.create(path, _SCHEMA)
     for number, moment in enumerate(["2026-01-05 23:10", "2026-01-05 23:50", "2026-01-06 06:20", "2026-01-06 07:10"]):
         _append(table, number)
         _made_at(table, number + 1, datetime.fromisoformat(moment))
     table.alter({"tag.automatic-creation": "process-time", **options})
     _append(table, 10, options={"write-only": "true"})
     _made_at(table, 5, datetime.fromisoformat("2026-01-06 07:10"))
-    create_due_tags(table.store, TableOptions(table.options))
-    assert sorted(table.tags()) == names
-    assert create_due_tags(table.store, TableOptions(table.options)) == []
+    return table
 
 
 def test_commits_make_and_delete_tags(tmp_path: Path) -> None:
@@ -125,30 +132,53 @@ def _partitions(table: pp.Table) -> list[str | None]:
     return sorted({row["p"] for row in table.scan().to_arrow().to_pylist()}, key=str)
 
 
-@pytest.mark.parametrize(
-    ("values", "options", "left"),
-    [
-        (["2020-01-01", "2020-1-2", "2999-01-01", "none", None], {}, ["2999-01-01", None, "none"]),
-        (["20200101", "29990101", "2020-01-01"], {"partition.timestamp-formatter": "yyyyMMdd"},
-         ["2020-01-01", "29990101"]),
-        (["2020", "2999"], {"partition.timestamp-pattern": "$p-06-01 12:00:00"}, ["2999"]),
-        (["2020-01-01T05", "2020-13-01T05"], {"partition.timestamp-formatter": "yyyy-MM-dd'T'HH"}, ["2020-13-01T05"]),
-        (["2020-01-01", "2020-01-02", "2020-01-03"], {"partition.expiration-max-num": "2"}, ["2020-01-03"]),
-        (["2020-01-01", "a"], _BY_CHANGE, ["2020-01-01", "a"]),
-        (["2020-01-01", "a"], {**_BY_CHANGE, "partition.expiration-time": "0 ms"}, []),
-    ],
-)  # fmt: skip
-def test_partitions(tmp_path: Path, values: list[str], options: dict[str, str], left: list[str]) -> None:
-    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options={**_OLD, **options})
-    for number, value in enumerate(values):
-        _append(table, number, value)
-    time.sleep(0.002)
+_EXPIRED: list[tuple[list[str | None], dict[str, str], list[str | None]]] = [
+    (["2020-01-01", "2020-1-2", "2999-01-01", "none", None], {}, ["2999-01-01", None, "none"]),
+    (["20200101", "29990101", "2020-01-01"], {"partition.timestamp-formatter": "yyyyMMdd"},
+     ["2020-01-01", "29990101"]),
+    (["2020", "2999"], {"partition.timestamp-pattern": "$p-06-01 12:00:00"}, ["2999"]),
+    (["2020-01-01T05", "2020-13-01T05"], {"partition.timestamp-formatter": "yyyy-MM-dd'T'HH"}, ["2020-13-01T05"]),
+    (["2020-01-01", "2020-01-02", "2020-01-03"], {"partition.expiration-max-num": "2"}, ["2020-01-03"]),
+    (["2020-01-01", "a"], _BY_CHANGE, ["2020-01-01", "a"]),
+    (["2020-01-01", "a"], {**_BY_CHANGE, "partition.expiration-time": "0 ms"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "options", "left"), _EXPIRED)
+def test_partitions(tmp_path: Path, values: list[str | None], options: dict[str, str], left: list[str | None]) -> None:
+    table = _with_partitions(tmp_path / "t", values, options)
     planned = table.expire_partitions(dry_run=True)
     assert len(rows_of(table)) == len(values)
     summary = table.expire_partitions()
     assert summary.partitions == planned.partitions
     assert len(summary.partitions) == len(values) - len(left)
     assert _partitions(table) == left
+
+
+def _with_partitions(path: Path, values: list[str | None], options: dict[str, str]) -> pp.Table:
+    table = pp.Table.create(path, _SCHEMA, partition_by=["p"], options={**_OLD, **options})
+    for number, value in enumerate(values):
+        _append(table, number, value)
+    time.sleep(0.002)
+    return table
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_java_makes_the_same_tags_and_expires_the_same_partitions(oracle: Oracle, tmp_path: Path) -> None:
+    for number, (options, names) in enumerate(sampled(_TAGS, 3)):
+        table = _due_for_tags(tmp_path / f"tags{number}", options)
+        oracle.program("MaintenanceOracle", "tags", table.path)
+        assert sorted(table.tags()) == names, options
+        theirs = {name: tag.id for name, tag in table.tags().items()}
+        for name in names:
+            table.delete_tag(name)
+        create_due_tags(table.store, TableOptions(table.options))
+        assert {name: tag.id for name, tag in table.tags().items()} == theirs, options
+    for number, (values, options, left) in enumerate(sampled(_EXPIRED, 3)):
+        table = _with_partitions(tmp_path / f"partitions{number}", values, options)
+        oracle.program("MaintenanceOracle", "partitions", table.path)
+        assert _partitions(table) == left, (values, options)
 
 
 def test_partitions_expire_in_batches_and_after_commits(tmp_path: Path) -> None:

@@ -14,7 +14,13 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.errors import CommitConflictError, CorruptFileError, SchemaError, UnsupportedError
+from paimon_pyds.errors import (
+    CommitConflictError,
+    CorruptFileError,
+    SchemaError,
+    SnapshotNotFoundError,
+    UnsupportedError,
+)
 from paimon_pyds.maintenance import analyze as module
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.statistics import parse_statistics, statistics_to_json
@@ -163,3 +169,14 @@ def test_java_reads_them(oracle: Oracle, tmp_path: Path) -> None:
     assert snapshot is not None
     assert snapshot.commit_kind is CommitKind.APPEND
     assert table.statistics() == found
+
+
+def test_statistics_that_are_gone(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", pa.schema([("a", pa.int64())]))
+    table.append(pa.table({"a": [1]}))
+    table.analyze()
+    for path in Path(table.path, "statistics").iterdir():
+        path.unlink()
+    for read in (table.statistics, lambda: table.system("statistics")):
+        with pytest.raises(SnapshotNotFoundError, match="is gone"):
+            read()

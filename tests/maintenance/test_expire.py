@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import OptionError, SnapshotNotFoundError, UnsupportedError
-from paimon_pyds.execution.live_files import table_files
+from paimon_pyds.errors import OptionError, SnapshotNotFoundError
+from support.live_files import table_files
 from support.maintenance import files_there, rows_of
 
 _SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64())])
@@ -137,13 +137,6 @@ def test_limits_that_make_no_sense(table: pp.Table, limits: dict[str, int]) -> N
         table.expire_snapshots(**limits)
     with pytest.raises(OptionError, match=r"snapshot\.num-retained\.max"):
         table.expire_snapshots(options={"snapshot.num-retained.maximum": "2"})
-
-
-def test_changelogs_that_live_longer_are_refused(table: pp.Table) -> None:
-    before = files_there(Path(table.path))
-    with pytest.raises(UnsupportedError, match=r"changelog\.time-retained=1 d"):
-        table.expire_snapshots(retain_max=1, options={"changelog.time-retained": "1 d"})
-    assert files_there(Path(table.path)) == before
 
 
 def test_a_tag_that_is_damaged_keeps_everything(table: pp.Table) -> None:

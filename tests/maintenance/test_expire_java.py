@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.execution.live_files import table_files
+from support.live_files import table_files
 from support.maintenance import files_there, rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines

@@ -3,23 +3,35 @@ the files that are there are those that some state needs; after a rollback there
 
 from __future__ import annotations
 
+import math
 import random
-import shutil
 import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from support.effort import LONG
-from support.maintenance import has_all, is_exact, rows_of
+from paimon_pyds.metadata.changelogs import changelog_ids
+from support.live_files import table_files
+from support.maintenance import changes_of, rows_of, unneeded_are_orphans
+from support.oracle import Oracle, requires_java_oracle
+from support.values import lines
 
 _SCHEMA = pa.schema(
     [pa.field("p", pa.int32(), nullable=False), pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())]
 )
+_LONGER = {"changelog.num-retained.min": "20", "manifest.merge-min-count": "3"}
 _KINDS = {
+    "append, changelogs": ([], _LONGER),
+    "vectors, changelogs": ([], {"deletion-vectors.enabled": "true", **_LONGER}),
+    "key, changelogs": (["p", "k"], {"bucket": "2", **_LONGER}),
+    "changelog, changelogs": (["p", "k"], {"bucket": "1", "changelog-producer": "lookup", **_LONGER}),
     "append": ([], {}),
     "vectors": ([], {"deletion-vectors.enabled": "true", "file-index.bitmap.columns": "v",
                      "file-index.in-manifest-threshold": "1b", "manifest.merge-min-count": "2"}),
@@ -31,20 +43,32 @@ _KINDS = {
 _STEPS = (
     "append", "append", "append", "delete", "compact", "overwrite", "tag", "tag", "delete tag", "branch",
     "branch append", "branch delete", "branch compact", "branch expire", "branch tag", "delete branch", "fast forward",
-    "expire", "expire", "rollback", "rollback to tag", "truncate", "drop partition", "compact manifests", "analyze",
+    "expire", "expire", "expire changelogs", "branch expire changelogs", "rollback", "rollback to tag", "truncate",
+    "drop partition", "compact manifests", "analyze", "consumer", "delete consumer", "orphans", "purge",
 )  # fmt: skip
-_SEQUENCES = st.lists(st.sampled_from(_STEPS), min_size=8, max_size=24)
+_SEQUENCES = (
+    st.sampled_from(sorted(_KINDS)),
+    st.integers(0, 2**32),
+    st.lists(st.sampled_from(_STEPS), min_size=8, max_size=24),
+)
+
+
+State = tuple[str, str, object]
+"""A branch; ``snapshot``, ``tag`` or ``changes``; its number or name."""
 
 
 class _World:
-    """A table, and the rows that each of its states has to show."""
+    """A table, and the model of it: the states that have to be there, and their rows, None until they are seen."""
 
     def __init__(self, path: Path, kind: str, rng: random.Random) -> None:
         key, options = _KINDS[kind]
         self.table = pp.Table.create(path, _SCHEMA, primary_key=key, partition_by=["p"], options=options)
-        self.rng, self.keyed, self.numbers = rng, kind == "changelog", 0
-        self.states: dict[tuple[str, str, object], list[str]] = {}
-        self.exact = True
+        self.rng, self.keyed, self.numbers = rng, kind.startswith("changelog"), 0
+        self.changelogs_outlive = kind.endswith("changelogs")
+        self.states: dict[State, list[str] | None] = {}
+        self.tagged: dict[tuple[str, str], int] = {}
+        self.position: float = math.inf
+        self.exact, self.named = True, False
 
     def on(self, branch: str) -> pp.Table:
         return pp.Table.open(self.table.path, branch=branch)
@@ -55,39 +79,96 @@ class _World:
         ks = list(dict.fromkeys(ks))
         return pa.table({"p": [k % 2 for k in ks], "k": ks, "v": [self.numbers] * len(ks)}, _SCHEMA)
 
+    def numbers_of(self, branch: str, kind: str = "snapshot") -> list[int]:
+        return sorted(name for at, what, name in self.states if (at, what) == (branch, kind) and type(name) is int)
+
+    def tags_of(self, branch: str) -> list[str]:
+        return sorted(name for at, name in self.tagged if at == branch)
+
+    def drop(self, branch: str, kind: str, numbers: Callable[[int], bool]) -> None:
+        """Snapshots, changes or tags, by the numbers of their snapshots."""
+        for name in self.tags_of(branch) if kind == "tag" else ():
+            if numbers(self.tagged[branch, name]):
+                del self.tagged[branch, name], self.states[branch, kind, name]
+        for number in self.numbers_of(branch, kind):
+            if numbers(number):
+                del self.states[branch, kind, number]
+
     def step(self, name: str) -> None:
         table, rng = self.table, self.rng
-        branch = self.on("b") if "b" in table.branches() else None
+        branch = self.on("b") if self.numbers_of("b") else None
         if name.startswith("branch "):
             if branch is not None:
                 self.write(branch, name.removeprefix("branch "))
             return
-        tags, ids = list(table.tags()), table.store.snapshot_ids()
+        tags, ids = self.tags_of("main"), self.numbers_of("main")
         match name:
-            case "branch":
-                if branch is None and tags:
-                    table.create_branch("b", rng.choice(tags))
-            case "delete branch":
-                if branch is not None:
-                    table.delete_branch("b")
-            case "fast forward":
-                if branch is not None:
-                    table.fast_forward("b")
-                    self.exact = False
-                    self.forget("main")
-            case "rollback":
-                if ids:
-                    table.rollback(rng.choice(ids[-3:]))
-                    self.exact = False
-            case "rollback to tag":
-                if tags:
-                    table.rollback(rng.choice(tags))
-                    self.exact = False
+            case "branch" if branch is None and tags:
+                tag = rng.choice(tags)
+                table.create_branch("b", tag)
+                self.tagged["b", tag] = id_ = self.tagged["main", tag]
+                self.states |= dict.fromkeys(
+                    [("b", "snapshot", id_), ("b", "tag", tag)], self.states["main", "tag", tag]
+                )
+                self.states["b", "changes", id_] = None
+            case "delete branch" if branch is not None:
+                table.delete_branch("b")
+                self.forget_branch()
+            case "fast forward" if branch is not None:
+                table.fast_forward("b")
+                self.exact = False
+                self.named = True  # what expired on the branch may have stayed for states that are gone now
+                self.take_over()
+            case "rollback" if ids:
+                self.roll_back(rng.choice(ids[-3:]))
+            case "rollback to tag" if tags:
+                self.roll_back(rng.choice(tags))
+            case "orphans":
+                time.sleep(0.002)  # a file of this very millisecond counts as new
+                table.remove_orphan_files("0 s", dry_run=False)
+                self.exact = True
+            case "purge":
+                table.purge(Path(table.path).name, named_states=True)
+                id_ = table.store.latest_snapshot_id()
+                self.states = {("main", "snapshot", id_): [], ("main", "changes", id_): None}
+                self.tagged, self.position, self.named = {}, math.inf, False
+            case "branch" | "delete branch" | "fast forward" | "rollback" | "rollback to tag":
+                pass
             case _:
                 self.write(table, name)
 
+    def forget_branch(self) -> None:
+        self.states = {state: rows for state, rows in self.states.items() if state[0] != "b"}
+        self.tagged = {tag: id_ for tag, id_ in self.tagged.items() if tag[0] != "b"}
+
+    def take_over(self) -> None:
+        """What the branch has comes in the place of all since its first snapshot; its changes are read anew."""
+        first, history = self.numbers_of("b")[0], self.numbers_of("b", "changes")[0]
+        expired = self.numbers_of("main")[0]
+        for kind in ("snapshot", "tag"):
+            self.drop("main", kind, lambda id_: id_ >= first)
+        self.drop("main", "changes", lambda id_: id_ >= (history if id_ < expired else first))
+        self.tagged |= {("main", name): id_ for (at, name), id_ in self.tagged.items() if at == "b"}
+        for (at, kind, name), rows in list(self.states.items()):
+            if at == "b" and kind != "changes":
+                self.states["main", kind, name] = rows
+        self.states |= dict.fromkeys([("main", "changes", id_) for id_ in self.numbers_of("b")])
+
+    def roll_back(self, target: int | str) -> None:
+        """To a snapshot, or a tag, of which a snapshot is made again."""
+        self.table.rollback(target)
+        self.exact = False
+        id_ = target if isinstance(target, int) else self.tagged["main", target]
+        if isinstance(target, str):
+            self.states["main", "snapshot", id_] = self.states["main", "tag", target]
+            self.states.setdefault(("main", "changes", id_), None)
+        for kind in ("snapshot", "changes", "tag"):
+            self.drop("main", kind, lambda number: number > id_)
+
     def write(self, table: pp.Table, name: str) -> None:
-        rng, tags = self.rng, list(table.tags())
+        rng, branch = self.rng, table.store.branch
+        tags, ids = self.tags_of(branch), self.numbers_of(branch)
+        position = self.position if branch == "main" else math.inf
         match name:
             case "append":
                 table.append(self.rows())
@@ -105,49 +186,106 @@ class _World:
                 table.compact_manifests()
             case "analyze":
                 table.analyze()
-            case "tag" if table.store.snapshot_ids():
-                table.create_tag(f"t{rng.randrange(3)}", rng.choice(table.store.snapshot_ids()), replace=True)
-                self.forget(table.store.branch, "tag")
+            case "tag" if ids:
+                tag, id_ = f"t{rng.randrange(3)}", rng.choice(ids)
+                table.create_tag(tag, id_, replace=True)
+                self.tagged[branch, tag] = id_
+                self.states[branch, "tag", tag] = self.states[branch, "snapshot", id_]
             case "delete tag" if tags:
-                table.delete_tag(rng.choice(tags))
-                self.forget(table.store.branch, "tag")
-            case "expire" if table.store.snapshot_ids():
-                table.expire_snapshots(retain_max=rng.randrange(1, 4))
-
-    def forget(self, branch: str, kind: str = "") -> None:
-        """What a number or a tag names may be another state now; what it shows is read anew."""
-        self.states = {s: rows for s, rows in self.states.items() if s[0] != branch or (kind and s[1] != kind)}
+                tag = rng.choice(tags)
+                table.delete_tag(tag)
+                del self.tagged[branch, tag], self.states[branch, "tag", tag]
+            case "consumer" if ids:
+                self.position = rng.choice(ids) + rng.randrange(2)
+                table.store.io.replace(table.store.paths.consumer("c"), b'{"nextSnapshot": %d}' % self.position)
+            case "delete consumer":
+                table.store.io.delete([table.store.paths.consumer("c")])
+                self.position = math.inf
+            case "expire" if ids:
+                retained = rng.randrange(1, 4)
+                table.expire_snapshots(retain_max=retained)
+                first = min(ids[-1] - retained + 1, position)
+                self.drop(branch, "snapshot", lambda id_: id_ < first)
+                if not self.changelogs_outlive:
+                    self.drop(branch, "changes", lambda id_: id_ < first)
+            case "expire changelogs" if ids:
+                retained, everything = rng.randrange(1, 8), rng.random() < 0.2
+                table.expire_changelogs(retain_max=retained, everything=everything)
+                last = ids[0] if everything else min(ids[0] - 1, ids[-1] - retained + 1)  # the last one stays
+                self.drop(branch, "changes", lambda id_: id_ < min(last, position))
+        newest = ids[-1] if ids else 0
+        for id_ in table.store.snapshot_ids():
+            if id_ > newest:
+                self.states |= {(branch, kind, id_): None for kind in ("snapshot", "changes")}
 
     def check(self) -> None:
-        (is_exact if self.exact else has_all)(self.table)
-        there: dict[tuple[str, str, object], list[str]] = {}
-        for branch in ("main", *self.table.branches()):
+        """There are the states of the model, no fewer and no more, with their rows, and the files that they need."""
+        there: dict[State, list[str]] = {}
+        branches = ["main", *self.table.branches()]
+        for branch in branches:
             table = self.on(branch)
             there |= {(branch, "snapshot", i): rows_of(table, snapshot=i) for i in table.store.snapshot_ids()}
             there |= {(branch, "tag", name): rows_of(table, tag=name) for name in table.tags()}
-        for state, rows in there.items():
-            assert self.states.get(state, rows) == rows, state
-        self.states = there
+            there |= {(branch, "changes", id_): rows for id_, rows in changes_of(table).items()}
+            assert {name: tag.id for name, tag in table.tags().items()} == {
+                name: id_ for (at, name), id_ in self.tagged.items() if at == branch
+            }
+        expected = {state: rows for state, rows in self.states.items() if not self.is_behind_a_gap(*state)}
+        assert there.keys() == expected.keys()
+        for state, rows in expected.items():
+            assert rows is None or rows == there[state], state
+        self.states |= there
+        named = self.named or any(changelog_ids(self.on(branch).store) for branch in branches)
+        unneeded_are_orphans(self.table, none=self.exact, named=named)
 
-    def check_rollbacks(self, name: str) -> None:
-        """Tags and snapshots of the same number show the same rows, wherever they are."""
-        store = self.table.store
-        for tag, snapshot in self.table.tags().items():
-            if snapshot.id in store.snapshot_ids():
-                assert self.states["main", "tag", tag] == self.states["main", "snapshot", snapshot.id], (name, tag)
+    def is_behind_a_gap(self, branch: str, kind: str, name: object) -> bool:
+        """Whether changes are older than some that are gone: no reader gets there."""
+        if kind != "changes" or not isinstance(name, int):
+            return False
+        return any((branch, kind, id_) not in self.states for id_ in range(name, self.numbers_of(branch)[0]))
+
+    def read_by_java(self, oracle: Oracle) -> None:
+        """Java shows the same rows of each state that is left, of files that are counted as needed here, and finds the
+        same orphans; it looks for tags of branches on the main branch."""
+        where, answers = Path(self.table.path), {}
+        with oracle.batch() as batch:
+            for branch, kind, name in self.states:
+                if kind == "changes" or (kind == "tag" and branch != "main"):
+                    continue
+                state = {"branch": None if branch == "main" else branch, kind: name}
+                answers[branch, kind, name] = batch.read(where.parents[1], f"db.{where.name}", **state)
+            files = [batch.files(where.parents[1], "db.t", snapshot=id_) for id_ in self.numbers_of("main")]
+        for (branch, kind, name), answer in answers.items():
+            assert answer.lines == lines(self.on(branch).scan(**{kind: name}).to_arrow()), (branch, kind, name)
+        needed = set(table_files(self.table.store))
+        assert {file["fileName"] for one in files for file in one.values} <= {Path(path).name for path in needed}
+        ours = self.table.remove_orphan_files("0 s").files["path"].to_pylist()
+        theirs = oracle.program("MaintenanceOracle", "orphans", where)
+        assert sorted(path.removeprefix("file:") for path in theirs) == sorted(ours)
 
 
-@settings(max_examples=1000 if LONG else 6, deadline=None)
-@given(
-    st.sampled_from(sorted(_KINDS)), st.integers(0, 2**32), st.lists(st.sampled_from(_STEPS), min_size=8, max_size=24)
-)
-def test_what_each_state_shows_stays(kind: str, seed: int, steps: list[str]) -> None:
-    directory = Path(tempfile.mkdtemp())
-    try:
-        world = _World(directory / "t", kind, random.Random(seed))
+@contextmanager
+def _after(kind: str, seed: int, steps: Sequence[str]) -> Iterator[_World]:
+    """A table after these steps, each of which was checked."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = _World(Path(directory, "db.db", "t"), kind, random.Random(seed))
         for step in ("append", "append", "tag", *steps):
             world.step(step)
             world.check()
-            world.check_rollbacks(step)
-    finally:
-        shutil.rmtree(directory)
+        yield world
+
+
+@settings(max_examples=6, deadline=None)
+@given(*_SEQUENCES)
+def test_what_each_state_shows_stays(kind: str, seed: int, steps: list[str]) -> None:
+    with _after(kind, seed, steps):
+        pass
+
+
+@pytest.mark.long
+@requires_java_oracle
+@settings(max_examples=1000, deadline=None)
+@given(*_SEQUENCES)
+def test_java_reads_what_is_left(oracle: Oracle, kind: str, seed: int, steps: list[str]) -> None:
+    with _after(kind, seed, steps) as world:
+        world.read_by_java(oracle)

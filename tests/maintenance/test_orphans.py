@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import NotFoundError, OptionError
-from paimon_pyds.execution.live_files import table_files
+from paimon_pyds.execution.executor import Executor
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.fixtures import fixture_names, table_path
+from support.live_files import table_files
 from support.maintenance import files_there, rows_of
+from support.shuffling import ShufflingWorkers
 
 _SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64())])
 _UUID = "0d1e2f30-1111-4222-8333-444455556666"
@@ -71,19 +76,34 @@ def _age(root: str) -> None:
         os.utime(path, (time.time() - 86400 * 30,) * 2)
 
 
-def test_each_orphan_is_found_and_nothing_else(table: pp.Table) -> None:
+class _Workers(ShufflingWorkers):
+    """On other machines: all that travels is pickled."""
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        return map(*pickle.loads(pickle.dumps((function, tasks))))
+
+    def shuffle(self, split: Any, tasks: Sequence[Any], gather: Any, parts: int) -> Iterator[Any]:
+        return super().shuffle(*pickle.loads(pickle.dumps((split, tasks, gather))), parts)
+
+
+_EXECUTORS = pytest.mark.parametrize("executor", [None, _Workers()], ids=["here", "workers"])
+
+
+@_EXECUTORS
+def test_each_orphan_is_found_and_nothing_else(table: pp.Table, executor: Executor | None) -> None:
     _age(table.path)
     branch = pp.Table.open(table.path, branch="b")
     rows = rows_of(table), rows_of(table, tag="old"), rows_of(branch)
     expected = {_put(table.path, name): kind for kind, names in _ORPHANS.items() for name in names}
     kept = {_put(table.path, name) for name in _KEPT}
     young = _put(table.path, "p=a/bucket-0/data-young.parquet", days=0.5)
-    found = table.remove_orphan_files()
+    found = table.remove_orphan_files(executor=executor)
+    assert found.looked_at == table.remove_orphan_files().looked_at > len(expected)
     assert dict(zip(found.files["path"].to_pylist(), found.files["kind"].to_pylist(), strict=True)) == expected
     assert found.bytes == 5 * len(expected)
     assert "would go" in repr(found)
     assert set(expected) <= files_there(Path(table.path))
-    removed = table.remove_orphan_files(dry_run=False)
+    removed = table.remove_orphan_files(dry_run=False, executor=executor)
     assert removed.files.equals(found.files)
     assert files_there(Path(table.path)) == {*kept, young} | set(table_files(table.store))
     assert (rows_of(table), rows_of(table, tag="old"), rows_of(branch)) == rows
@@ -102,15 +122,32 @@ def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["manifest/manifest-*", "manifest/manifest-list-*"])
-def test_nothing_goes_where_a_state_is_damaged(table: pp.Table, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@_EXECUTORS
+def test_nothing_goes_where_a_state_is_damaged(
+    table: pp.Table, what: str, executor: Executor | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("paimon_pyds.maintenance.orphans._PAUSES", ())
     orphan = _put(table.path, "index/index-x-0")
     for path in Path(table.path).glob(what):
         path.unlink()
     METADATA_CACHE.clear()
     with pytest.raises(NotFoundError, match="nothing was removed"):
-        pp.Table.open(table.path).remove_orphan_files(dry_run=False)
+        pp.Table.open(table.path).remove_orphan_files(dry_run=False, executor=executor)
     assert Path(orphan).exists()
+
+
+def test_what_is_committed_while_workers_search_stays(table: pp.Table) -> None:
+    """Files that were written long ago: the search reads what snapshots name before it looks into the directories."""
+    rows = pa.table({"p": ["a"], "id": [77]}, _SCHEMA)
+
+    class Beside(_Workers):
+        def shuffle(self, split: Any, tasks: Sequence[Any], gather: Any, parts: int) -> Iterator[Any]:
+            pp.Table.open(table.path).append(rows)
+            _age(table.path)
+            return super().shuffle(split, tasks, gather, parts)
+
+    assert not table.remove_orphan_files(dry_run=False, executor=Beside()).files.num_rows
+    assert rows_of(table).count(repr(rows.to_pylist()[0])) == 1
 
 
 def test_external_directories_are_looked_into_when_asked(tmp_path: Path) -> None:

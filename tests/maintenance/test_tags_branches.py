@@ -47,7 +47,7 @@ def test_tags_of_snapshots_and_times(table: pp.Table) -> None:
     assert (Path(table.path) / "tag/tag-second").read_bytes() == (Path(table.path) / "snapshot/snapshot-2").read_bytes()
     table.expire_snapshots(retain_max=1)
     assert table.create_tag("again", 2).id == 2, "of another tag, as the snapshot has expired"
-    table.rename_tag("again", "new name")
+    assert table.rename_tag("again", "new name") == table.tags()["new name"]
     assert {name: rows_of(table, tag=name) for name in table.tags()} == {
         "newest": states[5], "second": states[2], "new name": states[2], "then": states[3],
     }  # fmt: skip
@@ -94,8 +94,8 @@ def test_tags_with_an_end(table: pp.Table) -> None:
 
 def test_a_branch_has_a_history_of_its_own(table: pp.Table) -> None:
     table.create_tag("x", 2)
-    table.create_branch("b", "x")
-    table.create_branch("empty")
+    assert table.create_branch("b", "x") == table.tags()["x"]
+    assert table.create_branch("empty") is None
     branch, main = pp.Table.open(table.path, branch="b"), rows_of(table)
     before = rows_of(branch)
     assert before == rows_of(table, tag="x") == rows_of(branch, tag="x")
@@ -191,6 +191,38 @@ _REFUSED: dict[str, tuple[Callable[[pp.Table], object], type[PaimonError], str]]
     "gone target": (lambda t: t.rollback(77), SnapshotNotFoundError, "77"),
     "too early": (lambda t: t.rollback(timestamp=5), SnapshotNotFoundError, "no snapshot is as old"),
 }
+
+
+@pytest.mark.parametrize("by_java", [False, True], ids=["here", "as by Java"])
+def test_a_tag_whose_changelog_has_gone_becomes_a_snapshot(tmp_path: Path, by_java: bool) -> None:
+    """Java's snapshot names the changelog all the same: what keeps a table healthy must not refuse it for that."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+    options = {"bucket": "1", "changelog-producer": "lookup"}
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["id"], options=options)
+    for number in range(3):
+        table.append(pa.table({"id": [1, number], "v": [number, number]}, schema))
+    with_changelog = [s.id for s in table.store.snapshots() if s.changelog_manifest_list is not None]
+    table.create_tag("then", with_changelog[0])
+    rows = rows_of(table, tag="then")
+    table.expire_snapshots(retain_max=1)
+    if not by_java:
+        table.create_branch("b", "then")
+    table.rollback("then")
+    snapshot = Path(table.path, f"snapshot/snapshot-{with_changelog[0]}")
+    if by_java:
+        snapshot.write_bytes(Path(table.path, "tag/tag-then").read_bytes())
+    else:
+        assert table.store.latest_snapshot().changelog_manifest_list is None
+        has_all(table)
+        assert rows_of(pp.Table.open(table.path, branch="b")) == rows
+        assert table.verify().ok
+        table.delete_branch("b")
+    assert rows_of(table) == rows
+    table.append(pa.table({"id": [7], "v": [7]}, schema))
+    table.expire_snapshots(retain_max=2)
+    assert table.remove_orphan_files("0 s", dry_run=False).files.num_rows
+    table.expire_snapshots(retain_max=1)
+    is_exact(table)
 
 
 def test_what_is_refused(table: pp.Table) -> None:

@@ -552,6 +552,20 @@ def test_work_can_be_done_elsewhere(name: str, made: dict[str, Path], tmp_path: 
     assert (finding.kind, finding.path) == ("data-file", str(data))
 
 
+def test_a_damaged_statistics_file_is_made_again(tmp_path: Path) -> None:
+    """As the advice says."""
+    table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1, 2]}))
+    table.analyze()
+    next((tmp_path / "t/statistics").iterdir()).unlink()
+    (finding,) = {finding.kind: finding for finding in table.verify().findings}.values()
+    assert (finding.kind, finding.advice) == ("statistics", "analyze the table again")
+    table.analyze()
+    table.expire_snapshots(retain_max=1)
+    assert not table.verify().findings
+    assert table.statistics().merged_record_count == 2
+
+
 def test_a_finding_says_what_to_do() -> None:
     finding = Finding("hint", "/t/snapshot/LATEST", "it says '3'")
     result = Verification("/t", (finding,))

@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError
-from paimon_pyds.metadata import local_cache
-from paimon_pyds.metadata.local_cache import LocalCache
+from paimon_pyds.metadata.kept_entries import kept_entries
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry, SimpleStats
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.row import EMPTY_ROW
+from paimon_pyds.storage import local_cache
 from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.storage.local_cache import LocalCache
 
 NAME = "manifest-01234567-89ab-cdef-0123-456789abcdef-0"
 ON = {"local-cache.enabled": "true"}
@@ -49,6 +50,16 @@ def entries_of(number: int) -> pa.RecordBatch:
         embedded_index=b"index", write_cols=("a", "b"),
     )  # fmt: skip
     return entries_to_batch([ManifestEntry(0, EMPTY_ROW, 0, 1, file)] * 3)
+
+
+def write(cache: LocalCache, key: bytes, entries: pa.RecordBatch) -> None:
+    cache.remove(key)
+    kept_entries(cache, key, lambda: entries)
+
+
+def read(cache: LocalCache, key: bytes) -> pa.RecordBatch | None:
+    data = cache.read(key)
+    return None if data is None else pa.ipc.open_stream(data).read_next_batch()
 
 
 def kept_files(directory: Path) -> list[Path]:
@@ -151,7 +162,7 @@ def test_the_environment_gives_the_size(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[LocalCache, Path, bytes]:
     cache = LocalCache(str(tmp_path_factory.mktemp("sound") / "cache"), 1 << 20)
-    cache.write(b"k" * 32, entries_of(1))
+    write(cache, b"k" * 32, entries_of(1))
     (path,) = kept_files(Path(str(cache.directory)))
     return cache, path, path.read_bytes()
 
@@ -169,7 +180,7 @@ def test_damaged_files_count_as_absent(sound: tuple[LocalCache, Path, bytes], da
         "move": lambda: whole[at:] + whole[:at] if at else whole[1:],
     }[change]()
     path.write_bytes(bad)
-    found = cache.read(b"k" * 32)
+    found = read(cache, b"k" * 32)
     if bad == whole:  # what was cut off were zeros
         assert found is not None and found.equals(entries_of(1))
     else:
@@ -178,10 +189,10 @@ def test_damaged_files_count_as_absent(sound: tuple[LocalCache, Path, bytes], da
 
 def test_entries_of_another_manifest_are_not_taken(sound: tuple[LocalCache, Path, bytes]) -> None:
     cache, path, whole = sound
-    other = path.with_name(f"{(b'o' * 32).hex()}.manifest")
+    other = path.with_name(f"{(b'o' * 32).hex()}.kept")
     other.write_bytes(whole)
-    assert cache.read(b"o" * 32) is None
-    assert cache.read(b"n" * 32) is None
+    assert read(cache, b"o" * 32) is None
+    assert read(cache, b"n" * 32) is None
 
 
 def test_a_plan_over_damaged_files_decodes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +217,7 @@ def test_keys_tell_manifests_apart(tmp_path: Path) -> None:
     assert first == cache.key(io, str(path), 1) != cache.key(io, str(path), 2)
     os.utime(path, ns=(5, 5))
     assert cache.key(io, str(path), 1) != first
-    for name in ("manifest-1-0", f"manifest-list-{NAME[9:]}", f"{NAME}.tmp", "snapshot-1", "schema-0"):
+    for name in ("manifest-1-0", "snapshot-1", "schema-0", "LATEST"):
         (tmp_path / name).write_bytes(b"1")
         assert cache.key(io, str(tmp_path / name), 1) is None
     assert cache.key(io, str(tmp_path / "gone" / NAME), 1) is None
@@ -265,17 +276,17 @@ def test_a_directory_of_others_is_refused(
     cache = LocalCache(str(directory), 1 << 20)
     with caplog.at_level(logging.INFO, "paimon_pyds.cache"):
         for _ in range(2):
-            cache.write(b"k" * 32, entries_of(1))
-            assert cache.read(b"k" * 32) is None
+            write(cache, b"k" * 32, entries_of(1))
+            assert read(cache, b"k" * 32) is None
     assert len(caplog.records) == 1 and "0700" in caplog.text
     assert not kept_files(directory)
 
 
 def test_the_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = LocalCache(str(tmp_path / "cache"), 1 << 20)
-    cache.write(b"k" * 32, entries_of(1))
+    write(cache, b"k" * 32, entries_of(1))
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert cache.read(b"k" * 32) is None
+    assert read(cache, b"k" * 32) is None
 
 
 @pytest.mark.parametrize("call", ["mkdir", "makedirs", "rename", "open"])
@@ -289,7 +300,7 @@ def test_disks_that_refuse_are_left_alone(
     monkeypatch.setattr(local_cache.os, call, refuse)
     with caplog.at_level(logging.INFO, "paimon_pyds.cache"):
         for number in range(3):
-            cache.write(bytes([number]) * 32, entries_of(1))
+            write(cache, bytes([number]) * 32, entries_of(1))
     monkeypatch.undo()
     assert len(caplog.records) == 1 and "No space" in caplog.text
     assert not kept_files(tmp_path / "cache")
@@ -300,32 +311,32 @@ def test_there_may_be_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "expanduser", lambda _: "~")
     cache = LocalCache.of(ON)
     assert cache.directory is None
-    cache.write(b"k" * 32, entries_of(1))
-    assert cache.read(b"k" * 32) is None
+    write(cache, b"k" * 32, entries_of(1))
+    assert read(cache, b"k" * 32) is None
 
 
 def test_the_least_recently_used_goes(tmp_path: Path) -> None:
     cache = LocalCache(str(tmp_path / "cache"), 1 << 20)
     keys = [bytes([n]) * 32 for n in range(6)]
-    cache.write(keys[0], entries_of(0))
+    write(cache, keys[0], entries_of(0))
     (first,) = kept_files(tmp_path / "cache")
     small = LocalCache(cache.directory, 3 * first.stat().st_size + 100)
-    left = first.with_name(f"{keys[5].hex()}.manifest.{'0' * 32}")  # by a process that was killed long ago
+    left = first.with_name(f"{keys[5].hex()}.kept.{'0' * 32}")  # by a process that was killed long ago
     left.write_bytes(b"half")
     stranger = first.with_name("notes.txt")
     stranger.write_text("not ours")
     for path, seconds in ((left, 1), (first, 1_000)):
         os.utime(path, (seconds, seconds))
     for number in (1, 2, 3):
-        small.write(keys[number], entries_of(number))
-        assert small.read(keys[0]) is not None or number == 3
+        write(small, keys[number], entries_of(number))
+        assert read(small, keys[0]) is not None or number == 3
         os.utime(first, (2_000, 2_000)) if number < 3 else None
-        os.utime(first.with_name(f"{keys[number].hex()}.manifest"), (3_000 + number, 3_000 + number))
-    assert small.read(keys[0]) is None and small.read(keys[3]).equals(entries_of(3))
+        os.utime(first.with_name(f"{keys[number].hex()}.kept"), (3_000 + number, 3_000 + number))
+    assert read(small, keys[0]) is None and read(small, keys[3]).equals(entries_of(3))
     assert sum(p.stat().st_size for p in kept_files(tmp_path / "cache") if p != stranger) <= small.max_size
     assert stranger.exists() and not left.exists()
-    LocalCache(cache.directory, 100).write(keys[4], entries_of(4))
-    assert small.read(keys[4]) is None
+    write(LocalCache(cache.directory, 100), keys[4], entries_of(4))
+    assert read(small, keys[4]) is None
 
 
 def test_very_many_files_are_not_listed_at_each_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +344,7 @@ def test_very_many_files_are_not_listed_at_each_write(tmp_path: Path, monkeypatc
     listing = os.scandir
     monkeypatch.setattr(local_cache.os, "scandir", lambda path: listed.append(path) or listing(path))
     for number in range(60):
-        cache.write(bytes([number]) * 32, entries_of(number))
+        write(cache, bytes([number]) * 32, entries_of(number))
     assert 1 < len(listed) < 20
 
 
@@ -347,9 +358,9 @@ cache = t.LocalCache({directory!r}, {size})
 print("go", flush=True)
 for n in range({rounds}):
     key = bytes([n % 7]) * 32
-    found = cache.read(key)
+    found = t.read(cache, key)
     assert found is None or found.equals(t.entries_of(n % 7)), n
-    cache.write(key, t.entries_of(n % 7))
+    t.write(cache, key, t.entries_of(n % 7))
 assert not t.local_cache._given_up
 """
 
@@ -367,7 +378,7 @@ def test_two_processes_share_it(tmp_path: Path) -> None:
     for process in both:
         process.stdout.close()
     found = [p.name for p in kept_files(tmp_path / "cache")]
-    assert found and all(name.endswith(".manifest") for name in found)
+    assert found and all(name.endswith(".kept") for name in found)
 
 
 def test_a_process_that_is_killed_leaves_nothing_wrong(tmp_path: Path) -> None:
@@ -381,19 +392,19 @@ def test_a_process_that_is_killed_leaves_nothing_wrong(tmp_path: Path) -> None:
     process.stdout.close()
     cache = LocalCache(str(tmp_path / "cache"), 1 << 20)
     for number in range(7):
-        found = cache.read(bytes([number]) * 32)
+        found = read(cache, bytes([number]) * 32)
         assert found is None or found.equals(entries_of(number))
-        cache.write(bytes([number]) * 32, entries_of(number))
-        assert cache.read(bytes([number]) * 32).equals(entries_of(number))
+        write(cache, bytes([number]) * 32, entries_of(number))
+        assert read(cache, bytes([number]) * 32).equals(entries_of(number))
 
 
 def test_a_forked_child_reads_and_writes(tmp_path: Path) -> None:
     cache = LocalCache(str(tmp_path / "cache"), 1 << 20)
-    cache.write(b"p" * 32, entries_of(1))
+    write(cache, b"p" * 32, entries_of(1))
     child = os.fork()
     if child == 0:
-        fine = cache.read(b"p" * 32) is not None
-        cache.write(b"c" * 32, entries_of(2))
+        fine = read(cache, b"p" * 32) is not None
+        write(cache, b"c" * 32, entries_of(2))
         os._exit(0 if fine else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert cache.read(b"c" * 32).equals(entries_of(2))
+    assert read(cache, b"c" * 32).equals(entries_of(2))

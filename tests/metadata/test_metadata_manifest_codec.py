@@ -397,7 +397,7 @@ def test_a_kind_that_is_neither_add_nor_delete() -> None:
 def test_errors_name_file_field_and_offset() -> None:
     data = encode_manifest(entries_to_batch([entry()]), "zstd")
     with pytest.raises(CorruptFileError, match="not an Avro file") as caught:
-        decode_manifest(b"PAR1" + data, "the-manifest")
+        decode_manifest(b"Obj2" + data, "the-manifest")
     assert (caught.value.path, caught.value.offset, caught.value.field) == ("the-manifest", 0, "magic")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     with pytest.raises(CorruptFileError, match="does not fit"):

@@ -7,7 +7,7 @@ import io
 import json
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from paimon_pyds.avro.schema import put_long
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata import manifest_codec
 from paimon_pyds.metadata.manifest import ENTRY, DataFile, ManifestEntry, SimpleStats
-from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest, entries_to_batch
+from paimon_pyds.metadata.manifest_codec import decode_manifest, decode_manifests, encode_manifest, entries_to_batch
 from paimon_pyds.metadata.record_codec import decode_index_manifest, decode_manifest_list
 from paimon_pyds.row import encode_row
 from paimon_pyds.types import parse_type
@@ -113,6 +113,8 @@ def entries(count: int) -> bytes:
 
 
 MANY = entries(60)
+SIZES = {count: entries(count) for count in (0, 1, 30, 70)}
+OTHER = write_container({**ENTRY, "doc": "of another writer"}, "null", [(60, read_container(MANY).blocks[0])])
 BLOCK = read_container(MANY).blocks[0]
 
 
@@ -139,6 +141,33 @@ def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, i
         schema = fastavro.parse_schema(json.loads(text))
         names = [fastavro.schemaless_reader(stream, schema, None)["_FILE"]["_FILE_NAME"] for _ in range(60)]  # type: ignore[call-overload,index]
         assert at_once["file_name"] == names
+
+
+def all_of(decode: Callable[[], Iterable[Any]]) -> tuple[list[Any], str]:
+    """What is decoded until something is damaged, and what is said of that."""
+    found: list[Any] = []
+    try:
+        found.extend(decode())
+    except KNOWN as error:
+        return found, str(error)
+    return found, ""
+
+
+@settings(max_examples=50, deadline=5000)
+@given(st.lists(st.sampled_from(sorted(SIZES)), max_size=6), st.integers(0, 5), st.none() | edits())
+def test_many_manifests_read_as_each_alone(
+    sizes: list[int], number: int, changes: list[tuple[float, int, bytes]] | None
+) -> None:
+    """Also one that was written by somebody else, and one that is damaged."""
+    parts = [SIZES[size] for size in sizes]
+    if number < len(parts):
+        parts[number] = OTHER if changes is None else damage(parts[number], changes)
+    files = [(data, f"manifest-{i}") for i, data in enumerate(parts)]
+    columns = ("kind", "file_name", "extra_files")
+    joined, said = all_of(lambda: decode_manifests(files, columns))
+    alone, expected = all_of(lambda: (decode_manifest(*file, columns) for file in files))
+    assert said == expected
+    assert joined == (alone if not said else alone[: len(joined)])
 
 
 @settings(max_examples=200, deadline=5000)

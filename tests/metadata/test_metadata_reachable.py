@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.execution.live_files import branch_files, snapshot_files, table_files
+from paimon_pyds.execution.live_files import snapshot_files
 from paimon_pyds.metadata.store import TableStore
 from support.fixtures import fixture_names, table_path
+from support.live_files import branch_files, table_files
 
 _SCHEMA = pa.schema([("p", pa.string()), ("n", pa.int64()), ("s", pa.string())])
 

@@ -101,6 +101,7 @@ def differences(transcript: str, typist: Typist) -> list[str]:
 @pytest.mark.smoke
 def test_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    assert len(list(things((HERE / "without_spark.txt").read_text(encoding="utf-8")))) >= 60
     assert not (wrong := differences("without_spark.txt", Typist())), "\n".join(wrong)
 
 

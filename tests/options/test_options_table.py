@@ -15,6 +15,7 @@ from paimon_pyds.options import (
     Scope,
     Status,
     TableOptions,
+    check_appendable,
     check_known,
     check_readable,
     check_writable,
@@ -135,7 +136,7 @@ REFUSED_FOR_READING = [
     ("fields.c0.map.storage-layout", "shared-shredding"), ("blob-field", "c0"), ("vector-field", "c0"),
     ("data-evolution.enabled", "true"), ("scan.mode", "compacted-full"), ("scan.bucket", "1"),
     ("scan.ignore-corrupt-files", "true"), ("scan.file-creation-time-millis", "1"),
-    ("postpone.merge-on-read", "true"),
+    ("postpone.merge-on-read", "true"), ("blob.stored-descriptor-fields", "c0"), ("manifest.format", "orc"),
 ]  # fmt: skip
 REFUSED_FOR_WRITING = [
     ("data-file.external-paths.strategy", "round-robin"), ("commit.callbacks", "com.x.Y"),
@@ -166,9 +167,9 @@ def test_every_refused_option_is_refused_and_its_default_is_not(key: str) -> Non
     other = {"boolean": "true", "long": "7", "int": "7"}.get(option.kind.value, "something")
     if option.choices:
         other = next(c for c in option.choices if not option.accepts(c))
-    check = check_readable if option.scope is Scope.READ else check_writable
+    check = {Scope.READ: check_readable, Scope.WRITE: check_writable}.get(option.scope)
     with pytest.raises(UnsupportedError, match=key):
-        check(_schema({key: other}))
+        check_appendable({key: other}) if check is None else check(_schema({key: other}))
     for text in (*((option.default,) if option.default is not None else ()), *option.accepted):
         check_readable(_schema({key: text}))
 
@@ -213,6 +214,8 @@ def test_describe_options() -> None:
                                    "status": "honoured", "why": ""}  # fmt: skip
     assert rows["merge-engine"]["status"] == "ignorable" and "primary key" in rows["merge-engine"]["why"]
     assert rows["scan.bucket"]["status"] == "honoured" and "other values are refused" in rows["scan.bucket"]["why"]
+    upsert = describe_options(_schema({"upsert-key": "c0"})).to_pylist()[0]
+    assert upsert["status"] == "refused" and "(when appending)" in upsert["why"]
     keys = describe_options(_schema(options))["key"].to_pylist()
     assert keys[: len(options)] == sorted(options)
 

@@ -148,6 +148,53 @@ def test_every_phase_is_told_and_counts_what_there_is(table: pp.Table, seen: See
     assert times == sorted(times)
 
 
+def _kept(table: pp.Table) -> None:
+    """A tag and a branch keep what has expired."""
+    table.create_tag("x", 1)
+    table.create_branch("b", "x")
+    table.truncate()
+    table.expire_snapshots(retain_max=1)
+
+
+def _partitioned(table: pp.Table) -> pp.Table:
+    schema = pa.schema([("day", pa.string()), ("id", pa.int64())])
+    other = pp.Table.create(f"{table.path}_days", schema, partition_by=["day"])
+    other.append(pa.table({"day": ["2020-01-01", "2020-01-02"], "id": [1, 2]}, schema))
+    return other
+
+
+_EXPIRY = {"partition.expiration-time": "1 d", "partition.timestamp-formatter": "yyyy-MM-dd"}
+_SMALL_MANIFESTS = {"manifest.target-file-size": "16 mb"}
+_MAINTENANCE: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str]]] = {
+    "delete tag": (lambda t, seen: (_kept(t), t.delete_branch("b"), t.delete_tag("x", progress=seen)), ["removing"]),
+    "expire tags": (lambda t, seen: (_kept(t), t.expire_tags(2**50, progress=seen)), ["removing"]),
+    "delete branch": (lambda t, seen: (_kept(t), t.delete_branch("b", progress=seen)), ["removing"]),
+    "fast forward": (lambda t, seen: (_kept(t), t.fast_forward("b", progress=seen)), ["removing"]),
+    "roll back": (lambda t, seen: t.rollback(1, progress=seen), ["removing"]),
+    "truncate": (lambda t, seen: t.truncate(progress=seen), ["committing"]),
+    "drop partitions": (lambda t, seen: _partitioned(t).drop_partitions({"day": "2020-01-01"}, progress=seen),
+                        ["committing"]),
+    "expire partitions": (lambda t, seen: _partitioned(t).expire_partitions(options=_EXPIRY, progress=seen),
+                          ["committing"]),
+    "mark partitions": (lambda t, seen: _partitioned(t).mark_partitions_done({"day": "2020-01-01"}, progress=seen),
+                        ["marking"]),
+    "compact manifests": (lambda t, seen: t.compact_manifests(options=_SMALL_MANIFESTS, progress=seen),
+                          ["committing"]),
+    "purge": (lambda t, seen: t.purge("t", progress=seen), ["removing", "committing", "listing"]),
+    "diff": (lambda t, seen: t.diff(1).summary(progress=seen), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _MAINTENANCE)
+def test_maintenance_shows_where_it_is(table: pp.Table, name: str) -> None:
+    run, phases = _MAINTENANCE[name]
+    seen = Seen()
+    run(table, seen)
+    assert {event.operation for event in seen.events} == {name}
+    assert seen.phases[-1] == "finished"
+    assert set(phases) <= set(seen.phases), seen.phases
+
+
 def test_tables_with_a_key(tmp_path: Path, seen: Seen) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=["id"], options={"bucket": "2"})
     for _ in range(3):

@@ -40,12 +40,12 @@ for number in range(int(sys.argv[2])):
     _, status = os.waitpid(child, 0)
     if status:
         stuck.append((number, status))
-        if len(stuck) > 2:
+        if len(stuck) > int(sys.argv[3]):
             break
 stop = True
 for thread in threads:
     thread.join()
-assert len(stuck) <= 2, stuck
+assert len(stuck) <= int(sys.argv[3]), stuck
 assert all(status == signal.SIGALRM for _, status in stuck), stuck
 """
 
@@ -60,8 +60,9 @@ def table(tmp_path: Path) -> pp.Table:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_forked_while_scans_run_can_scan(table: pp.Table) -> None:
-    """Two may be stuck: 1 of 300 finds a lock of pyarrow 16's own library held, where more than 100 once hung."""
-    command = [sys.executable, "-W", "ignore", "-c", _FORKS, table.path, "40"]
+    """None hangs, but of pyarrow 16 two may: 1 of 300 finds a lock of its own library held."""
+    may_hang = "2" if pa.__version__.startswith("16.") else "0"
+    command = [sys.executable, "-W", "ignore", "-c", _FORKS, table.path, "40", may_hang]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
 

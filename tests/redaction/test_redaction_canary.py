@@ -19,10 +19,12 @@ from paimon_pyds.catalog import Catalog
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
 from paimon_pyds.options import option_of
-from paimon_pyds.redaction import names_secret
+from paimon_pyds.redaction import RedactedDict, names_secret
 from paimon_pyds.storage import arrow as arrow_module
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.storage.arrow import ArrowFileIO
+from paimon_pyds.storage.store_options import is_known
+from paimon_pyds.system.tables import SYSTEM_TABLES
 from support.canary import (
     ADDRESSES,
     CANARY,
@@ -230,9 +232,13 @@ def _all_answers(table: pp.Table) -> Iterator[Any]:
         explanation = table.explain("color = 'red'", analyze=analyze)
         yield from (explanation, explanation.text, explanation.page, explanation.as_dict())
         yield from (explanation.to_arrow().to_pylist(), explanation.files_to_arrow().to_pylist())
-    for name in ("snapshots", "schemas", "options", "manifests", "files", "file_indexes", "partitions", "buckets",
-                 "tags", "branches"):  # fmt: skip
+    for name in SYSTEM_TABLES:
         yield table.system(name).to_pylist()
+    for rows in (table.audit_log(), table.binlog(), table.diff(1)):
+        yield from (rows, rows.to_arrow().to_pylist())
+    yield from (table.diff(1).summary(), table.statistics(), table.layout(), table.remove_orphan_files())
+    verification = table.verify(deep=True)
+    yield from (verification, verification.repair_plan(), table.repair(dry_run=True))
     yield from (table.count(), table.answer("id = 1").count(), table.top_n("id, 1").to_pylist())
     yield from (table.index_dump(), table.index_verify(), table.index_cost(), table.index_advise(["color = 'red'"]))
 
@@ -252,6 +258,12 @@ def _all_failures(table: pp.Table) -> Iterator[Callable[[], Any]]:
     yield lambda: table.delete("cast('x' AS INT) = id")
     yield lambda: table.merge(ROWS, ["nope"], when_matched="update")
     yield lambda: table.compact(order_by="nope")
+    yield lambda: table.lookup([{"nope": 1}])
+    yield lambda: table.audit_log("nope = 1").to_arrow()
+    yield lambda: table.diff("none").to_arrow()
+    yield lambda: table.rollback("none")
+    yield lambda: table.analyze(["nope"])
+    yield lambda: table.clone(table.path, storage_options=STORAGE_OPTIONS)
     yield lambda: table.system("nope")
     yield lambda: pp.Table.create(table.path, ROWS.schema, storage_options=STORAGE_OPTIONS)
     yield lambda: pp.Table.open(table.path, branch="nope", storage_options=STORAGE_OPTIONS)
@@ -266,6 +278,11 @@ def _changed(table: pp.Table) -> Iterator[Any]:
     yield table.merge(ROWS.slice(0, 1), ["id"], when_matched="update", when_not_matched="insert")
     yield table.rewrite_file_index(rebuild=True)
     yield table.compact(full=True)
+    yield from (table.analyze(), table.statistics(), table.repair(), table.compact_manifests())
+    yield table.create_tag("kept")
+    yield table.create_branch("other", "kept")
+    yield table.clone(f"{table.path}-copy", storage_options=STORAGE_OPTIONS)
+    yield table.expire_snapshots(retain_max=1)
     yield table.alter(set_options={"target-file-size": "64 mb"}, add_columns={"more": "INT"})
 
 
@@ -280,7 +297,23 @@ def test_nothing_shows_secrets(which: str, request: pytest.FixtureRequest) -> No
         assert is_clean(texts_of(answer)), type(answer)
     files = [p for p in Path(table.path).rglob("*") if p.is_file()]
     holding = {p.relative_to(table.path).parts[0] for p in files if not is_clean(p.read_bytes())}
-    assert holding == ({"schema"} if which == "java_table" else set())
+    assert holding == ({"schema", "branch"} if which == "java_table" else set())
+    assert is_clean(bytes_of_files(f"{table.path}-copy"))
+
+
+@pytest.mark.parametrize("key", STORAGE_OPTIONS)
+def test_every_spelling_of_a_secret_is_known_as_one(key: str) -> None:
+    """Hence also those of options that come later: one spelling that is a secret makes all of them secrets."""
+    assert is_known(key) and names_secret(key) and is_clean(repr(RedactedDict({key: CANARY})))
+
+
+def test_lookups_show_no_secret(tmp_path: Path) -> None:
+    table = pp.Table.create(
+        tmp_path / "t", ROWS.schema, primary_key=["id"], options={"bucket": "1"}, storage_options=STORAGE_OPTIONS
+    )
+    table.append(ROWS)
+    assert is_clean(texts_of(table.lookup([{"id": 2}]).to_pylist(), table))
+    assert is_clean(trace_of(failure(lambda: table.lookup([{"nope": 1}])))) and is_clean(bytes_of_files(table.path))
 
 
 def test_tables_of_others_keep_secrets_until_they_are_unset(java_table: pp.Table) -> None:

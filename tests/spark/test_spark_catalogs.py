@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from paimon_pyds.spark.source import PaimonDataSource
 from paimon_pyds.spark.writer import PaimonWriter
 from support.canary import texts_of
 from support.rest_catalog import TOKEN, RestCatalogServer, rest_catalog
+from support.s3_server import serving
 
 pytestmark = pytest.mark.spark
 SCHEMA = StructType([StructField("id", IntegerType())])
@@ -53,6 +55,15 @@ def test_a_rest_catalog(server, frames):
     paimon.write(frames.spark.sql("SELECT 2 AS id"), "shop.k", options=options)
     assert key_table.scan().count() == 2
     assert catalog.table("shop.t").snapshot().id == 4 == len([b for b in server.bodies if b["tableId"] == _id(server)])
+    table = catalog.table("shop.k")
+    with pytest.raises(OptionError, match="leave branch"):
+        paimon.delete(frames.spark, table, "id = 1", branch="b")
+    paimon.delete(frames.spark, table, "id = 1")
+    assert paimon.compact(frames.spark, table, full=True) is not None
+    assert not paimon.remove_orphan_files(frames.spark, table).files
+    assert frames.ids(frames.load("shop.k", **options)) == [2]
+    of_table = [body for body in server.bodies if body["tableId"] == server.databases["shop"]["k"]["id"]]
+    assert len(of_table) == catalog.table("shop.k").snapshot().id
     with pytest.raises(Exception, match="has no table nope") as caught:
         frames.load("shop.nope", **options).count()
     assert TOKEN not in str(caught.value)
@@ -82,6 +93,42 @@ def test_a_configured_sqlite_catalog(tmp_path, monkeypatch):
     taken.commit([message])
 
 
+@pytest.mark.parametrize("key", ["p,k", "k"])
+def test_rows_are_shuffled_for_a_table_that_the_write_makes(server, frames, key):
+    """Dynamic buckets are filled up to the target, and keys may move between partitions."""
+    options = {**of_server(server), "primary-key": key, "partition-by": "p", "dynamic-bucket.target-row-num": "20"}
+    query = "SELECT /*+ REPARTITION(3) */ INT(id % {}) AS p, STRING(id) AS k, id AS v FROM range({}, 100)"
+    first = {"dynamic-partition-overwrite": "true"} if key == "p,k" else {}
+    paimon.write(frames.spark.sql(query.format(2, 0)), "shop.d", "overwrite", {**options, **first})
+    table = pp.Catalog.open(of_server(server)).table("shop.d")
+    assert table.snapshot().id == 1
+    paimon.write(frames.spark.sql(query.format(5, 90)), "shop.d", options=options)
+    rows = table.scan(columns=["p", "k", "__paimon_bucket"]).to_arrow().to_pylist()
+    pairs = {(k % 2, str(k)) for k in range(100 if key == "p,k" else 90)} | {(k % 5, str(k)) for k in range(90, 100)}
+    assert sorted((row["p"], row["k"]) for row in rows) == sorted(pairs)
+    assert max(Counter((row["p"], row["__paimon_bucket"]) for row in rows).values()) <= 20
+
+
+@pytest.mark.connect
+def test_a_catalog_that_a_client_of_connect_can_not_open(server, frames, monkeypatch):
+    from paimon_pyds.spark import preparation
+
+    def unseen(options):
+        raise TableNotFoundError("the warehouse does not exist")
+
+    monkeypatch.setattr(preparation, "open_table", unseen)
+    df, options = frames.spark.sql("SELECT id, INT(id % 2) AS p FROM range(9)"), of_server(server)
+    with pytest.warns(RuntimeWarning, match="written without a shuffle.*the warehouse does not exist"):
+        paimon.write(df, "shop.d", options={**options, "primary-key": "id"})
+    assert frames.load("shop.d", **options).count() == 9
+    moving = {**options, "primary-key": "id", "partition-by": "p"}
+    with (
+        pytest.warns(RuntimeWarning, match="can't open the table"),
+        pytest.raises(Exception, match="client of Spark Connect has to see"),
+    ):
+        paimon.write(df, "shop.m", options=moving)
+
+
 def test_secrets_stay_on_the_driver(server):
     options = {**of_server(server), "table": "shop.t"}
     for parsed in (parse_read_options(options), parse_write_options(options, overwrite=False)):
@@ -103,6 +150,27 @@ def test_secrets_stay_on_the_driver(server):
         assert TOKEN.encode() not in b"".join(sent)
         in_task, partition = map(pickle.loads, sent)
         assert sum(batch.num_rows for batch in in_task.read(partition)) == 1
+
+
+def test_credentials_that_a_catalog_gives_out(server, frames):
+    """Tasks get those of the storage, which they need, and never the catalog's token."""
+    pytest.importorskip("moto.server")
+    with serving() as store:
+        server.root = f"{store.bucket()}/wh"
+        server.storage = store.options(**{"s3.access-key": "admin"})
+        server.overrides["data-token.enabled"] = "true"
+        server.vend = lambda: store.options(**{"s3.access-key": "canary-key", "s3.session-token": "canary-session"})
+        store.keys = {"admin", "canary-key"}
+        options = of_server(server)
+        frames.save("SELECT id, 'red' AS color FROM range(20)", "shop.s", **options)
+        loaded = frames.load("shop.s", filter="id > 16", **options)
+        assert frames.ids(loaded.select("id")) == [17, 18, 19]
+        source = PaimonDataSource({**options, "table": "shop.s"})
+        reader = source.reader(source.schema())
+        writer = PaimonDataSource({**options, "table": "shop.s"}).writer(source.schema(), False)
+        for sent in (reader, *reader.partitions(), writer):
+            assert TOKEN.encode() not in pickle.dumps(sent) and "canary" not in texts_of(sent)
+        assert "canary" not in str(pp.Catalog.open(options).table("shop.s").explain())
 
 
 def test_a_table_that_was_replaced_during_a_write(server):

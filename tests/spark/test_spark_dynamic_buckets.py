@@ -62,20 +62,28 @@ def test_a_key_has_one_bucket_however_rows_are_split(frames, path, by_function):
 
 
 @pytest.mark.connect
-def test_a_client_of_connect_that_sees_no_files(frames, path, monkeypatch):
+@pytest.mark.parametrize("key", ["p,k", "k"])
+def test_a_client_of_connect_that_sees_no_files(frames, path, monkeypatch, key):
+    """Tasks of its server look at the table: rows are shuffled all the same, by keys that are in any partition too."""
     from paimon_pyds.errors import TableNotFoundError
-    from paimon_pyds.spark import functions
+    from paimon_pyds.metadata.store import TableStore
+    from paimon_pyds.spark import preparation
 
-    class Unseen(pp.Table):
-        @classmethod
-        def open(cls, *args, **kwargs):
-            raise TableNotFoundError("there is no table", path=path)
+    def unseen(*args):
+        raise TableNotFoundError("there is no table")
 
-    rows = frames.spark.sql("SELECT INT(id % 2) AS p, STRING(id) AS k, id AS v FROM range(20)")
-    monkeypatch.setattr(functions, "Table", Unseen)
-    for _ in range(2):
-        write(rows, path, options={"primary-key": "p,k", "bucket": "-1"})
-    assert sum(map(len, bucket_keys(pp.Table.open(path)).values())) == 20 == frames.load(path).count()
+    options = {"primary-key": key, "partition-by": "p", "bucket": "-1", "dynamic-bucket.target-row-num": "20"}
+    monkeypatch.setattr(preparation, "open_table", unseen)
+    monkeypatch.setattr(TableStore, "latest_snapshot", unseen)
+    monkeypatch.setattr(TableStore, "schema_ids", lambda store: [])
+    for turn in range(2):
+        query = f"SELECT INT(id % {turn + 2}) AS p, STRING(id) AS k, id AS v FROM range(100)"
+        write(frames.spark.sql(query), path, options=options)
+    monkeypatch.undo()
+    rows = pp.Table.open(path).scan(columns=["p", "k", "__paimon_bucket"]).to_arrow().to_pylist()
+    pairs = {(i % 3, str(i)) for i in range(100)} | ({(i % 2, str(i)) for i in range(100)} if key == "p,k" else set())
+    assert sorted((row["p"], row["k"]) for row in rows) == sorted(pairs)
+    assert max(Counter((row["p"], row["__paimon_bucket"]) for row in rows).values()) <= 20
 
 
 @requires_java_oracle
@@ -144,25 +152,22 @@ def test_the_last_row_of_a_key_in_a_task_wins(frames, path):
     assert sorted(frames.ids(frames.load(path).select("v"))) == list(range(4950, 5000))
 
 
-def test_two_jobs_at_once_conflict(frames, path, monkeypatch):
-    from paimon_pyds.spark import functions
+@pytest.mark.parametrize("by_function", [False, True])
+def test_two_jobs_at_once_conflict(frames, path, by_function):
+    pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])
+    put = write if by_function else frames.save
+    theirs = pa.table({"p": [0], "k": ["0"], "v": [-1]}, SCHEMA)
 
-    table = pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])
-    real = functions._prepared
+    def meanwhile(batches):
+        pp.Table.open(path).append(theirs)
+        yield from batches
 
-    def meanwhile(*args):
-        prepared = real(*args)
-        table.append(pa.table({"p": [0], "k": ["0"], "v": [-1]}, SCHEMA))
-        return prepared
-
-    monkeypatch.setattr(functions, "_prepared", meanwhile)
-    rows = frames.spark.sql("SELECT INT(id % 2) AS p, STRING(id) AS k, id AS v FROM range(20)")
+    rows = frames.spark.sql("SELECT INT(id % 2) AS p, STRING(id) AS k, id AS v FROM range(0, 20, 1, 1)")
     with pytest.raises(Exception, match="another job wrote to the same partition meanwhile"):
-        write(rows, path)
+        put(rows.mapInArrow(meanwhile, rows.schema), path)
     assert [row.v for row in frames.load(path).collect()] == [-1]
     assert len(list(Path(path).rglob("data-*"))) == 1
-    monkeypatch.undo()
-    write(rows, path)
+    put(rows, path)
     assert frames.load(path).count() == 20
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from random import Random
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark")
 
+from pyspark.sql.functions import spark_partition_id
+
 import paimon_pyds as pp
 from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.spark import moving_keys, write
 from support.effort import FEW, LONG, sampled
 from support.engine_model import KIND
-from support.moving_keys import ENGINES, KINDS, Model, create, found
+from support.moving_keys import ENGINES, KINDS, Model, create, fitting, found
 
 pytestmark = pytest.mark.spark
 
@@ -32,21 +36,24 @@ def frame_of(frames, rows, hint=""):
 
 
 def random_rows(random, engine, count):
-    return [
+    rows = [
         {
             "p": random.choice([None, 0, 1]), "q": random.choice("xy"), "id": random.randrange(40),
             "a": random.choice([None, 3, -5]), "b": random.choice([None, "x"]), "l": random.randrange(9),
-            KIND: random.choice(engine.kinds),
+            KIND: random.randrange(10),
         }
         for _ in range(count)
     ]  # fmt: skip
+    return fitting(rows, engine)
 
 
-@pytest.mark.parametrize("name", sampled(["deduplicate", "aggregation", "first-row"], 1 if FEW else 3))
-def test_a_table_is_its_model_after_each_job(frames, path, name):
+@pytest.mark.parametrize(
+    ("name", "key"), sampled(itertools.product(ENGINES, [("id",), ("id", "q")]), 1 if FEW else 3)
+)  # fmt: skip
+def test_a_table_is_its_model_after_each_job(frames, path, name, key):
     random, engine = Random(name), ENGINES[name]
-    table = create(path, engine, ("id",), **{"dynamic-bucket.assigner-parallelism": "3"})
-    model = Model(engine)
+    table = create(path, engine, key, **{"dynamic-bucket.assigner-parallelism": "3"})
+    model = Model(engine, key)
     for _ in range(10 if LONG else 2):
         rows = random_rows(random, engine, 60)
         write(frame_of(frames, rows), path, rowkind_column="op")
@@ -60,13 +67,20 @@ def test_a_table_is_its_model_after_each_job(frames, path, name):
 
 def test_any_split_of_rows_puts_a_key_into_one_place(frames, path):
     """Of equal rows the task that wrote which is not known; a table that is made by the write, without row kinds."""
-    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "50"}
+    target, assigners, written = 50, 2, Counter()
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": target}
+    options["dynamic-bucket.assigner-parallelism"] = assigners
     for turn, tasks in enumerate([1, 3, 2]):
         query = f"SELECT /*+ REPARTITION({tasks}) */ id, INT(id % {turn + 2}) AS p, id * {turn} AS v FROM range(300)"
         write(frames.spark.sql(query), path, primary_key="id", partition_by="p", options=options)
-    rows = pp.Table.open(path).scan(columns=["id", "p", "v", "__paimon_bucket"]).to_arrow().to_pylist()
-    assert sorted((row["id"], row["p"], row["v"]) for row in rows) == [(i, i % 4, 2 * i) for i in range(300)]
-    assert max(row["__paimon_bucket"] for row in rows) < 32
+        rows = pp.Table.open(path).scan(columns=["id", "p", "v", "__paimon_bucket"]).to_arrow().to_pylist()
+        expected = [(i, i % (turn + 2), turn * i) for i in range(300)]
+        assert sorted((row["id"], row["p"], row["v"]) for row in rows) == expected
+        filled = Counter((row["p"], row["__paimon_bucket"]) for row in rows)
+        assert max(filled.values()) <= target
+        written.update(p for _, p, _ in expected)  # versions count until they are compacted
+        for p, buckets in Counter(p for p, _ in filled).items():
+            assert buckets <= written[p] // target + assigners
 
 
 @pytest.mark.parametrize("key", sampled(["id", "STRING(id)", "DATE_ADD(DATE'2026-01-01', INT(id))"], 1))
@@ -120,20 +134,55 @@ def test_two_jobs_that_write_one_key_at_once_conflict(frames, path, monkeypatch)
     table = create(path, ENGINES["deduplicate"])
     first = frame_of(frames, [{KIND: 0, "p": 0, "q": "x", "id": 1, "a": 1, "b": "x", "l": 1}]).drop("op")
     write(first, path)
-    real = functions._prepared
+    real = functions.prepared
 
     def meanwhile(*args):
         prepared = real(*args)
         table.append(table.scan(columns=["id", "a", "b", "l"]).to_arrow().append_column("q", [["y"]]))
         return prepared
 
-    monkeypatch.setattr(functions, "_prepared", meanwhile)
+    monkeypatch.setattr(functions, "prepared", meanwhile)
     with pytest.raises(Exception, match="rows with the same keys were written by another commit meanwhile"):
         write(first, path)
     assert [(row["id"], row["p"], row["q"]) for row in found(table)] == [(1, None, "y")]
     monkeypatch.undo()
     write(first, path)
     assert [(row["id"], row["p"], row["q"]) for row in found(table)] == [(1, 0, "x")]
+
+
+def test_keys_of_files_older_than_the_ttl_are_not_found(frames, path):
+    def put(ids, p, ttl=None):
+        options = {"bucket": "-1", "write-only": "true", "cross-partition-upsert.index-ttl": ttl}
+        frame = frames.spark.sql(f"SELECT id, {p} AS p FROM VALUES {ids} AS t(id)")
+        write(frame, path, primary_key="id", partition_by="p", options=options)
+        rows = pp.Table.open(path).scan(columns=["id", "p"]).to_arrow().to_pylist()
+        return sorted((row["id"], row["p"]) for row in rows)
+
+    put("1, 2", 0)
+    assert put("1", 1, "1 h") == [(1, 1), (2, 0)]
+    assert put("2", 1, "1 ms") == [(1, 1), (2, 0), (2, 1)]
+    with pytest.raises(Exception, match="in two partitions or buckets"):
+        put("2", 3)
+
+
+def test_keys_are_read_by_tasks_of_spark_whatever_the_bootstrap_parallelism(frames, path, monkeypatch):
+    tasks, keys = [], moving_keys._known_keys
+
+    def seen(*args):
+        tasks.append(keys(*args).select(spark_partition_id()).distinct().count())
+        return keys(*args)
+
+    monkeypatch.setattr(moving_keys, "_known_keys", seen)
+    options = {"bucket": "-1", "cross-partition-upsert.bootstrap-parallelism": "1"}
+    options |= {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
+    for turn in range(2):
+        frame = frames.spark.sql(f"SELECT id, INT((id + {turn}) % 9) AS p FROM range(90)")
+        write(frame, path, primary_key="id", partition_by="p", options=options)
+    assert len(tasks) == 1
+    assert tasks[0] > 1
+    assert {row["id"]: row["p"] for row in pp.Table.open(path).scan().to_arrow().to_pylist()} == {
+        i: (i + 1) % 9 for i in range(90)
+    }
 
 
 def test_old_snapshots_expire_after_a_write(frames, path):

@@ -323,4 +323,4 @@ def test_planning_keeps_decoded_manifests_for_the_next_one(spark, tmp_path):
     options = {"local-cache.enabled": "true", "local-cache.dir": str(cache)}
     assert [row.i for row in spark.read.format("paimon").options(**options).load(path).select("i").collect()] == [1]
     (kept,) = cache.iterdir()
-    assert kept.name.endswith(".manifest")
+    assert kept.name.endswith(".kept")

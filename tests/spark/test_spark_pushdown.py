@@ -21,7 +21,7 @@ from paimon_pyds.spark import compat
 pytestmark = pytest.mark.spark
 
 CONF = "spark.sql.python.filterPushdown.enabled"
-LEAKS = compat.pushdown_leaks()
+LEAKS = compat.plans_once()
 
 _names = itertools.count()
 

@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark")
 
+from pyspark.sql.functions import spark_partition_id
+
 import paimon_pyds as pp
 from paimon_pyds.system.tables import NAMES
 from paimon_pyds.system.warehouse import WAREHOUSE_TABLES
@@ -67,6 +69,22 @@ def test_filter_columns_limit_and_changes(frames: Any, table: pp.Table) -> None:
     before = seen.count()
     table.append(pa.table({"id": [9], "p": [9], "s": ["c"]}, schema=table.arrow_schema))
     assert seen.count() > before
+
+
+def test_changes_that_are_named_are_read_by_several_tasks(frames: Any, path: str) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), False), ("s", pa.string())])
+    options = {"bucket": "2", "changelog-producer": "lookup", "source.split.target-size": "1b"}
+    table = pp.Table.create(path, schema, primary_key=["id"], options=options)
+    for text in ("a", "b", "c"):
+        table.append(pa.table({"id": list(range(20)), "s": [text] * 20}, schema))
+    between = {"incremental-between": f"0,{table.store.latest_snapshot_id()}"}
+    for name in ("audit_log", "binlog"):
+        frame = frames.load(f"{path}${name}", **between)
+        assert _stored(frame) == lines(table.system_scan(name, options=between).to_arrow())
+        assert frame.select(spark_partition_id()).distinct().count() > 1
+        few = frames.load(f"{path}${name}", filter="rowkind <> '+I'", columns="rowkind", **between)
+        expected = table.system_scan(name, "rowkind <> '+I'", columns=["rowkind"], options=between).to_arrow()
+        assert _stored(few) == lines(expected) != []
 
 
 def test_row_tracking(frames: Any, path: str) -> None:

@@ -50,6 +50,19 @@ def test_a_table_is_made_with_its_options(frames, path):
     assert frames.rows(frames.load(path).selectExpr("Id", "color", "string(dt)")) == [(1, "a", "2024-01-01")]
 
 
+def test_rows_are_not_appended_where_java_would_merge_them(frames, path):
+    with pytest.raises(Exception, match=r"upsert-key=id can't be appended to.*paimon_pyds\.spark\.merge"):
+        frames.save("SELECT 1 AS id, 'a' AS v", path, upsert_key="id")
+    assert not Path(path).exists()
+    frames.save("SELECT 1 AS id, 'a' AS v", path, mode="overwrite", upsert_key="id")
+    before = data_files(path)
+    more = frames.spark.sql("SELECT 1 AS id, 'b' AS v UNION ALL SELECT 2, 'b'")
+    for append in (lambda: frames.save(more, path), lambda: write(more, path)):
+        with pytest.raises(Exception, match="upsert-key=id can't be appended to"):
+            append()
+    assert data_files(path) == before
+
+
 def test_append_and_overwrite(frames, path):
     frames.save("SELECT id FROM range(3)", path)
     frames.save("SELECT id + 10 AS id FROM range(2)", path)

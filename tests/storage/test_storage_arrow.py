@@ -108,6 +108,12 @@ def test_options_and_their_secrecy() -> None:
             ArrowFileIO("s3://b/t", options)
 
 
+def test_an_account_key_that_is_not_base64_is_told_as_it_is() -> None:
+    root = "abfss://c@acc.dfs.core.windows.net/t"
+    with pytest.raises(OptionError, match=r"^azure\.account-key is not base64"):
+        ArrowFileIO(root, {"azure.account-key": "hush!"}).exists(root)
+
+
 def test_azure_containers_and_foreign_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "f").write_bytes(b"x")

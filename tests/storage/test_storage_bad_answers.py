@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
-from paimon_pyds.errors import StorageError
+import paimon_pyds as pp
+from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import object_store, open_file_io
 from support.s3_server import BEFORE, Respond, Server, serving
+from support.servers import forwarding
 
 pytest.importorskip("moto.server")
 DATA = os.urandom(1 << 20) * 12
@@ -67,6 +75,79 @@ def test_an_upload_in_parts_that_fails(server: Server) -> None:
     assert not io.list(f"{root}/n") and [entry.name for entry in io.list(root)] == ["m"]
 
 
+@pytest.mark.parametrize(("method", "cuts"), [("PUT", 1), ("PUT", 99), ("POST", 1), ("POST", 99)])
+def test_a_connection_that_is_cut_in_the_middle_of_an_upload(server: Server, method: str, cuts: int) -> None:
+    """POST begins an upload and ends it: its end may be lost after the object was made."""
+    root, whole, left = server.bucket(), server.app, [0]
+    io, _ = open_file_io(root, server.options())
+
+    def cut(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] != method or not left[0] or "uploads" in environ["QUERY_STRING"]:
+            return cast("Iterable[bytes]", whole(environ, respond))
+        left[0] -= 1
+        if method == "PUT":
+            environ["wsgi.input"].read(1 << 20)
+        else:
+            list(whole(environ, lambda status, headers, exc=None: None))
+        environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        return []
+
+    server.app = cut
+    left[0] = cuts
+    try:
+        io.replace(f"{root}/f", DATA)
+        done = True
+    except StorageError as error:
+        assert "hush" not in str(error)
+        done = False
+    assert done or method == "POST" or cuts > 1
+    left[0] = 0
+    if done or [entry.name for entry in io.list(root)]:
+        assert io.read_bytes(f"{root}/f") == DATA
+    io.replace(f"{root}/f", DATA[::-1])
+    assert io.read_bytes(f"{root}/f") == DATA[::-1]
+
+
+def test_reads_that_are_turned_away_for_load(server: Server) -> None:
+    root = server.bucket()
+    io, _ = open_file_io(root, server.options())
+    io.write_bytes(f"{root}/d/f", b"0123456789")
+    reads: list[Callable[[], object]] = [
+        lambda: io.read_bytes(f"{root}/d/f"),
+        lambda: io.read_range(f"{root}/d/f", 2, 3),
+        lambda: io.size(f"{root}/d/f"),
+        lambda: io.list(f"{root}/d"),
+    ]
+    expected = [read() for read in reads]
+    for status in ("503 Slow Down", "429 Too Many Requests", "500 Internal Server Error"):
+        left = [BEFORE] * 2
+        server.status, server.fail = status, lambda n, method, path, left=left: left.pop() if left else None
+        assert reads[0]() == expected[0] and not left
+    for read, rows in zip(reads, expected, strict=True):
+        left = [BEFORE]
+        server.fail = lambda n, method, path, left=left: left.pop() if left else None
+        assert read() == rows and not left
+
+
+def test_keys_that_the_server_refuses(s3proxy: str) -> None:
+    with serving(forwarding(s3proxy)) as server:
+        root = server.bucket()
+        open_file_io(root, server.options())[0].write_bytes(f"{root}/f", b"1")
+        for wrong in ({"s3.secret-key": "canary-of-this-test"}, {"s3.access-key": "nobody"}):
+            io, _ = open_file_io(root, server.options(**wrong))
+            calls: list[Callable[[], object]] = [
+                lambda io=io: io.read_bytes(f"{root}/f"),
+                lambda io=io: io.list(root),
+                lambda io=io: io.replace(f"{root}/f", b"2"),
+                lambda io=io: io.create_if_absent(f"{root}/g", b"2"),
+            ]
+            for call in calls:
+                with pytest.raises(StorageError, match="check the credentials") as caught:
+                    call()
+                assert "canary" not in str(caught.value)
+        assert open_file_io(root, server.options())[0].read_bytes(f"{root}/f") == b"1"
+
+
 @pytest.mark.parametrize(
     ("status", "code", "hint"),
     [
@@ -90,3 +171,65 @@ def test_answers_that_say_what_is_wrong(server: Server, status: str, code: str, 
         with pytest.raises(StorageError, match=hint) as caught:
             call()
         assert "hush" not in str(caught.value)
+
+
+@contextmanager
+def silent() -> Iterator[tuple[str, list[bytes]]]:
+    """The address of a server that takes requests and answers none, and the first lines of those."""
+    requests: list[bytes] = []
+    listening = socket.create_server(("127.0.0.1", 0))
+    connections: list[socket.socket] = []
+
+    def read(connection: socket.socket) -> None:
+        with suppress(OSError):
+            while data := connection.recv(1 << 16):
+                if data[:4] in (b"GET ", b"PUT ", b"HEAD", b"DELE"):
+                    requests.append(data.partition(b"\r\n")[0])
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connections.append(listening.accept()[0])
+                threading.Thread(target=read, args=(connections[-1],), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", requests
+    finally:
+        listening.close()
+        for connection in connections:
+            connection.close()
+
+
+def test_an_outage_is_told_after_few_tries(server: Server) -> None:
+    waits = {"s3.request-timeout": "1", "s3.connect-timeout": "1", "s3.retry-timeout": "1"}
+    table = pp.Table.create(f"{server.bucket()}/t", pa.schema([("id", pa.int64())]), storage_options=server.options())
+    with silent() as (address, requests):
+        options = server.options() | waits | {"s3.endpoint": address}
+        with pytest.raises(StorageError, match=r"can't be reached.*s3\.….*retry-timeout 1 s") as caught:
+            pp.Table.open(table.store.root, storage_options=options)
+        assert len(requests) <= 3 * 2  # what an opening asks for at once, each once more
+        assert caught.value.errno == errno.ETIMEDOUT and "hush" not in str(caught.value)
+        io, _ = open_file_io(table.store.root, options)
+        for call in (
+            lambda: io.write_bytes(f"{table.store.root}/a", b"1"),
+            lambda: TableStore(io, table.store.root).latest_snapshot(),
+        ):
+            requests.clear()
+            with pytest.raises(StorageError, match="can't be reached"):
+                call()
+            assert len(requests) <= 2
+        requests.clear()
+        object_store._conditional[io._identity] = True
+        with pytest.raises(CommitOutcomeUnknownError):
+            io.create_if_absent(f"{table.store.root}/b", b"1")
+        assert 1 <= len(requests) <= 3
+    for bad in ("0", "-1", "soon"):
+        with pytest.raises(OptionError, match=r"s3\.retry-timeout must be a whole number"):
+            open_file_io("s3://b/t", server.options(**{"s3.retry-timeout": bad}))
+
+
+def test_hints_go_by_statuses_not_by_digits() -> None:
+    text = "Error performing PUT http://127.0.0.1:44030/b401 in 3.640194ms - 400: AuthorizationHeaderMalformed"
+    assert "s3.region" in object_store._hint(text)
+    assert "network" in object_store._hint("Error performing GET http://127.0.0.1:40301/b in 1.403ms - broken")

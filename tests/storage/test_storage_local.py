@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds import storage
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, StorageError
 from paimon_pyds.storage import FileIO, FileSource, read_coalesced
 from paimon_pyds.storage import local as local_module
@@ -88,7 +89,7 @@ def test_reading_a_directory_is_a_storage_error(tmp_path: Path) -> None:
 )
 def test_coalesced_ranges_are_the_ranges(data: bytes, picks: list[tuple[int, int]], gap: int, max_request: int) -> None:
     ranges = [(min(o, len(data)), min(n, len(data) - min(o, len(data)))) for o, n in picks]
-    requests = []
+    requests: list[tuple[int, int]] = []
 
     def read(offset: int, length: int) -> bytes:
         requests.append((offset, length))
@@ -99,6 +100,11 @@ def test_coalesced_ranges_are_the_ranges(data: bytes, picks: list[tuple[int, int
     longest = max((n for _, n in ranges), default=0)
     assert all(n <= max(max_request, longest) for _, n in requests)
     assert len(requests) <= max(1, len(ranges))
+    one_by_one, requests = requests, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage, "_MANY_RANGES", 0)
+        assert read_coalesced(read, ranges, gap, max_request) == [data[o : o + n] for o, n in ranges]
+    assert sorted(requests) == sorted(one_by_one)
 
 
 def test_near_ranges_are_one_request() -> None:
@@ -262,6 +268,20 @@ def test_a_rival_between_look_and_leap_wins(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os.path, "lexists", lambda p: False)
     assert not IO.create_if_absent(path, b"ours")
     assert IO.read_bytes(path) == b"rival" and os.listdir(tmp_path) == ["s"]
+
+
+@pytest.mark.parametrize("kind", ["renameat2", "lock"])
+def test_a_rename_of_a_file_replaces_none_that_came_just_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    _without_links(monkeypatch, rename=kind == "renameat2")
+    source, target = tmp_path / "tag-a", tmp_path / "tag-b"
+    source.write_bytes(b"ours")
+    target.write_bytes(b"rival")
+    monkeypatch.setattr(os.path, "lexists", lambda p: False)
+    with pytest.raises(AlreadyExistsError):
+        IO.rename(str(source), str(target))
+    assert target.read_bytes() == b"rival" and sorted(os.listdir(tmp_path)) == ["tag-a", "tag-b"]
 
 
 @pytest.mark.parametrize("rename", [errno.EPERM, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS])

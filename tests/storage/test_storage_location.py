@@ -61,7 +61,7 @@ def test_the_io_fits_the_scheme() -> None:
     assert isinstance(io, ArrowFileIO) and path == "s3://bucket/t"
 
 
-@pytest.mark.parametrize("location", ["oss://b/t", "http://h/t", "wasbs://c@a/t", "nonsense://x"])
+@pytest.mark.parametrize("location", ["cosn://b/t", "http://h/t", "wasbs://c@a/t", "nonsense://x"])
 def test_other_schemes_are_refused_with_a_way_out(location: str) -> None:
     with pytest.raises(UnsupportedError, match=r"not supported.*(use|mount|download)"):
         open_file_io(location)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import StorageError
+from benchmarks import slow_store
+from paimon_pyds.errors import CorruptFileError, StorageError
 from paimon_pyds.index.evaluate import OPEN_INDEXES
+from paimon_pyds.metadata import ahead
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import FileSource, open_file_io
+from paimon_pyds.storage.kept_ranges import KEPT_RANGES
+from paimon_pyds.table_scan import Scan
 from support.s3_server import AFTER, BEFORE, Server, serving
 
 pytest.importorskip("moto.server")
@@ -33,7 +39,10 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def table(server: Server) -> pp.Table:
     options = server.options()
-    table = pp.Table.create(f"{server.bucket()}/t", SCHEMA, options=OPTIONS, storage_options=options)
+    return _filled(pp.Table.create(f"{server.bucket()}/t", SCHEMA, options=OPTIONS, storage_options=options))
+
+
+def _filled(table: pp.Table) -> pp.Table:
     for number in range(FILES):
         table.append(_rows(number))
     return table
@@ -49,14 +58,20 @@ def _requests(server: Server, call: Callable[[], object]) -> int:
     return len(server.requests) - before
 
 
+def _new_process() -> None:
+    for cache in (METADATA_CACHE, OPEN_INDEXES, KEPT_RANGES, ahead._LAST_SEEN):
+        cache.clear()
+
+
 def test_opening_planning_and_a_point_query(server: Server, table: pp.Table) -> None:
-    METADATA_CACHE.clear()
-    OPEN_INDEXES.clear()
+    _new_process()
     opened = pp.Table.open(table.store.root, storage_options=server.options())
-    assert _requests(server, lambda: pp.Table.open(table.store.root, storage_options=server.options())) == 2
+    _new_process()
+    # the schemas' names, the first, LATEST
+    assert _requests(server, lambda: pp.Table.open(table.store.root, storage_options=server.options())) == 3
     before = len(server.requests)
     scan = opened.scan(filter="id = 6005")
-    # the schemas' names, the newest, LATEST, whether there is a newer snapshot, the snapshot
+    # the same, whether there is a newer snapshot, the snapshot
     assert len(server.requests) - before == 5
     assert _requests(server, scan.plan) == 2 + FILES  # two lists, and the manifests
     found: list[pa.Table] = []
@@ -66,6 +81,94 @@ def test_opening_planning_and_a_point_query(server: Server, table: pp.Table) -> 
     before = len(server.requests)
     assert opened.scan(filter="id = 6006").to_arrow()["id"].to_pylist() == [6006]
     assert len(server.requests) - before == 5 + 1
+
+
+def _found(scan: Scan) -> list[int]:
+    return list(scan.to_arrow()["id"].to_pylist())
+
+
+def test_round_trips_of_a_point_query(tmp_path: Path) -> None:
+    _filled(pp.Table.create(tmp_path / "bucket" / "t", SCHEMA, options=OPTIONS))
+    with slow_store.serving(tmp_path, 0) as address:
+        options = slow_store.options(address) | {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/c"}
+
+        def opened() -> pp.Table:
+            return pp.Table.open("s3://bucket/t", storage_options=options)
+
+        def trips() -> int:
+            """In sequence, since the last time."""
+            return slow_store.counts(address)["in_sequence"]
+
+        _new_process()
+        table = opened()
+        assert trips() == 1
+        assert _found(table.scan("id = 6005")) == [6005]
+        assert trips() == 5  # what is newest, the manifest lists, the manifests, the indexes, the file
+        for new_process in (False, True):
+            if new_process:
+                _new_process()
+                table = opened()
+                trips()
+            assert _found(table.scan("id = 6005")) == [6005]
+            assert trips() == 2
+            assert _found(table.scan("id = 6006")) == [6006]
+            trips()
+
+
+def test_explanations_count_requests(server: Server, table: pp.Table) -> None:
+    opened = pp.Table.open(table.store.root, storage_options=server.options())
+    scan = opened.scan("id = 6005")
+    _new_process()
+    before = len(server.requests)
+    first = scan.explain()
+    assert first.requests is not None and first.requests[0] == len(server.requests) - before == 2 + 2 * FILES + 1
+    assert first.requests[1] > 12 * 1000
+    assert f"Requests: {first.requests[0]} for planning" in first.text and "Requests: " in first.html
+    assert first.as_dict()["requests"] == {"count": first.requests[0], "bytes": first.requests[1]}
+    before = len(server.requests)
+    run = scan.explain(analyze=True)
+    assert run.requests is not None and run.requests[0] == len(server.requests) - before
+    assert "and the run" in run.text
+
+
+def test_what_is_seen_last_is_a_guess(server: Server, tmp_path: Path) -> None:
+    options = server.options(**{"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/c"})
+    root = f"{server.bucket()}/t"
+    table = pp.Table.create(root, SCHEMA, storage_options=options)
+    table.append(_rows(0))
+    assert pp.Table.open(root, storage_options=options).scan().count() == 1000
+    other = pp.Table.open(root, storage_options=server.options())
+    for _ in range(3):  # by somebody else: what was seen of snapshots and schemas is old
+        other.append(_rows(1))
+    other.alter(add_columns={"w": "INT"})
+    _new_process()
+    opened = pp.Table.open(root, storage_options=options)
+    other.append(pa.table({"id": [1], "v": ["y"], "w": pa.array([5], pa.int32())}))
+    assert opened.scan().count() == 4001 and opened.scan("w = 5").count() == 1
+    other.rollback(snapshot=1)
+    assert opened.scan().count() == 1000
+    _new_process()
+    assert pp.Table.open(root, storage_options=options).scan().count() == 1000
+
+
+def test_damage_that_was_read_is_not_kept(server: Server, tmp_path: Path) -> None:
+    options = server.options(**{"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/c"})
+    root = f"{server.bucket()}/t"
+    table = pp.Table.create(root, SCHEMA, options=OPTIONS, storage_options=options)
+    table.append(_rows(0))
+    io = table.store.io
+    (bucket,) = [entry.path for entry in io.list(root) if entry.name == "bucket-0"]
+    for suffix in (".parquet.index", ".parquet"):
+        (path,) = [entry.path for entry in io.list(bucket) if entry.name.endswith(suffix)]
+        whole = io.read_bytes(path)
+        io.replace(path, whole[:-400] + bytes(len(whole[-400:])))
+        _new_process()
+        shutil.rmtree(tmp_path / "c", ignore_errors=True)
+        for _ in range(2):
+            with pytest.raises(CorruptFileError):
+                _found(pp.Table.open(root, storage_options=options).scan("id = 12"))
+        io.replace(path, whole)
+        assert _found(pp.Table.open(root, storage_options=options).scan("id = 12")) == [12]
 
 
 def test_an_append(server: Server) -> None:

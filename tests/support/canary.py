@@ -8,14 +8,26 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from paimon_pyds.redaction import names_secret
+from paimon_pyds.storage.store_options import _ALIASES, _ARGUMENTS, _PREFIXES
+
 CANARY = "cAnArY/7+531="
 """As keys of AWS and Azure look: with the signs of base64."""
 
-_OF_STORAGE = (
-    "s3.access-key", "s3.secret-key", "s3.session-token", "fs.s3a.access.key", "fs.s3a.secret.key", "s3a.secret.key",
-    "gs.access-token", "azure.account-key", "azure.sas-token", "azure.client-secret",
-)  # fmt: skip
-STORAGE_OPTIONS = dict.fromkeys(_OF_STORAGE, CANARY)
+
+def _names_of_secrets() -> list[str]:
+    """Each name of an option of a store whose value is a secret, in every spelling that is taken."""
+    spellings = {name: _ARGUMENTS[name] for name in _ARGUMENTS} | {a: _ARGUMENTS[n] for a, n in _ALIASES.items()}
+    secret = {argument for name, argument in spellings.items() if names_secret(name)}
+    found = []
+    for name, argument in spellings.items():
+        first, *others = next(prefixes for prefixes in _PREFIXES.values() if name.startswith(prefixes[0]))
+        if argument in secret:
+            found += [name, *(other + name.removeprefix(first) for other in others)]
+    return [*found, *(f"{name}.acc.dfs.core.windows.net" for name in found if name.startswith("fs.azure."))]
+
+
+STORAGE_OPTIONS = dict.fromkeys(_names_of_secrets(), CANARY)
 """Every storage option that is a secret."""
 
 _OF_TABLES = (

@@ -112,6 +112,15 @@ class Model:
         return in_order(rows)
 
 
+def fitting(rows: Sequence[Row], engine: Engine) -> list[Row]:
+    """Rows whose kinds are any numbers, of kinds that the engine takes. A delete of partial-update has no values:
+    whether later rows are merged with them depends on whether a compaction has dropped it."""
+    fitting = [{**row, KIND: engine.kinds[row[KIND] % len(engine.kinds)]} for row in rows]
+    bare = dict.fromkeys(VALUES)
+    removing = engine.options.get("merge-engine") == "partial-update"
+    return [{**row, **bare} if removing and row[KIND] == 3 else row for row in fitting]
+
+
 def in_order(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: [rank(row[name]) for name in ("id", "p", "q")])
 

@@ -36,10 +36,10 @@ from paimon_pyds.types import DataField, field_to_json, from_arrow_type
 from support.fixtures import ROOT
 from support.values import Rows, dumps, json_rows
 
-_HOME = Path(os.environ.get("PAIMON_PYDS_ORACLE", ROOT.parent / "shared" / "oracle"))
-_CACHE = ROOT / ".cache" / "oracle"
+HOME = Path(os.environ.get("PAIMON_PYDS_ORACLE", ROOT.parent / "shared" / "oracle"))
+CACHE = ROOT / ".cache" / "oracle"
 _SERVER = Path(__file__).with_name("OracleServer.java")
-_CLASSES = _CACHE / f"server-{hashlib.sha256(_SERVER.read_bytes()).hexdigest()[:16]}"
+_CLASSES = CACHE / f"server-{hashlib.sha256(_SERVER.read_bytes()).hexdigest()[:16]}"
 _TIMEOUT = 240
 
 
@@ -53,21 +53,22 @@ class OracleError(AssertionError):
 
 def missing() -> str | None:
     """What keeps Java Paimon from running here, as far as can be told without trying."""
-    if not (_HOME / "oracle").exists():
+    if not (HOME / "oracle").exists():
         return "needs ../shared/oracle (Java Paimon)"
     if importlib.util.find_spec("pyspark") is None:
         return "needs pyspark (its jars hold Hadoop's client)"
     for command in ("java", "javac"):
         if shutil.which(command) is None:
             return f"needs a JDK ({command})"
-    if _bundle() is None and shutil.which("mvn") is None:
+    if bundle() is None and shutil.which("mvn") is None:
         return "needs Maven, to fetch paimon-bundle"
     return None
 
 
-def _bundle() -> Path | None:
+def bundle() -> Path | None:
+    """The jar of Java Paimon, once it is here."""
     named = os.environ.get("PAIMON_BUNDLE_JAR")
-    path = Path(named) if named else _CACHE / "paimon-bundle-1.4.2.jar"
+    path = Path(named) if named else CACHE / "paimon-bundle-1.4.2.jar"
     return path if path.is_file() else None
 
 
@@ -102,16 +103,16 @@ class Reply:
 
 
 @contextmanager
-def _only_one() -> Iterator[None]:
+def only_one() -> Iterator[None]:
     """One process at a time: `make test` runs several jobs side by side."""
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with open(_CACHE / "lock", "w") as lock:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _compile() -> None:
-    with tempfile.TemporaryDirectory(dir=_CACHE) as scratch:
+    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         done = subprocess.run(["javac", "-d", scratch, _SERVER], capture_output=True, text=True, check=False)
         if done.returncode:
             raise OracleError(done.stderr)
@@ -141,16 +142,16 @@ class Oracle:
         assert spec is not None
         assert spec.submodule_search_locations
         environment = dict(os.environ)
-        environment["ORACLE_CACHE"] = str(_CACHE)
+        environment["ORACLE_CACHE"] = str(CACHE)
         environment["PYSPARK_JARS_DIR"] = str(Path(spec.submodule_search_locations[0]) / "jars")
         oracle = cls(environment, scratch)
         try:
-            with _only_one():  # the first run fetches and compiles
+            with only_one():  # the first run fetches and compiles
                 if not (_CLASSES / "OracleServer.class").is_file():
                     _compile()
                 oracle._start()
         except OracleError as error:
-            if _bundle() is None:
+            if bundle() is None:
                 raise OracleMissingError(f"needs paimon-bundle, which Maven could not fetch: {error}") from error
             raise
         return oracle
@@ -160,6 +161,11 @@ class Oracle:
         if zone not in self._in_zones:
             self._in_zones[zone] = Oracle(self._environment, self._scratch / zone.replace("/", "-"), zone)
         return self._in_zones[zone]
+
+    def with_jars(self, jars: Sequence[str], scratch: Path) -> Oracle:
+        """The same in a JVM that has more jars; to be closed."""
+        path = os.pathsep.join([str(bundle()), *jars])
+        return Oracle({**self._environment, "PAIMON_BUNDLE_JAR": path}, scratch)
 
     def batch(self) -> Batch:
         """Commands that run together when the `with` block ends."""
@@ -205,7 +211,7 @@ class Oracle:
     def _start(self) -> subprocess.Popen[str]:
         with (self._scratch / "java.log").open("w") as log:
             self._server = subprocess.Popen(
-                ["bash", str(_HOME / "oracle"), "serve"],
+                ["bash", str(HOME / "oracle"), "serve"],
                 env=self._environment,
                 cwd=_SERVER.parent,
                 stdin=subprocess.PIPE,

@@ -10,13 +10,15 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote_plus, urlsplit
+
+from paimon_pyds.storage import open_file_io
+from paimon_pyds.table import Table
 
 TOKEN = "canary-bearer-token"
 
@@ -39,11 +41,12 @@ class Fault:
     message: str = ""
     later: bool = False
     answer: Any = None
+    resource: str | None = None
 
 
 @dataclass
 class RestCatalogServer:
-    root: Path
+    root: str | os.PathLike[str]
     address: str = ""
     authorization: str | None = f"Bearer {TOKEN}"
     overrides: dict[str, str] = field(default_factory=lambda: {"prefix": "paimon"})
@@ -54,6 +57,11 @@ class RestCatalogServer:
     log: list[tuple[str, str]] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     token_life_ms: int = 7_200_000
+    tags: str | None = "files"
+    writes_schemas: bool = True
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    vend: Callable[[], dict[str, str]] = lambda: {"fs.s3.secret-key": f"canary-{uuid.uuid4()}"}
+    storage: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fault(self, method: str, path: str, after: bool) -> Fault | None:
@@ -101,41 +109,89 @@ class RestCatalogServer:
             case ("POST", "tables"):
                 self.create(database, body["identifier"]["object"], body["schema"])
             case (_, "tables", name, *rest):
+                name, _, branch = name.partition("$branch_")
                 if name not in tables:
                     raise Refusal(404, "TABLE", f"there is no {name}")
-                return self.of_table(method, tables[name], rest, body)
+                return self.of_table(method, tables[name], rest, body, branch)
             case _:
                 raise Refusal(404)
         return {}
 
-    def of_table(self, method: str, table: dict[str, Any], rest: list[str], body: dict[str, Any]) -> dict[str, Any]:
+    def of_table(
+        self, method: str, table: dict[str, Any], rest: list[str], body: dict[str, Any], branch: str
+    ) -> dict[str, Any]:
+        latest = f"{table['id']}/{branch}"
         match (method, *rest):
             case ("GET",):
                 return table
             case ("DELETE",):
                 del self.databases[table["database"]][table["name"]]
             case ("GET", "token"):
-                expires = int(time.time() * 1000) + self.token_life_ms
-                return {"token": {"fs.s3.secret-key": f"canary-{uuid.uuid4()}"}, "expiresAtMillis": expires}
+                return {"token": self.vend(), "expiresAtMillis": int(time.time() * 1000) + self.token_life_ms}
             case ("GET", "snapshot"):
-                if table["id"] not in self.latest:
+                if latest not in self.latest:
                     raise Refusal(404, "SNAPSHOT")
-                return {"snapshot": {"snapshot": self.latest[table["id"]], "recordCount": 0}}
+                return {"snapshot": {"snapshot": self.latest[latest], "recordCount": 0}}
             case ("POST", "commit"):
-                return {"success": self.commit(table, body)}
+                return {"success": self.commit(table, body, latest)}
+            case (_, "tags", *_) if self.tags is None:
+                raise Refusal(404)
+            case ("POST", "tags") if self.tags == "elsewhere":
+                table.setdefault("tags", []).append(body["tagName"])
+            case ("DELETE", "tags", name) if self.tags == "elsewhere":
+                if name not in table["tags"]:
+                    raise Refusal(404, "TAG")
+                table["tags"].remove(name)
+            case ("POST", "rollback" | "branches" | "tags", *_) | ("DELETE", "branches" | "tags", _) | ("POST",):
+                self.change(table, method, rest, body)
             case _:
                 raise Refusal(404)
         return {}
 
+    def change(self, table: dict[str, Any], method: str, rest: list[str], body: dict[str, Any]) -> None:
+        """What a server does to the files of a table itself."""
+        files = Table.open(table["path"], storage_options=self.storage)
+        match (method, *rest):
+            case ("POST",):
+                changes = body["changes"]
+                self.changes += changes
+                if not self.writes_schemas:
+                    return
+                files.alter(
+                    {c["key"]: c["value"] for c in changes if c["action"] == "setOption"},
+                    add_columns={c["fieldNames"][0]: c["dataType"] for c in changes if c["action"] == "addColumn"},
+                )
+            case ("POST", "tags"):
+                files.create_tag(body["tagName"], body["snapshotId"], retain=body["timeRetained"])
+            case ("DELETE", "tags", tag):
+                files.delete_tag(tag)
+            case ("POST", "branches"):
+                files.create_branch(body["branch"], body["fromTag"])
+            case ("DELETE", "branches", branch):
+                files.delete_branch(branch)
+            case ("POST", "branches", branch, "rename"):
+                files.rename_branch(branch, body["toBranch"])
+            case ("POST", "branches", branch, "forward"):
+                files.fast_forward(branch)
+            case ("POST", "rollback"):
+                files.rollback(body["instant"].get("snapshotId"), body["instant"].get("tagName"))
+        for branch in ("", *files.branches()):
+            store = files.store.for_branch(branch or "main")
+            latest = store.latest_snapshot()
+            if latest is not None:
+                text = store.io.read_bytes(store.paths.snapshot(latest.id))
+                self.latest[f"{table['id']}/{branch}"] = json.loads(text)
+
     def create(self, database: str, name: str, schema: dict[str, Any]) -> None:
         if name in self.databases[database]:
             raise Refusal(409, "TABLE")
-        path = self.root / f"{database}.db" / f"{name}-{uuid.uuid4()}"
-        (path / "schema").mkdir(parents=True)
+        path = f"{self.root}/{database}.db/{name}-{uuid.uuid4()}"
         whole = {"version": 3, "id": 0, **schema, "timeMillis": int(time.time() * 1000)}
         whole["highestFieldId"] = max(f["id"] for f in schema["fields"])
-        (path / "schema" / "schema-0").write_text(json.dumps({k: v for k, v in whole.items() if v is not None}))
-        described = {"id": str(uuid.uuid4()), "database": database, "name": name, "path": f"file:{path}"}
+        whole = {k: v for k, v in whole.items() if v is not None}
+        open_file_io(path, self.storage)[0].write_bytes(f"{path}/schema/schema-0", json.dumps(whole).encode())
+        path = path if "://" in path else f"file:{path}"
+        described = {"id": str(uuid.uuid4()), "database": database, "name": name, "path": path}
         described |= {"isExternal": False, "schemaId": 0, "schema": schema}
         self.databases[database][name] = described
 
@@ -151,19 +207,19 @@ class RestCatalogServer:
             "name": target["object"],
         }
 
-    def commit(self, table: dict[str, Any], body: dict[str, Any]) -> bool:
+    def commit(self, table: dict[str, Any], body: dict[str, Any], latest: str) -> bool:
         self.bodies.append(body)
         if body["tableId"] != table["id"]:
             raise Refusal(404, "TABLE")
-        current, snapshot = self.latest.get(table["id"]), body["snapshot"]
+        current, snapshot = self.latest.get(latest), body["snapshot"]
         if body.get("baseSnapshotUuid") != (current and current.get("uuid")):
             return False
         assert snapshot["id"] == (current["id"] if current else 0) + 1
-        directory = Path(table["path"].removeprefix("file:")) / "snapshot"
-        directory.mkdir(exist_ok=True)
-        with open(directory / f"snapshot-{snapshot['id']}", "x") as file:
-            json.dump(snapshot, file)
-        self.latest[table["id"]] = snapshot
+        io, root = open_file_io(table["path"], self.storage)
+        branch = latest.partition("/")[2]
+        directory = f"{root}/branch/branch-{branch}" if branch else root
+        assert io.create_if_absent(f"{directory}/snapshot/snapshot-{snapshot['id']}", json.dumps(snapshot).encode())
+        self.latest[latest] = snapshot
         return True
 
     def paged(self, member: str, names: list[str], query: dict[str, str]) -> dict[str, Any]:
@@ -200,7 +256,8 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
             if fault.status == 200:
                 return self.reply(200, fault.answer)
             if fault.status:
-                return self.reply(fault.status, {"code": fault.status, "message": fault.message})
+                body = {"code": fault.status, "message": fault.message, "resourceType": fault.resource}
+                return self.reply(fault.status, body)
             self.close_connection = True
             with suppress(OSError):
                 self.connection.shutdown(2)
@@ -223,7 +280,7 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
 @contextmanager
 def rest_catalog(root: str | os.PathLike[str]) -> Iterator[RestCatalogServer]:
     """A running server that keeps its tables in a directory."""
-    catalog = RestCatalogServer(Path(root))
+    catalog = RestCatalogServer(root)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(catalog))
     server.daemon_threads = True
     catalog.address = f"http://127.0.0.1:{server.server_port}"

@@ -1,4 +1,4 @@
-"""An S3 server on this machine (moto's), that answers one request at a time, and that can be made to misbehave."""
+"""A store's server on this machine that can be made to misbehave: moto's of S3, or one of `support.servers`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import threading
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 BEFORE, AFTER = "before", "after"
+ACCESS_KEY, SECRET_KEY = "someone", "hush-hush-hush"
 Respond = Callable[[str, list[tuple[str, str]]], Any]
 
 
@@ -19,48 +20,58 @@ class Server:
     """A running server.
 
     Attributes:
+        app: what answers requests.
+        serial: whether it has to be asked one request at a time.
         address: its URL.
         requests: method and path of each request so far.
         headers: of each, as WSGI has them.
         fail: says of a request (its number, method and path) whether, and when, it fails; None for those that don't.
         status: what a request that fails is answered.
         conditional: whether If-None-Match is honoured.
+        keys: the access keys that are let in; None for all.
     """
 
     app: Any
+    serial: bool = True
     address: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     fail: Callable[[int, str, str], str | None] = lambda number, method, path: None
     status: str = "503 Slow Down"
     conditional: bool = True
+    keys: set[str] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
-        with self._lock:  # moto looks whether an object is there and puts it in two steps
+        with self._lock:
             method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
             number = len(self.requests)
             self.requests.append((method, path))
             self.headers.append({name: text for name, text in environ.items() if name.startswith("HTTP_")})
             if not self.conditional:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
+            key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
+            if self.keys is not None and key not in self.keys:
+                body = f"<Error><Code>ExpiredToken</Code><Message>the key {key}</Message></Error>".encode()
+                respond("403 Forbidden", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+                return [body]
             when = self.fail(number, method, path)
+        with self._lock if self.serial else nullcontext():  # moto looks for an object and puts it in two steps
             if when == BEFORE:
                 environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-                respond(self.status, [("Content-Length", "0")])
-                return [b""]
-            if when == AFTER:
+            elif when == AFTER:
                 list(self.app(environ, lambda status, headers, exc=None: None))
-                respond(self.status, [("Content-Length", "0")])
-                return [b""]
-            return list(self.app(environ, respond))
+            else:
+                return list(self.app(environ, respond))
+        respond(self.status, [("Content-Length", "0")])
+        return [b""]
 
     def options(self, **more: str) -> dict[str, str]:
         """Storage options of a user who may do everything."""
         return {
             "s3.endpoint": self.address,
-            "s3.access-key": "someone",
-            "s3.secret-key": "hush-hush-hush",
+            "s3.access-key": ACCESS_KEY,
+            "s3.secret-key": SECRET_KEY,
             "s3.region": "us-east-1",
             "s3.path-style-access": "true",
         } | more
@@ -68,14 +79,21 @@ class Server:
     def bucket(self) -> str:
         """The URI of a new bucket."""
         name = f"b{uuid.uuid4().hex[:12]}"
-        with urllib.request.urlopen(urllib.request.Request(f"{self.address}/{name}", method="PUT")):
-            pass
+        if self.serial:
+            with urllib.request.urlopen(urllib.request.Request(f"{self.address}/{name}", method="PUT")):
+                return f"s3://{name}"
+        import boto3
+
+        keys = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY}
+        client = boto3.client("s3", "us-east-1", endpoint_url=self.address, **keys)
+        client.create_bucket(Bucket=name)
+        client.close()
         return f"s3://{name}"
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
-    """A server on a free port."""
+def serving(app: Any = None) -> Iterator[Server]:
+    """Moto's server, or another application that takes requests side by side, on a free port."""
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -85,7 +103,10 @@ def serving() -> Iterator[Server]:
         def log(self, *_: Any) -> None:
             pass
 
-    server = Server(DomainDispatcherApplication(create_backend_app))
+        def handle_expect_100(self) -> bool:
+            return True  # werkzeug says it, too, and once is enough
+
+    server = Server(app or DomainDispatcherApplication(create_backend_app), serial=app is None)
     listening = make_server("127.0.0.1", 0, server, threaded=True, request_handler=Quiet)
     server.address = f"http://127.0.0.1:{listening.server_port}"
     thread = threading.Thread(target=listening.serve_forever, daemon=True)

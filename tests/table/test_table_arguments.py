@@ -70,7 +70,10 @@ def test_options_may_be_numbers_and_booleans(tmp_path: Path) -> None:
         (lambda t: t.update("id = 1"), "set takes a dictionary, not 'id = 1' (str)"),
         (lambda t: t.system(5), "name takes a text, not 5 (int)"),
         (lambda t: t.alter(["a"]), "set_options takes a dictionary, not ['a'] (list)"),
-        (lambda t: t.alter(unset_options="bucket"), "unset_options takes a list of names, not 'bucket' (str)"),
+        (
+            lambda t: t.alter(unset_options="bucket"),
+            "unset_options takes a list of names, such as ['bucket'], not 'bucket' (str)",
+        ),
         (lambda t: pp.Table.open(None), "path takes a path, not None (NoneType)"),
         (lambda t: pp.Table.open(t.path, branch=5), "branch takes a text, not 5 (int)"),
         (lambda t: pp.Table.open(t.path, storage_options="x"), "storage_options takes a dictionary"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -175,10 +177,57 @@ def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypat
 
     assert table.scan("id > 3").to_duckdb(Connection()) == EVERYTHING[3:]
     assert table.to_duckdb(Connection()) == EVERYTHING
-    for name in ("duckdb", "pandas", "polars"):
+    for name in ("duckdb", "pandas", "polars", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(UnsupportedError, match=f"{name} is not installed — pip install {name}"):
             getattr(table, f"to_{name}")()
+
+
+@pytest.fixture
+def _torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch where it is installed; else numpy's arrays are the tensors."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        stand_in = ModuleType("torch")
+        stand_in.from_numpy = lambda values: values  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "torch", stand_in)
+
+
+@pytest.mark.usefixtures("_torch")
+def test_tensors(tmp_path: Path) -> None:
+    vectors = pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 0.0]], pa.list_(pa.float32()))
+    values = {"id": [1, 2, 3, 4, 5], "x": [0.5, None, 1.5, 2.5, 3.5], "ok": [True, False, True, False, True]}
+    table = pp.Table.create(tmp_path / "t", pa.table({**values, "v": vectors}).slice(0, 3))
+    table.append(pa.table({**values, "v": vectors}).slice(3))
+    found = list(table.to_torch(2))
+    assert [batch["id"].tolist() for batch in found] == [[1, 2], [3, 4], [5]]
+    assert [str(found[0][name].dtype).split(".")[-1] for name in ("id", "x", "ok", "v")] == [
+        "int64", "float64", "bool", "float32",
+    ]  # fmt: skip
+    assert found[0]["x"].tolist()[0] == 0.5 and math.isnan(found[0]["x"].tolist()[1])
+    assert found[0]["ok"].tolist() == [True, False]
+    assert tuple(found[0]["v"].shape) == (2, 2) and found[1]["v"].tolist() == [[5.0, 6.0], [7.0, 8.0]]
+    found[0]["id"][0] = 7  # it can be written to
+    assert [batch["id"].tolist() for batch in table.to_torch()] == [[1, 2, 3], [4, 5]]
+    assert [batch["id"].tolist() for batch in table.to_torch(99)] == [[1, 2, 3, 4, 5]]
+    assert list(table.scan("id > 9").to_torch()) == []
+
+
+@pytest.mark.usefixtures("_torch")
+def test_what_no_tensor_holds_is_refused(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", ROWS)
+    with pytest.raises(UnsupportedError, match=r"column 's' is of type string.* — leave it out by columns="):
+        table.to_torch()
+    with pytest.raises(OptionError, match="batch_rows must be at least 1, it is 0"):
+        table.scan(columns=["id"]).to_torch(0)
+    table.append({"id": [None], "s": ["d"]})
+    with pytest.raises(UnsupportedError, match=r"column 'id' has NULL.* — filter by id IS NOT NULL"):
+        list(table.scan(columns=["id"]).to_torch(3))
+    lists = pp.Table.create(tmp_path / "lists", {"v": [[1, 2], [3]]})
+    with pytest.raises(UnsupportedError, match="arrays of several lengths"):
+        list(lists.to_torch())
+    assert [batch["v"].tolist() for batch in lists.to_torch(1)] == [[[1, 2]], [[3]]]
 
 
 def test_head_reads_the_files_it_needs(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,22 @@ def test_html_of_a_table_says_what_is_in_it_and_how_to_go_on(table: pp.Table) ->
     assert len(html) < 8_000
 
 
+def test_reports_and_questions_are_one_line(table: pp.Table) -> None:
+    indexed = {"file-index.bitmap.columns": "color"}
+    layout = table.layout()
+    cost = table.index_cost(indexed, ["color = 'red'"])
+    things = [
+        layout, layout.compare(layout), table.advise_partition(["id > 1"]), cost,
+        table.index_advise(["color = 'red'"]), table.index_verify(), table.explain("id > 1").files[0], table.answer(),
+        table.system_scan("files"), table.audit_log(), table.binlog(),
+    ]  # fmt: skip
+    for thing in things:
+        assert repr(thing).startswith(type(thing).__name__) and " object at 0x" not in repr(thing)
+        assert len(repr(thing)) <= 420 and "\n" not in repr(thing) and "=(" not in repr(thing)
+    assert str(cost).startswith("2 of 2 files sampled, ")
+    assert str(table.index_advise(["color = 'red'"])).startswith("1 recorded filter, 2 of 2 files sampled, ")
+
+
 def test_html_of_a_scan_runs_nothing(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = table.scan("color <> 'red' AND id > 2", columns=["id", "dt"], limit=2)
     for status in sorted((Path(table.path)).rglob("*.parquet")):
@@ -189,6 +205,14 @@ def test_html_of_a_scan_runs_nothing(table: pp.Table, monkeypatch: pytest.Monkey
     assert facts["columns"] == "id, dt" and facts["limit"] == "2 rows"
     assert facts["snapshot"].startswith("1 (APPEND")
     assert facts["read rows"] == "scan.to_arrow()" and facts["what that takes"] == "scan.explain()"
+
+
+def test_html_of_a_planned_scan_says_what_is_to_read(table: pp.Table) -> None:
+    for filter_, wanted in ((None, "2 files, 3 rows, "), ("id > 2", "at most 1 file, ")):
+        scan = table.scan(filter_)
+        assert "not planned yet" in scan._repr_html_()
+        scan.plan()
+        assert dict(pairwise(cells(scan._repr_html_())))["to read"].startswith(wanted)
 
 
 def _no_read(*_: object) -> bytes:

@@ -11,11 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.metadata.manifest import DataFile
+from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT, DataFile
 from paimon_pyds.row import encode_row
 from paimon_pyds.types import AtomicType, DataField, Kind, parse_type
 from paimon_pyds.write import WriteContext
-from paimon_pyds.write.context import FILE_SOURCE_COMPACT
 from paimon_pyds.write.key_files import SortedRunWriter
 from paimon_pyds.write.rolling import WriterThreads
 

@@ -19,22 +19,13 @@ import pyarrow.compute as pc
 
 from paimon_pyds.avro.container import Block
 from paimon_pyds.avro.encode import varints
-from paimon_pyds.buffers import fixed_binary, slices
+from paimon_pyds.buffers import fixed_binary, fixed_values, slices
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
-from paimon_pyds.types import (
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    arrow_schema,
-    arrow_type,
-)
+from paimon_pyds.types.arrow import arrow_schema, arrow_type
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 
 _NULL = pa.scalar(b"\x00", pa.binary())
 _THERE = pa.scalar(b"\x02", pa.binary())
@@ -68,11 +59,7 @@ class RecordDecoder:
             raise CorruptFileError(f"not an Avro schema: {error}", path=path, field="avro.schema") from error
 
     def records(self, block: Block) -> list[dict[str, Any]]:
-        """The records of a block.
-
-        Raises:
-            CorruptFileError: bytes that are no such records, or not that many.
-        """
+        """The records of a block. Raises CorruptFileError: bytes that are no such records, or not that many."""
         head = varints(np.array([block.count]))[0].as_py() if block.count else b""
         data = io.BytesIO(b"".join([head, block.body or b"", b"\0"]))
         try:
@@ -87,10 +74,7 @@ class RecordDecoder:
 
 def to_batch(records: Sequence[dict[str, Any]], fields: Sequence[DataField], path: object) -> pa.RecordBatch:
     """Records as a batch with the schema ``arrow_schema(fields)``.
-
-    Raises:
-        CorruptFileError: a value that its type cannot have.
-    """
+    Raises CorruptFileError: a value that its type cannot have."""
     columns = []
     for field in fields:
         name = field.name
@@ -274,8 +258,7 @@ def _sized(array: pa.Array) -> pa.Array:
 def _decimal_bytes(array: pa.Array) -> pa.Array:
     """Unscaled values as the fewest bytes of two's complement, the highest first."""
     count = len(array)
-    raw = np.frombuffer(array.buffers()[1], np.uint8)[16 * array.offset : 16 * (array.offset + count)]
-    data = np.ascontiguousarray(raw.reshape(count, 16)[:, ::-1])
+    data = np.ascontiguousarray(fixed_values(array, "u1", 16).reshape(count, 16)[:, ::-1])
     sign = np.where(data[:, 0] >= 0x80, 0xFF, 0).astype(np.uint8)
     # A leading byte can go when it only repeats the sign that the next byte shows.
     spare = (data[:, :-1] == sign[:, None]) & ((data[:, 1:] >= 0x80) == (sign[:, None] == 0xFF))

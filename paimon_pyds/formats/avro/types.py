@@ -41,10 +41,7 @@ def has_string_keys(type_: MapType | MultisetType) -> bool:
 
 def write_schema(fields: Sequence[DataField]) -> dict[str, Any]:
     """The schema of a new file, as JSON.
-
-    Raises:
-        UnsupportedError: a type or name that Paimon's Avro files cannot have.
-    """
+    Raises UnsupportedError: a type or name that Paimon's Avro files cannot have."""
     taken: set[str] = set()
     return _record(fields, "record", taken) | {"namespace": _ROOT}
 
@@ -121,9 +118,7 @@ def plain_schema(schema: Any, path: object = None) -> Any:
 
     It is a record, or a union of NULL and a record where rows may be NULL: Java Paimon writes that when it rewrites
     files of tables with row tracking.
-
-    Raises:
-        CorruptFileError: not an Avro schema of a record.
+    Raises CorruptFileError: not an Avro schema of a record.
     """
     try:
         plain = _plain(schema, 0)

@@ -9,7 +9,6 @@ of a run at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, arrow_type
 from paimon_pyds.types.kinds import NANOS_PER_UNIT, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from paimon_pyds.avro.compression import compressor
-from paimon_pyds.buffers import block_checksums, checksum, write_varint
+from paimon_pyds.buffers import block_checksums, checksum, varint
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.records import dataclass
 
 Field: TypeAlias = "tuple[int, int, int | bytes]"
 """Number, wire type, and value: whole numbers for varints (0) and fixed words (1, 5), bytes for the rest (2)."""
@@ -51,13 +51,6 @@ def read_varint(data: bytes, at: int, path: object = None) -> tuple[int, int]:
         if byte < 0x80:
             return value & (2**64 - 1), at
         shift += 7
-
-
-def varint(value: int) -> bytes:
-    """The bytes of a number from 0 up."""
-    out = bytearray()
-    write_varint(out, value)
-    return bytes(out)
 
 
 def read_message(data: bytes, path: object = None) -> Iterator[Field]:

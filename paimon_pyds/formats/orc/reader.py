@@ -244,10 +244,7 @@ class _Bounds(NamedTuple):
 
 def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate, path: object = None) -> RowSelection:
     """Rows that may match; ALL when nothing can be said. ``read(offset, length)`` gives bytes of the file.
-
-    Raises:
-        CorruptFileError: broken statistics.
-    """
+    Raises CorruptFileError: broken statistics."""
     columns = {
         leaf.column: type_
         for leaf in leaves(predicate, every=False)

@@ -16,6 +16,7 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from paimon_pyds.buffers import varint
 from paimon_pyds.errors import StorageError, UnsupportedError
 from paimon_pyds.formats.orc.encoding import (
     RUN_WIDTHS,
@@ -25,7 +26,6 @@ from paimon_pyds.formats.orc.encoding import (
     read_message,
     sealed_footer,
     unpack,
-    varint,
     write_message,
 )
 from paimon_pyds.formats.orc.tail import CODECS, OrcTail, StreamKind, Stripe, parse_stripe_footer, parse_tail
@@ -50,10 +50,7 @@ class Moments:
 
 def split_moments(counts: _I64, per_second: int, path: object) -> Moments:
     """Timestamps from counts of a unit, so many to the second.
-
-    Raises:
-        UnsupportedError: in the last second before 1970, where ORC cannot tell -0.5 s from 0.5 s.
-    """
+    Raises UnsupportedError: in the last second before 1970, where ORC cannot tell -0.5 s from 0.5 s."""
     seconds = counts // per_second
     nanos = (counts - seconds * per_second) * (1_000_000_000 // per_second)
     if bool(((seconds == -1) & (nanos > 999_999)).any()):

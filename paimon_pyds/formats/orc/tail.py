@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paimon_pyds.buffers import unzigzag
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
@@ -24,6 +24,7 @@ from paimon_pyds.formats.orc.encoding import (
     read_message,
     unpack,
 )
+from paimon_pyds.records import dataclass
 
 MAGIC = b"ORC"
 _MAX_TYPES = 100_000

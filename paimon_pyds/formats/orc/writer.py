@@ -24,18 +24,9 @@ from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timesta
 from paimon_pyds.formats.orc.zones import is_utc
 from paimon_pyds.options.option import parse_memory
 from paimon_pyds.storage import FileIO, OutputFile
-from paimon_pyds.types import (
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    arrow_schema,
-    arrow_type,
-)
+from paimon_pyds.types.arrow import arrow_schema, arrow_type
 from paimon_pyds.types.kinds import TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
+from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 
 _SPOOL_BYTES = 32 * 2**20
 """Files with timestamps stay in memory up to this size until they are closed; larger ones go to the temporary disk."""
@@ -93,7 +84,7 @@ class OrcWriter:
         self._moments: defaultdict[int, list[Moments]] = defaultdict(list)
         self._output: OutputFile = io.open_output(path)
         self._spool: Any = None
-        if any(_has_timestamps(field.type) for field in fields):
+        if any(has_kind(field.type, *TIMESTAMP_KINDS) for field in fields):
             self._spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - closed with the writer
         self._sink = _PatientSink(self._spool or self._output.sink)
         self._buffered = 0
@@ -126,7 +117,7 @@ class OrcWriter:
 
     def _gather(self, array: pa.Array, type_: DataType, number: int, found: list[tuple[int, Moments]]) -> int:
         """Take the timestamps out of a column whose number in ORC's count is ``number``; the number after it."""
-        if not _has_timestamps(type_):
+        if not has_kind(type_, *TIMESTAMP_KINDS):
             return number + _type_count(type_)
         present = array.drop_null()
         match type_:
@@ -184,14 +175,6 @@ class OrcWriter:
         if self._spool is not None:
             self._spool.close()
         self._output.abort()
-
-
-def _has_timestamps(type_: DataType) -> bool:
-    return type_.kind in TIMESTAMP_KINDS or any(map(_has_timestamps, type_.children()))
-
-
-def _has_rows(type_: DataType) -> bool:
-    return type_.kind is Kind.ROW or any(map(_has_rows, type_.children()))
 
 
 def _type_count(type_: DataType) -> int:
@@ -263,7 +246,7 @@ def _compacted(array: pa.Array) -> pa.Array:
 
 def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
     """The column as pyarrow's ORC writer wants it, with zeros for timestamps."""
-    if array.type == target and not _has_timestamps(type_) and not _has_rows(type_):
+    if array.type == target and not has_kind(type_, Kind.ROW, *TIMESTAMP_KINDS):
         return array
     match type_:
         case RowType():

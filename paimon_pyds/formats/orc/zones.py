@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy.typing as npt
 from paimon_pyds.errors import PredicateError, UnsupportedError
 from paimon_pyds.formats import LEGACY_ZONE, ReadHints, is_legacy
 from paimon_pyds.formats.orc.tail import OrcTail
+from paimon_pyds.records import dataclass
 from paimon_pyds.sql.values import time_zone
 
 ORC_EPOCH = 1_420_070_400
@@ -96,10 +96,7 @@ def _zone(name: str, path: object) -> _Offsets:
 
 def unnamed_zone(tail: OrcTail, hints: ReadHints, path: object = None) -> str:
     """The zone of the writer of a file that names none: what option `LEGACY_ZONE` says, or UTC where that fits better.
-
-    Raises:
-        UnsupportedError: the bounds of the manifest show that it was not UTC, and the option says nothing.
-    """
+    Raises UnsupportedError: the bounds of the manifest show that it was not UTC, and the option says nothing."""
     if not is_legacy(hints.options):
         return "UTC"
     given = hints.options.get(LEGACY_ZONE, "").strip()

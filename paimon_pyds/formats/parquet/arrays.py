@@ -187,10 +187,7 @@ def as_fixed(element: Struct) -> Struct:
 
 def footer_without_int96(footer: bytes) -> bytes:
     """The same footer with every INT96 column as fixed-length bytes, and without key-value metadata.
-
-    Raises:
-        CorruptFileError: a required field is missing or of another type.
-    """
+    Raises CorruptFileError: a required field is missing or of another type."""
     meta, _ = decode_struct(footer)
     meta[2] = (LIST, (STRUCT, [as_fixed(e) for e in _structs(meta, 2, "schema")]))
     for group in _structs(meta, 4, "row_groups"):

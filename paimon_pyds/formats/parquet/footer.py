@@ -8,14 +8,13 @@ first walk only notes where each chunk's struct begins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.buffers import unzigzag
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.formats import ReadCounters
+from paimon_pyds.formats import WHOLE_FILE, ReadCounters
 from paimon_pyds.formats.parquet.thrift import (
     BINARY,
     I32,
@@ -31,12 +30,16 @@ from paimon_pyds.formats.parquet.thrift import (
     skip_struct,
     varint,
 )
+from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.kept_ranges import KeptRanges
 
 MAGIC = b"PAR1"
 _ENCRYPTED = b"PARE"
-_WHOLE_FILE = 64 << 10
 _LEAST_TAIL = 16 << 10
+_STORE_TAIL = 128 << 10
 _TAIL_SHARE = 4096
 _MAX_FOOTER = 1 << 30
 _MAX_NESTING = 64
@@ -337,11 +340,26 @@ def _place(outer: Struct, offset_id: int, length_id: int, file_size: int, name: 
     return offset, length
 
 
-def read_footer(io: FileIO, path: str, size: int, counters: ReadCounters) -> tuple[Footer, Tail]:
-    """The footer of a file of ``size`` bytes, in one request where the guess of its length holds.
+def read_footer(
+    io: FileIO,
+    path: str,
+    size: int,
+    counters: ReadCounters,
+    whole: int = WHOLE_FILE,
+    kept: KeptRanges | None = None,
+) -> tuple[Footer, Tail]:
+    """The footer of a file, in one request where the guess of its length holds.
 
     A small file is read whole. Else the guess is 1/4096 of the file, between 16 and 64 KiB: a fixed 64 KiB would be
-    most of what a lookup of one row reads.
+    most of what a lookup of one row reads. A store is asked for more, as requests take long whatever they ask for.
+
+    Args:
+        io: the storage.
+        path: of the file.
+        size: of the file in bytes.
+        counters: of what is read.
+        whole: bytes of a file up to which it is read whole.
+        kept: of the file; the footer is added to it.
 
     Raises:
         CorruptFileError: not a Parquet file, or a footer that makes no sense.
@@ -349,9 +367,13 @@ def read_footer(io: FileIO, path: str, size: int, counters: ReadCounters) -> tup
     """
     if size < 12:
         raise CorruptFileError(f"a file of {size} bytes can't be Parquet", path=path, field="magic")
-    guess = size if size <= _WHOLE_FILE else max(_LEAST_TAIL, min(size // _TAIL_SHARE, _WHOLE_FILE))
-    tail = Tail(io.read_range(path, size - guess, guess), size - guess)
-    counters.requests += 1
+    data = None if kept is None or size <= whole else kept.ending_at(size)
+    if data is None or len(data) < 12:
+        least = _LEAST_TAIL if kept is None else _STORE_TAIL
+        guess = size if size <= max(whole, least) else max(least, min(size // _TAIL_SHARE, WHOLE_FILE))
+        data = io.read_range(path, size - guess, guess)
+        counters.requests += 1
+    tail = Tail(data, size - len(data))
     magic = tail.data[-4:]
     if magic == _ENCRYPTED:
         raise UnsupportedError("encrypted Parquet files are not supported", path=path)
@@ -365,10 +387,12 @@ def read_footer(io: FileIO, path: str, size: int, counters: ReadCounters) -> tup
         raise CorruptFileError(
             f"a footer of {length} bytes in a file of {size}", path=path, offset=size - 8, field="footer length"
         )
-    if length + 8 > guess:
-        missing = length + 8 - guess
+    if length + 8 > len(data):
+        missing = length + 8 - len(data)
         tail = Tail(io.read_range(path, tail.start - missing, missing) + tail.data, tail.start - missing)
         counters.requests += 1
     counters.bytes_read += len(tail.data)
     counters.footer_bytes += len(tail.data)
+    if kept is not None:
+        kept.add(size - 8 - length, tail.data[-8 - length :])
     return Footer(tail.data[-8 - length : -8], path, size), tail

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import unaligned_words, write_varint
+from paimon_pyds.buffers import unaligned_words, varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED
 from paimon_pyds.formats.parquet.footer import get
@@ -380,11 +380,7 @@ def _no_nulls(count: int) -> bytes:
     return (len(run) + 1).to_bytes(4, "little") + run + b"\x01"
 
 
-@lru_cache(maxsize=8192)
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    write_varint(out, value)
-    return bytes(out)
+_varint = lru_cache(maxsize=8192)(varint)
 
 
 def _head(rows: int, encoding: int, size: int) -> bytes:

@@ -7,7 +7,6 @@ with an entry per page; the usual spelling is decoded with numpy for all pages a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from typing import TypeAlias
 
@@ -41,6 +40,7 @@ from paimon_pyds.formats.parquet.thrift import (
     skip_field,
     varint,
 )
+from paimon_pyds.records import dataclass
 
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
@@ -86,10 +86,7 @@ class ColumnIndex:
 
 def decode_offset_indexes(data: Sequence[bytes], chunks: Sequence[Chunk], rows: Sequence[int]) -> list[PageTable]:
     """The page tables of column chunks, each in a row group of so many rows.
-
-    Raises:
-        CorruptFileError: pages outside their chunk, overlapping, or rows that do not ascend from 0.
-    """
+    Raises CorruptFileError: pages outside their chunk, overlapping, or rows that do not ascend from 0."""
     return [_table(*found) for found in zip(decode_locations(data), chunks, rows, strict=True)]
 
 
@@ -196,10 +193,7 @@ def _int64(values: list[int]) -> _Int64s:
 
 def decode_column_index(data: bytes, pages: int) -> ColumnIndex:
     """The bounds of ``pages`` pages.
-
-    Raises:
-        CorruptFileError: another number of entries, a field of the wrong type, or one that is missing.
-    """
+    Raises CorruptFileError: another number of entries, a field of the wrong type, or one that is missing."""
     null_pages: npt.NDArray[np.bool_] | None = None
     bounds: dict[int, _Bounds] = {}
     counts: _Int64s | None = None

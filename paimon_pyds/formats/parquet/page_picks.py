@@ -14,7 +14,6 @@ in the page cache, one core; with slower storage both ways grow by the bytes the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from paimon_pyds.formats import GroupPlan
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf
 from paimon_pyds.formats.parquet.page_index import PageTable
+from paimon_pyds.records import dataclass
 
 _Int64s = npt.NDArray[np.int64]
 
@@ -169,9 +169,7 @@ def too_many_rows(selected: int, rows: int) -> bool:
 def choose(picks: Mapping[int, tuple[PagePick, int]], rows: int) -> tuple[frozenset[int], Estimate]:
     """Which of these leaves to read by pages, rather than with the whole row group, and what both ways cost.
 
-    Args:
-        picks: by leaf, the pages with wanted rows, and how many pages its chunk has.
-        rows: of the row group.
+    ``picks``: by leaf, the pages with wanted rows, and how many pages its chunk has; ``rows``: of the row group.
     """
     by_pages: dict[int, float] = {}
     by_group: dict[int, float] = {}

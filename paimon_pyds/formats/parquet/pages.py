@@ -11,7 +11,6 @@ Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader, Dicti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -38,6 +37,7 @@ from paimon_pyds.formats.parquet.thrift import (
     decode_struct,
     encode_struct,
 )
+from paimon_pyds.records import dataclass
 
 _Int64s = npt.NDArray[np.int64]
 Pages: TypeAlias = Sequence[bytes | memoryview]

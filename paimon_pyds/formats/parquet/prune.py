@@ -12,7 +12,6 @@ columns leave NaN out. What is missing, contradictory or of an undefined order c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +27,8 @@ from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
 from paimon_pyds.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Op, Or, Predicate, leaves, make_and
-from paimon_pyds.predicate.tree import Leaf as Test
+from paimon_pyds.predicate.tree import Leaf as Condition
+from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, scalar_to_internal, timestamp_unit
 from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
@@ -145,7 +145,7 @@ def _prune_pages(
 def _column_of(part: Predicate) -> ColumnRef | None:
     """The only column of a test, or of tests that are joined by AND."""
     tests = part.children if isinstance(part, And) else (part,)
-    columns = {test.column if isinstance(test, Test) else None for test in tests}
+    columns = {test.column if isinstance(test, Condition) else None for test in tests}
     return columns.pop() if len(columns) == 1 else None
 
 
@@ -153,7 +153,7 @@ def _by_column(part: And) -> list[Predicate]:
     """The parts of an AND, with all tests of a column as one: some rule out the NaN that others must reckon with."""
     joined: dict[ColumnRef | int, list[Predicate]] = {}
     for number, child in enumerate(part.children):
-        joined.setdefault(child.column if isinstance(child, Test) else number, []).append(child)
+        joined.setdefault(child.column if isinstance(child, Condition) else number, []).append(child)
     return [make_and(*tests) for tests in joined.values()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import from_numpy, one_array
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
@@ -36,6 +36,7 @@ from paimon_pyds.formats.parquet.sorted_column import find_values
 from paimon_pyds.formats.parquet.source import ParquetSource, decoding
 from paimon_pyds.formats.threads import all_of, in_order
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, arrow_schema
@@ -96,7 +97,7 @@ class ParquetReader:
     def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints) -> None:
         self._read_ahead = hints.read_ahead
         self._batch_bytes = hints.batch_bytes
-        self._source = ParquetSource(io, path, size, counters)
+        self._source = ParquetSource(io, path, size, counters, hints.read_whole)
         self._path = path
         self._counters = counters
         self._groups_read: set[int] = set()
@@ -389,4 +390,4 @@ class ParquetReader:
 
 def _decode_whole(schema: pa.Schema, groups: Sequence[Generator[pa.RecordBatch, None, None]]) -> list[pa.Array]:
     table = pa.Table.from_batches([batch for group in groups for batch in group], schema).combine_chunks()
-    return [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
+    return [one_array(column) for column in table.columns]

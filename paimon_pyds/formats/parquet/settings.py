@@ -16,7 +16,6 @@ a sixth of the time of a read that has to look into every page.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.formats.parquet.arrays import INT96_BYTES
 from paimon_pyds.options.option import Kind as ValueKind
 from paimon_pyds.options.option import parse_value
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField, DataType, MultisetType, RowType, arrow_type
 from paimon_pyds.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
 
@@ -124,10 +124,7 @@ def _value(options: Mapping[str, str], key: str, kind: ValueKind, default: int |
 
 def file_schema(fields: Sequence[DataField]) -> pa.Schema:
     """The Arrow schema of a file: that of `arrow_schema`, with field ids where pyarrow's writer looks for them.
-
-    Raises:
-        UnsupportedError: a type that Java Paimon can't read from Parquet files.
-    """
+    Raises UnsupportedError: a type that Java Paimon can't read from Parquet files."""
     return pa.schema([_with_id(f) for f in fields])
 
 
@@ -178,9 +175,7 @@ def _stored_type(type_: pa.DataType) -> pa.DataType:
 def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, Any]:
     """Keyword arguments for `pyarrow.parquet.ParquetWriter`, the same for each row group of a file.
 
-    Args:
-        options: the table's.
-        first_rows: rows of the first row group, on which the encodings are chosen.
+    Encodings are chosen on the rows of the first row group.
     """
     import pyarrow.parquet as pq
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats import ReadCounters
+from paimon_pyds.formats import WHOLE_FILE, ReadCounters
 from paimon_pyds.formats.parquet.arrays import footer_without_int96
 from paimon_pyds.formats.parquet.footer import MAGIC, read_footer
 from paimon_pyds.formats.parquet.page_index import (
@@ -23,7 +23,10 @@ from paimon_pyds.formats.parquet.page_index import (
 )
 from paimon_pyds.formats.parquet.thrift import check_struct
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage import FileIO
+from paimon_pyds.storage import FileIO, SavesRequests, requests_at_once
+
+if TYPE_CHECKING:
+    from paimon_pyds.storage.kept_ranges import KeptRanges
 
 _NEAR = 4096
 """Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
@@ -32,13 +35,18 @@ _NEAR = 4096
 class ParquetSource:
     """What reading and pruning share. Page indexes are read once."""
 
-    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters) -> None:
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, whole: int = WHOLE_FILE) -> None:
         self.path = path
         self.size = size
         self.counters = counters
         self._io = io
         self._counting = threading.Lock()
-        self.footer, self._tail = read_footer(io, path, size, counters)
+        self._kept: KeptRanges | None = None
+        if requests_at_once(io):
+            from paimon_pyds.storage.kept_ranges import KeptRanges
+
+            self._kept = KeptRanges(io, path)
+        self.footer, self._tail = read_footer(io, path, size, counters, whole, self._kept)
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
         self._files: dict[tuple[bool, int], list[Any]] = {}
@@ -48,13 +56,23 @@ class ParquetSource:
         """The bytes of (offset, length) ranges; what lies in the file's tail is there already."""
         behind = self._tail.start
         found = [None if offset < behind else self._tail.get(offset, length) for offset, length in ranges]
+        if index and self._kept is not None:
+            found = [self._kept.get(*r) if data is None else data for r, data in zip(ranges, found, strict=True)]
         missing = [r for r, data in zip(ranges, found, strict=True) if data is None]
         if missing:
             size = sum(length for _, length in missing)
             self.count(size, requests=_requests(missing), index=index)
-            fresh = iter(self._io.read_ranges(self.path, missing))
-            found = [next(fresh) if data is None else data for data in found]
-        return [data for data in found if data is not None]
+            fresh = self._io.read_ranges(self.path, missing)
+            if len(missing) == len(ranges):
+                found = list(fresh)
+            else:
+                rest = iter(fresh)
+                found = [next(rest) if data is None else data for data in found]
+        all_found = [data for data in found if data is not None]
+        if index and self._kept is not None:
+            for (offset, _), data in zip(ranges, all_found, strict=True):
+                self._kept.add(offset, data)
+        return all_found
 
     def count(self, size: int, *, requests: int, index: bool = False) -> None:
         """Count bytes that are read from the storage, from any thread."""
@@ -99,9 +117,7 @@ class ParquetSource:
     def arrow_file(self, *, int96: bool, buffer: int = 0) -> Iterator[Any]:
         """Pyarrow's ParquetFile, for one thread at a time. It is kept open for the next.
 
-        Args:
-            int96: such columns come as twelve bytes.
-            buffer: bytes of each column that are read at a time; 0 for row groups as a whole.
+        With ``int96`` such columns come as twelve bytes; ``buffer`` is as in `open_file`.
         """
         free = self._files.setdefault((int96, buffer), [])
         try:
@@ -123,12 +139,19 @@ class ParquetSource:
             data = footer_without_int96(self.footer.data) if int96 else self.footer.data
             footer = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
             metadata = pq.read_metadata(pa.BufferReader(footer))
-            source = self._io.open_input(self.path) if whole is None else pa.BufferReader(joined_buffer([whole]))
+            if whole is not None:
+                source = pa.BufferReader(joined_buffer([whole]))
+            elif isinstance(self._io, SavesRequests):
+                source = self._io.open_sized(self.path, self.size)
+            else:
+                source = self._io.open_input(self.path)
             return open_file(source, metadata, buffer)
 
     def close(self) -> None:
         """Release the file; what a thread still reads from is released when it stops."""
         self._closed = True
+        if self._kept is not None:
+            self._kept.keep()
         for free in list(self._files.values()):
             while free:
                 free.pop().close(force=True)
@@ -146,8 +169,9 @@ def joined_buffer(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
 
 
 def _requests(ranges: Sequence[tuple[int, int]]) -> int:
-    offsets, lengths = np.array(sorted(ranges), np.int64).T
-    stops = np.maximum.accumulate(offsets + lengths)
+    offsets, lengths = np.array(ranges, np.int64).T
+    order = np.argsort(offsets)
+    offsets, stops = offsets[order], np.maximum.accumulate((offsets + lengths)[order])
     return 1 + int(np.count_nonzero(offsets[1:] - stops[:-1] > _NEAR))
 
 

@@ -1,12 +1,13 @@
-"""Decoded manifests on this machine's disk, so that the next process plans without decoding them again.
+"""What this machine's disk keeps of tables for the next process: decoded manifests, and of object stores the metadata
+that was read.
 
 A directory that is the user's alone (``$XDG_CACHE_HOME/paimon-pyds``, else ``~/.cache/paimon-pyds``; source: XDG Base
-Directory Specification) has a file for each manifest: a head, which says what it is and holds a checksum, and an Arrow
-IPC stream. A file gets its name once it is whole, so any number of processes may read, write and remove them. What is
-damaged counts as absent. Nothing here raises where the disk refuses: the cache is left alone then, which is logged.
+Directory Specification) has a file for each: a head, which says what it is and holds a checksum, and what is kept. A
+file gets its name once it is whole, so any number of processes may read, write and remove them. What is damaged counts
+as absent. Nothing here raises where the disk refuses: the cache is left alone then, which is logged.
 
-Only files that never change are kept: those with a UUID in their name. Snapshots, schemas and manifest lists are read
-anew each time, so a table that was dropped, rolled back or created anew is seen as it is.
+Only files that never change are kept: those with a UUID in their name. Snapshots and schemas are read anew each time,
+so a table that was dropped, rolled back or created anew is seen as it is.
 """
 
 from __future__ import annotations
@@ -18,18 +19,17 @@ import stat
 import struct
 import time
 import uuid
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from xxhash import xxh3_64
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.options.option import Kind, parse_value
+from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
     from paimon_pyds.storage import FileIO
@@ -38,13 +38,13 @@ VARIABLE = "PAIMON_PYDS_LOCAL_CACHE"
 """The environment variable: ``off``, or how many bytes the directory may have (``2 GB``)."""
 _ENABLED, _DIRECTORY, _MAX_SIZE = "local-cache.enabled", "local-cache.dir", "local-cache.max-size"
 _DEFAULT_SIZE = 1 << 30
-_HEAD = struct.Struct("<8s32sQI")
-_MAGIC = b"PPYDSMF1"
-"""Its number grows when manifests are decoded to something else than before."""
+_HEAD = struct.Struct("<8s32sQQ")
+_MAGIC = b"PPYDSLC1"
+"""Its number grows when something else is kept than before."""
 _BODY = 64
-"""Where the stream begins, so that its arrays are aligned."""
-_UNIQUE = re.compile(r"manifest-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
-_OWN_FILE = re.compile(r"[0-9a-f]{64}\.manifest(\.[0-9a-f]{32})?")
+"""Where what is kept begins, so that Arrow's arrays are aligned."""
+_UNIQUE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*")
+_OWN_FILE = re.compile(r"[0-9a-f]{64}\.kept(\.[0-9a-f]{32})?")
 _UNFINISHED_SECONDS = 3600
 """A file without its last name that is older was left by a process that was killed."""
 _log = logging.getLogger("paimon_pyds.cache")
@@ -56,7 +56,7 @@ _written: dict[str, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class LocalCache:
-    """A directory of decoded manifests.
+    """A directory of what is kept.
 
     Attributes:
         directory: where; None where there is no place for one.
@@ -69,10 +69,7 @@ class LocalCache:
     @classmethod
     def of(cls, storage_options: Mapping[str, str] | None = None) -> LocalCache:
         """What storage options say, and the environment where they say nothing.
-
-        Raises:
-            OptionError: an unknown option of the cache, or one with a bad value.
-        """
+        Raises OptionError: an unknown option of the cache, or one with a bad value."""
         given = {k.lower(): str(v) for k, v in (storage_options or {}).items() if is_option(k)}
         known = (_ENABLED, _DIRECTORY, _MAX_SIZE)
         for key in given:
@@ -88,41 +85,27 @@ class LocalCache:
             size = (size or _DEFAULT_SIZE) if enabled else 0
         return cls(directory, size)
 
-    def key(self, io: FileIO, path: str, size: int) -> bytes | None:
-        """What names the decoded form of a manifest here; None for one that can't be kept.
+    def key(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
+        """What names here a thing that is known of a file; None for a file that may change.
 
         Args:
             io: the storage; what tells it from others is a part of the key, its credentials are not.
-            path: of the manifest.
-            size: its bytes.
+            path: of the file.
+            what: is known of it.
         """
+        return self.key_of(io, path, *what) if _UNIQUE.search(path.rpartition("/")[2]) else None
+
+    def key_of(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
+        """The same for any file: what is kept then has to be held against the storage."""
         version = getattr(io, "version", None)
-        if not self.max_size or version is None or not _UNIQUE.fullmatch(path.rpartition("/")[2]):
+        if not self.max_size or version is None:
             return None
         with suppress(OSError):
-            return sha256(repr((version(path), path, size)).encode(errors="surrogatepass")).digest()
+            return sha256(repr((version(path), path, *what)).encode(errors="surrogatepass")).digest()
         return None
 
-    def entries(self, io: FileIO, path: str, size: int, load: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
-        """The entries of a manifest: from here, else as ``load`` gives them, which are kept then.
-
-        Args:
-            io: the storage.
-            path: of the manifest.
-            size: its bytes.
-            load: reads and decodes the manifest.
-        """
-        key = self.key(io, path, size)
-        if key is None:
-            return load()
-        entries = self.read(key)
-        if entries is None:
-            entries = load()
-            self.write(key, entries)
-        return entries
-
-    def read(self, key: bytes) -> pa.RecordBatch | None:
-        """The entries of a manifest; None when they are not here, or damaged."""
+    def read(self, key: bytes) -> pa.Buffer | None:
+        """What is kept; None when it is not here, or damaged."""
         directory = self._opened(create=False)
         if directory is None:
             return None
@@ -131,24 +114,26 @@ class LocalCache:
             data = _read(path)
         except OSError:
             return None
-        batch = _decode(data, key)
+        body = data.slice(min(_BODY, data.size))
+        sound = data.size > _BODY and data.slice(0, _BODY).to_pybytes() == _head(key, body)
         with suppress(OSError):
-            if batch is None:
-                os.unlink(path)
-            else:
+            if sound:
                 os.utime(path)
-        return batch
+            else:
+                os.unlink(path)
+        return body if sound else None
 
-    def write(self, key: bytes, entries: pa.RecordBatch) -> None:
-        """Keep the entries of a manifest, all columns of `ENTRY_SCHEMA`."""
+    def remove(self, key: bytes) -> None:
+        """Keep it no longer."""
+        directory = self._opened(create=False)
+        if directory is not None:
+            with suppress(OSError):
+                os.unlink(_file(directory, key))
+
+    def write(self, key: bytes, data: pa.Buffer) -> None:
+        """Keep some bytes, one at least; what the key had before is replaced."""
         directory = self._opened(create=True)
-        if directory is None or directory in _given_up:
-            return
-        body = pa.BufferOutputStream()
-        with pa.ipc.new_stream(body, entries.schema) as stream:
-            stream.write_batch(entries)
-        data = body.getvalue()
-        if _BODY + data.size > self.max_size:
+        if directory is None or directory in _given_up or _BODY + data.size > self.max_size:
             return
         temporary = f"{_file(directory, key)}.{uuid.uuid4().hex}"
         try:
@@ -200,7 +185,7 @@ class LocalCache:
                 if not _OWN_FILE.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
                     continue
                 status = entry.stat(follow_symlinks=False)
-                finished = entry.name.endswith(".manifest")
+                finished = entry.name.endswith(".kept")
                 if finished or status.st_mtime > time.time() - _UNFINISHED_SECONDS:
                     kept.append((finished, status.st_mtime_ns, status.st_size, entry.path))
                 else:
@@ -239,16 +224,17 @@ def _ambient_size() -> int:
 def _give_up(directory: str, reason: str) -> None:
     if directory not in _given_up:
         _given_up.add(directory)
-        _log.info("decoded manifests are not kept in %s: %s", directory, reason)
+        _log.info("nothing is kept in %s: %s", directory, reason)
 
 
 def _file(directory: str, key: bytes) -> str:
-    return os.path.join(directory, f"{key.hex()}.manifest")
+    return os.path.join(directory, f"{key.hex()}.kept")
 
 
 def _head(key: bytes, body: pa.Buffer) -> bytes:
-    checksum = zlib.crc32(body, zlib.crc32(key))
-    return _HEAD.pack(_MAGIC, key, body.size, checksum).ljust(_BODY, b"\0")
+    checksum = xxh3_64(key)
+    checksum.update(body)
+    return _HEAD.pack(_MAGIC, key, body.size, checksum.intdigest()).ljust(_BODY, b"\0")
 
 
 def _read(path: str) -> pa.Buffer:
@@ -272,15 +258,3 @@ def _write(path: str, head: bytes, body: pa.Buffer) -> None:
             view = memoryview(part)
             while view:
                 view = view[file.write(view) :]
-
-
-def _decode(data: pa.Buffer, key: bytes) -> pa.RecordBatch | None:
-    body = data.slice(min(_BODY, data.size))
-    if data.size <= _BODY or data.slice(0, _BODY).to_pybytes() != _head(key, body):
-        return None
-    try:
-        batch = pa.ipc.open_stream(body).read_next_batch()
-        batch.validate(full=True)
-    except (pa.ArrowException, StopIteration, OSError):
-        return None
-    return batch if batch.schema.equals(ENTRY_SCHEMA) else None

@@ -1,0 +1,117 @@
+"""The search for orphan files as tasks: what lies in directories, and which files manifests name.
+
+Workers that can send data to one another compare both by a hash of the names (`Search`): no machine holds all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import array, from_numpy, one_array
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.row.hashing import hash_rows
+from paimon_pyds.storage import FileIO
+from paimon_pyds.types import parse_type
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f-]{27}(\.tmp)?")
+"""What files are called until they get their names: as Java Paimon and this package do it."""
+FILES = pa.schema(
+    [("path", pa.string()), ("kind", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", "UTC"))]
+)
+_NAMES = pa.schema([("name", pa.string())])
+_NEEDED, _THERE = b"n", b"t"
+"""The first byte of what goes from worker to worker: names that are needed, or files that are there."""
+
+
+@dataclass(frozen=True)
+class Directories:
+    """Directories of one kind."""
+
+    kind: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Needed:
+    """Names of files that are needed, and manifests with their sizes, which name more."""
+
+    names: tuple[str, ...] = ()
+    manifests: tuple[tuple[str, int | None], ...] = ()
+
+
+def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
+    """The files of some directories that were changed last before a time, in milliseconds since the epoch."""
+    found = [
+        status
+        for directory in directories.paths
+        for status in io.list(directory)
+        if not status.is_dir
+        and 0 < status.modified_ms < before
+        and (directories.kind != "temporary" or _TEMPORARY.fullmatch(status.name))
+    ]
+    columns = {
+        "path": [status.path for status in found],
+        "kind": [directories.kind] * len(found),
+        "size": [status.size for status in found],
+        "modified": [status.modified_ms for status in found],
+    }
+    return pa.table(columns, schema=FILES)
+
+
+def names_of(files: pa.Table) -> pa.ChunkedArray:
+    """The last parts of the files' paths."""
+    return pc.replace_substring_regex(files["path"], r"(?s)^.*/", "")
+
+
+def names_needed(store: TableStore, needed: Needed) -> pa.Array:
+    """The names, and those of all files that the manifests name. Raises NotFoundError for one that is gone."""
+    entries = store.read_manifests(needed.manifests, ("file_name", "extra_files"))
+    parts = [part for batch in entries for part in (batch.column(0), batch.column(1).flatten())]
+    return pc.unique(pa.concat_arrays([array(needed.names, pa.string()), *parts]))
+
+
+@dataclass(frozen=True)
+class Search:
+    """What all tasks of a search share: the table, the time before which a file must have been changed last, and the
+    number of parts that names are cut into."""
+
+    store: TableStore
+    before: int
+    parts: int
+
+    def split(self, task: Directories | Needed) -> Iterator[tuple[int, bytes]]:
+        """What a task finds, by the part that the names belong to (`ShufflingExecutor.shuffle`)."""
+        if isinstance(task, Directories):
+            rows, kind = files_in(self.store.io, self.before, task).combine_chunks(), _THERE
+            names = one_array(names_of(rows))
+        else:
+            names, kind = names_needed(self.store, task), _NEEDED
+            rows = pa.table([names], schema=_NAMES)
+        part = hash_rows([names], [parse_type("STRING")]).view(np.uint32) % self.parts
+        order = np.argsort(part, kind="stable")
+        found, starts = np.unique(part[order], return_index=True)
+        ordered = rows.take(from_numpy(order))
+        for number, start, end in zip(found.tolist(), starts, np.append(starts, len(order))[1:], strict=True):
+            (batch,) = ordered.slice(start, end - start).combine_chunks().to_batches()
+            yield number, kind + batch.serialize().to_pybytes()
+
+    def gather(self, part: int, pieces: Iterator[bytes]) -> tuple[pa.Table, int]:
+        """The files of a part that are not needed, and how many were looked at; what is needed comes first."""
+        needed, found, count = [pa.array([], pa.string())], [FILES.empty_table()], 0
+        for piece in pieces:
+            body = pa.py_buffer(piece)[1:]
+            if piece[:1] == _NEEDED:
+                needed.append(pa.ipc.read_record_batch(body, _NAMES).column(0))
+                continue
+            if len(needed) > 1:
+                needed = [pa.concat_arrays(needed)]
+            files = pa.Table.from_batches([pa.ipc.read_record_batch(body, FILES)])
+            count += files.num_rows
+            found.append(files.filter(pc.invert(pc.is_in(names_of(files), needed[0]))))
+        return pa.concat_tables(found), count

@@ -1,0 +1,258 @@
+"""Options of object stores: names that Paimon, Hadoop and the vendors give them, as arguments of the stores' clients.
+
+(Source: Java Paimon 1.4, the FileIO classes of paimon-filesystems, which hand options on to Hadoop; its documentation
+of S3A, ABFS and hadoop-aliyun; of the Cloud Storage connector, ``CONFIGURATION.md``; and of OBSA-HDFS.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from paimon_pyds.errors import OptionError, suggest
+
+S3_LIKE = frozenset({"s3", "oss", "obs"})
+"""The kinds of stores that speak the protocol of S3."""
+_FAMILIES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "viewfs": "hdfs"}
+_PREFIXES = {
+    "s3": ("s3.", "s3a.", "fs.s3a."),
+    "gcs": ("gs.", "fs.gs."),
+    "azure": ("azure.", "fs.azure."),
+    "oss": ("fs.oss.",),
+    "obs": ("fs.obs.",),
+    "hdfs": ("hdfs.",),
+}
+"""What the names of a kind of store begin with; the first is what they are looked up by."""
+_PATH_STYLE = "s3.path-style-access"
+_ARGUMENTS = {
+    _PATH_STYLE: "force_virtual_addressing",
+    "s3.access-key": "access_key",
+    "s3.secret-key": "secret_key",
+    "s3.session-token": "session_token",
+    "s3.region": "region",
+    "s3.endpoint": "endpoint_override",
+    "s3.role-arn": "role_arn",
+    "s3.anonymous": "anonymous",
+    "gs.access-token": "access_token",
+    "gs.anonymous": "anonymous",
+    "gs.endpoint": "endpoint_override",
+    "gs.project-id": "project_id",
+    "gs.auth.service.account.json.keyfile": "service_account",
+    "gs.auth.type": "authentication",
+    "azure.account-name": "account_name",
+    "azure.account-key": "account_key",
+    "azure.sas-token": "sas_token",
+    "azure.tenant-id": "tenant_id",
+    "azure.client-id": "client_id",
+    "azure.client-secret": "client_secret",
+    "azure.endpoint": "endpoint_override",
+    "azure.account.auth.type": "authentication",
+    "azure.account.oauth.provider.type": "authentication",
+    "azure.account.oauth2.client.endpoint": "oauth_endpoint",
+    "fs.oss.endpoint": "endpoint_override",
+    "fs.oss.accesskeyid": "access_key",
+    "fs.oss.accesskeysecret": "secret_key",
+    "fs.oss.securitytoken": "session_token",
+    "fs.oss.region": "region",
+    "fs.obs.endpoint": "endpoint_override",
+    "fs.obs.access.key": "access_key",
+    "fs.obs.secret.key": "secret_key",
+    "fs.obs.session.token": "session_token",
+    **{
+        f"{prefix}.{name}": name.replace("-", "_")
+        for prefix in ("s3", "gs", "azure", "fs.oss", "fs.obs")
+        for name in ("request-timeout", "connect-timeout", "retry-timeout")
+    },
+    "hdfs.user": "user",
+    "hdfs.replication": "replication",
+    "hdfs.kerberos-ticket": "kerb_ticket",
+}
+"""Arguments of pyarrow's file systems, and of `object_store`, by the names of storage options."""
+_ALIASES = {
+    "s3.access.key": "s3.access-key",
+    "s3.secret.key": "s3.secret-key",
+    "s3.path.style.access": _PATH_STYLE,
+    **dict.fromkeys(("s3.session.token", "s3.security-token", "s3.security.token"), "s3.session-token"),
+    "s3.endpoint.region": "s3.region",
+    "gs.project.id": "gs.project-id",
+    "gs.storage.root.url": "gs.endpoint",
+    "azure.account.key": "azure.account-key",
+    "azure.sas.fixed.token": "azure.sas-token",
+    "azure.account.oauth2.client.id": "azure.client-id",
+    "azure.account.oauth2.client.secret": "azure.client-secret",
+    "azure.account.oauth2.msi.tenant": "azure.tenant-id",
+}
+"""Other spellings of options, by Java Paimon and Hadoop."""
+_AUTHENTICATION: dict[str, dict[str, dict[str, Any]]] = {
+    "gs.auth.type": {
+        "application_default": {},
+        "compute_engine": {},
+        "service_account_json_keyfile": {},
+        "unauthenticated": {"anonymous": True},
+    },
+    "azure.account.auth.type": {"sharedkey": {}, "oauth": {}, "sas": {}},
+    "azure.account.oauth.provider.type": {
+        "clientcredstokenprovider": {},
+        "msitokenprovider": {},
+        "workloadidentitytokenprovider": {},
+    },
+}
+"""Ways to identify oneself that clients find by what else is given, and what one of them is to a client."""
+_FLAGS = frozenset({"anonymous"})
+_NUMBERS = frozenset({"request_timeout", "connect_timeout", "retry_timeout", "replication"})
+_OF_ACCOUNT = re.compile(r"\.([a-z0-9]+)\.(?:dfs|blob)\.[a-z0-9.]+\Z")
+"""Ends of names that hold for one account of Azure."""
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_TENANT = re.compile(r"https://([\w.-]+)/([\w.-]+)/oauth2/(?:v2\.0/)?token\Z")
+_VARIABLES = {
+    "oss": {
+        "access_key": "OSS_ACCESS_KEY_ID",
+        "secret_key": "OSS_ACCESS_KEY_SECRET",
+        "session_token": "OSS_SESSION_TOKEN",
+    },
+    "obs": {
+        "access_key": "OBS_ACCESS_KEY_ID",
+        "secret_key": "OBS_SECRET_ACCESS_KEY",
+        "session_token": "OBS_SECURITY_TOKEN",
+    },
+}
+"""Environment variables of the vendors' own tools, for stores of which pyarrow and obstore know none."""
+
+
+def family(scheme: str) -> str:
+    """The kind of store that a scheme names: s3, gcs, azure, oss, obs, hdfs."""
+    return _FAMILIES.get(scheme, scheme)
+
+
+def option_prefix(kind: str) -> str:
+    """What names of options of a kind of store begin with."""
+    return _PREFIXES[kind][0]
+
+
+def concerns(root: str, key: str) -> bool:
+    """Whether an option is one of the store of an address: tasks get no credentials of others."""
+    scheme, _, rest = root.partition("://")
+    kind = family(scheme.lower())
+    account = _OF_ACCOUNT.search(key.lower()) if kind == "azure" else None
+    server = rest.partition("/")[0].partition("@")[2].lower()
+    return key.lower().startswith(_PREFIXES[kind]) and (not account or server.startswith(f"{account[1]}."))
+
+
+def is_known(key: str) -> bool:
+    """Whether stores have an option of this name here."""
+    return _plain_name(key) in _ARGUMENTS
+
+
+def check_names(options: Iterable[str]) -> None:
+    """Raise OptionError for a name that no store knows, with near ones."""
+    for key in options:
+        name = _plain_name(str(key))
+        if name not in _ARGUMENTS:
+            prefix = next((p for ps in _PREFIXES.values() for p in ps if name.startswith(p)), "")
+            near = suggest(name, [known for known in _ARGUMENTS if known.startswith(prefix)], "there are") or ""
+            may_be_secret = not prefix and not near.startswith("did you mean")
+            raise OptionError(f"unknown storage option{'' if may_be_secret else f' {key}'}", hint=near)
+
+
+def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of a client from Paimon's option names.
+
+    Raises:
+        OptionError: an unknown name, or a value that it can't have.
+    """
+    check_names(options)
+    kind = family(root.partition("://")[0])
+    arguments: dict[str, Any] = {
+        argument: os.environ[name] for argument, name in _VARIABLES.get(kind, {}).items() if name in os.environ
+    }
+    if {"access_key", "secret_key"} & {_ARGUMENTS[_plain_name(key)] for key in options}:
+        arguments = {}
+    for key, value in options.items():
+        name = _plain_name(key)
+        argument = _ARGUMENTS[name]
+        if argument == "force_virtual_addressing":
+            # pyarrow addresses by path already; only the opposite has to be asked for.
+            arguments[argument] = not _flag(key, value)
+        elif argument == "authentication":
+            arguments |= _authentication(key, name, value)
+        elif argument == "oauth_endpoint":
+            arguments |= _tenant(key, value)
+        else:
+            arguments[argument] = (
+                _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
+            )
+    return _of_vendor(kind, arguments) if kind in _VARIABLES else arguments
+
+
+def check_account_key(arguments: Mapping[str, Any], root: str) -> None:
+    """Raise OptionError for a key of an Azure account that isn't base64; the error doesn't show it."""
+    if not _BASE64.fullmatch(arguments.get("account_key") or ""):  # Microsoft's library ends the process
+        raise OptionError(
+            "azure.account-key is not base64", path=root, hint="copy the whole access key of the storage account"
+        )
+
+
+def _plain_name(key: str) -> str:
+    """The name that an option is looked up by: in lower case, with the first prefix, of no account."""
+    name = key.lower()
+    for prefix, *others in _PREFIXES.values():
+        for other in others:
+            if name.startswith(other):
+                name = prefix + name[len(other) :]
+    if name.startswith("azure."):
+        name = _OF_ACCOUNT.sub("", name)
+    return _ALIASES.get(name, name)
+
+
+def _of_vendor(kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The interface for S3 of a store of Alibaba or Huawei: address and region follow from its own.
+
+    (Sources: "Use AWS SDKs to access OSS" of Alibaba Cloud: ``s3.oss-{region}.aliyuncs.com``, the bucket within the
+    host's name; "Regions and Endpoints" of Huawei Cloud: ``obs.{region}.myhuaweicloud.com``.)
+    """
+    endpoint = arguments.get("endpoint_override", "")
+    if not endpoint or not {"access_key", "secret_key"} <= arguments.keys():
+        names = ", ".join(
+            n for n in _ARGUMENTS if n.startswith(_PREFIXES[kind]) and not n.endswith(("token", "region"))
+        )
+        raise OptionError(f"a table on {kind}:// needs its endpoint and keys", hint=f"set {names}")
+    scheme, _, host = endpoint.rpartition("://")
+    found = re.match(r"(?:s3\.)?oss-([a-z0-9-]+?)(?:-internal)?\.aliyuncs\.com|obs\.([a-z0-9-]+)\.myhuawei", host)
+    if found and found[1] and not host.startswith("s3."):
+        arguments["endpoint_override"] = f"{scheme or 'https'}://s3.{host}"
+    arguments.setdefault("region", (found[1] or found[2]) if found else "us-east-1")
+    numeric = re.fullmatch(r"[\d.]+(:\d+)?|localhost(:\d+)?", host)
+    return {"force_virtual_addressing": numeric is None, **arguments}
+
+
+def _authentication(key: str, name: str, value: str) -> dict[str, Any]:
+    ways = _AUTHENTICATION[name]
+    way = value.rpartition(".")[2].lower()
+    if way not in ways:
+        raise OptionError(f"storage option {key} can't be {value!r:.80}", hint=f"supported are {', '.join(ways)}")
+    return ways[way]
+
+
+def _tenant(key: str, value: str) -> dict[str, str]:
+    found = _TENANT.match(value)
+    if found is None:
+        raise OptionError(
+            f"storage option {key} must be the address of a token of Microsoft Entra",
+            hint="https://login.microsoftonline.com/TENANT/oauth2/token; a managed identity has none",
+        )
+    usual = {} if found[1] == "login.microsoftonline.com" else {"authority_host": f"https://{found[1]}"}
+    return {"tenant_id": found[2], **usual}
+
+
+def _flag(key: str, value: str) -> bool:
+    if str(value).lower() not in ("true", "false"):
+        raise OptionError(f"storage option {key} must be true or false")
+    return str(value).lower() == "true"
+
+
+def _number(key: str, value: str) -> int:
+    if not str(value).isdecimal() or int(value) < 1:
+        raise OptionError(f"storage option {key} must be a whole number, 1 at least")
+    return int(value)

@@ -1,0 +1,159 @@
+"""The JDBC catalog in PostgreSQL and MariaDB (by MySQL's protocol)."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_pyds.catalog import Catalog
+from paimon_pyds.catalog import database as module
+from paimon_pyds.catalog.database import Database
+from paimon_pyds.errors import AlreadyExistsError, CommitError, StorageError, TableNotFoundError
+from paimon_pyds.table import Table
+from support.servers import PASSWORD
+
+SCHEMA = pa.schema([("id", pa.int32())])
+LOCK = {"lock.enabled": "true", "lock-acquire-timeout": "1 min", "lock-check-max-sleep": "20 ms"}
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    pytest.importorskip({"postgres": "psycopg", "mariadb": "pymysql"}[request.param])
+    found = request.getfixturevalue(request.param)
+    return {**found, "warehouse": str(tmp_path / "wh"), "catalog-key": f"k{uuid.uuid4().hex[:8]}"}
+
+
+def sql(options: dict[str, str], text: str, *values: object) -> list[tuple[Any, ...]]:
+    return database(options).run((text, values))
+
+
+def database(options: dict[str, str]) -> Database:
+    properties = {k.removeprefix("jdbc."): v for k, v in options.items() if k.startswith("jdbc.")}
+    return Database.of(options["uri"], properties)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int32())})
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.scan().to_arrow()["id"].to_pylist())
+
+
+def test_databases_and_tables(options: dict[str, str]) -> None:
+    catalog = Catalog.open(options)
+    key = options["catalog-key"]
+    catalog.create_database("shop")
+    catalog.create_table("shop.t", rows(1, 2))
+    where = "FROM paimon_database_properties WHERE catalog_key = ?"
+    assert sql(options, "SELECT * FROM paimon_tables WHERE catalog_key = ?", key) == [(key, "shop", "t")]
+    assert sql(options, f"SELECT property_value {where} AND property_key = 'location'", key) == [
+        (f"{options['warehouse']}/shop.db",)
+    ]
+    assert (catalog.databases(), catalog.tables("shop"), ids(catalog.table("shop.t"))) == (["shop"], ["t"], [1, 2])
+    assert Catalog.open(options | {"catalog-key": "other"}).databases() == []
+    for again in (lambda: catalog.create_database("shop"), lambda: catalog.create_table("shop.t", SCHEMA)):
+        with pytest.raises(AlreadyExistsError):
+            again()
+    catalog.create_database("it's")
+    catalog.rename_table("shop.t", "it's.u")
+    assert (catalog.tables("shop"), ids(catalog.table("it's.u"))) == ([], [1, 2])
+    with pytest.raises(TableNotFoundError):
+        catalog.table("shop.t")
+    catalog.drop_table("it's.u")
+    catalog.drop_database("it's")
+    assert catalog.databases() == ["shop"]
+    assert PASSWORD not in repr(catalog) + repr(catalog.__dict__)
+
+
+@pytest.mark.parametrize(("writers", "commits"), [(3, 2), pytest.param(8, 25, marks=pytest.mark.long)])
+def test_writers_side_by_side_hold_the_lock(options: dict[str, str], writers: int, commits: int) -> None:
+    catalog = Catalog.open(options)
+    catalog.create_database("shop")
+    waits = {"commit.max-retries": 1000, "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
+    catalog.create_table("shop.t", SCHEMA, options=waits)
+
+    def write(writer: int) -> None:
+        table = Catalog.open(options | LOCK).table("shop.t")
+        for number in range(commits):
+            table.append(rows(writer * commits + number))
+
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(write, range(writers)))
+    table = catalog.table("shop.t")
+    assert (ids(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
+    assert (
+        sql(options, "SELECT * FROM paimon_distributed_locks WHERE lock_id LIKE ?", f"{options['catalog-key']}%") == []
+    )
+
+
+@pytest.mark.parametrize("written", ["hours ago", "hours ahead"])
+def test_a_lock_that_another_holds(options: dict[str, str], written: str) -> None:
+    """The time of a lock may be that of another time zone: PostgreSQL's type has none."""
+    catalog = Catalog.open(options | LOCK | {"lock-acquire-timeout": "1 s"})
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.t", SCHEMA)
+    sign = "-" if written == "hours ago" else "+"
+    now = f"now() {sign} interval '9' hour" if "postgresql" in options["uri"] else "now()"
+    name = f"{options['catalog-key']}.shop.t"
+    sql(options, f"INSERT INTO paimon_distributed_locks VALUES (?, {now}, 480)", name)
+    with pytest.raises(CommitError, match="was not free"):
+        table.append(rows(1))
+    assert ids(table) == [] and len(sql(options, "SELECT 1 FROM paimon_distributed_locks WHERE lock_id = ?", name)) == 1
+    sql(options, "UPDATE paimon_distributed_locks SET expire_time_seconds = 0 WHERE lock_id = ?", name)
+    table.append(rows(1))  # nobody renewed it for as long as it holds
+    assert ids(table) == [1]
+    assert sql(options, "SELECT 1 FROM paimon_distributed_locks WHERE lock_id = ?", name) == []
+
+
+def test_passwords_stay_where_they_are(options: dict[str, str]) -> None:
+    catalog = Catalog.open(options | LOCK)
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.t", rows(1))
+    sent = pickle.dumps(table.store)
+    assert PASSWORD.encode() not in sent
+    task = Table(pickle.loads(sent))
+    assert ids(task) == [1]
+    with pytest.raises(CommitError, match="password of the catalog"):
+        task.append(rows(2))
+    with pytest.raises(StorageError, match="database failed") as caught:
+        Catalog.open(options | {"jdbc.password": "canary-canary"})
+    assert "canary" not in str(caught.value) and PASSWORD not in str(caught.value)
+    nobody = options["uri"].replace(options["uri"].split(":")[-1], "1/shop")
+    with pytest.raises(StorageError, match="database failed"):
+        Catalog.open(options | {"uri": nobody})
+
+
+@pytest.mark.parametrize("fails", [3, 99])
+def test_what_the_server_rolled_back_is_tried_again(monkeypatch: pytest.MonkeyPatch, fails: int) -> None:
+    """InnoDB has deadlocks of single inserts, where a row of the same key was removed just before."""
+    driver = pytest.importorskip("pymysql")
+    left = [driver.err.OperationalError(1213, "Deadlock found when trying to get lock")] * fails
+
+    class Cursor(sqlite3.Cursor):
+        def execute(self, text: str, values: tuple[object, ...] = ()) -> Cursor:  # type: ignore[override]
+            if left:
+                raise left.pop()
+            super().execute(text, values)
+            return self
+
+    class Connection(sqlite3.Connection):
+        def cursor(self) -> Cursor:  # type: ignore[override]
+            return super().cursor(Cursor)
+
+    monkeypatch.setattr(
+        module, "_driver", lambda kind: (lambda **_: sqlite3.connect(":memory:", factory=Connection), driver)
+    )
+    found = Database.of("jdbc:mysql://h/db", {})
+    if fails == 3:
+        assert found.run(("SELECT 7", ())) == [(7,)] and not left
+    else:
+        with pytest.raises(StorageError, match="Deadlock found"):
+            found.run(("SELECT 7", ()))

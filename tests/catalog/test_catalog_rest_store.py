@@ -1,0 +1,134 @@
+"""Credentials that a REST catalog gives out, against a store that lets nobody in without them."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from paimon_pyds.catalog import Catalog
+from paimon_pyds.errors import PaimonError
+from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.table import Table
+from support.rest_catalog import TOKEN, RestCatalogServer, rest_catalog
+from support.s3_server import Server, serving
+
+pytest.importorskip("moto.server")
+ADMIN = "admin-key"
+
+
+class Credentials:
+    """Each key that is given out ends the one before; ``life_ms`` is what clients are told of it."""
+
+    def __init__(self, store: Server) -> None:
+        self.store = store
+        self.given = 0
+
+    def __call__(self) -> dict[str, str]:
+        self.given += 1
+        key = f"canary-key-{self.given}"
+        self.store.keys = {ADMIN, key}
+        return {
+            "s3.endpoint": self.store.address,
+            "s3.region": "us-east-1",
+            "s3.path.style.access": "true",
+            "fs.s3a.access.key": key,
+            "fs.s3a.secret.key": f"canary-secret-{self.given}",
+            "fs.s3a.session.token": f"canary-session-{self.given}",
+            "fs.s3a.connection.maximum": "96",
+        }
+
+
+@pytest.fixture
+def store() -> Iterator[Server]:
+    with serving() as running:
+        METADATA_CACHE.clear()
+        yield running
+
+
+@pytest.fixture
+def server(store: Server) -> Iterator[RestCatalogServer]:
+    with rest_catalog(f"{store.bucket()}/wh") as running:
+        store.keys = {ADMIN}
+        running.storage = store.options(**{"s3.access-key": ADMIN})
+        running.vend = Credentials(store)
+        running.overrides["data-token.enabled"] = "true"
+        yield running
+
+
+def open_catalog(server: RestCatalogServer) -> Catalog:
+    return Catalog.open({"metastore": "rest", "uri": server.address, "token": TOKEN})
+
+
+def renewals(server: RestCatalogServer) -> int:
+    assert isinstance(server.vend, Credentials)
+    return server.vend.given
+
+
+def rows(start: int) -> pa.Table:
+    return pa.table({"id": pa.array(range(start, start + 10), pa.int64())})
+
+
+def test_tables_by_the_credentials_of_the_catalog(server: RestCatalogServer, store: Server) -> None:
+    catalog = open_catalog(server)
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.t", rows(0), options={"file-index.bitmap.columns": "id"})
+    table.append(rows(10))
+    table.delete("id < 5")
+    table.compact()
+    assert sorted(table.scan("id > 12").to_arrow()["id"].to_pylist()) == list(range(13, 20))
+    table.create_tag("now")
+    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshots
+    assert catalog.table("shop.t").verify().ok
+    assert renewals(server) == 2  # each table that was opened asks once
+    assert any("x-amz-security-token" in str(h).lower().replace("_", "-") for h in store.headers)
+    store.keys = {ADMIN}
+    with pytest.raises(PaimonError) as caught:
+        table.append(rows(20))
+    assert "canary" not in str(caught.value)
+
+
+def test_credentials_that_expire_in_the_middle(
+    server: RestCatalogServer, store: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a scan, of a write, and of a commit: what comes after has the new ones, and is let in."""
+    catalog = open_catalog(server)
+    catalog.create_database("shop")
+    server.token_life_ms = 7_200_000
+    table = catalog.create_table("shop.t", rows(0), options={"read.batch-size": 5})
+    for start in range(10, 60, 10):
+        table.append(rows(start))
+    clock = time.time
+    late = 0
+
+    def expire() -> None:
+        """An hour later, the credentials of now are refused."""
+        nonlocal late
+        late += 3700
+        before = renewals(server)
+        monkeypatch.setattr("paimon_pyds.catalog.rest.time.time", lambda: clock() + late)
+        store.keys = {ADMIN}
+        assert renewals(server) == before
+
+    table = catalog.table("shop.t")
+    before, found = renewals(server), []
+    for number, batch in enumerate(table.scan().to_batches()):
+        found += batch["id"].to_pylist()
+        if number == 0:
+            expire()
+    assert (sorted(found), renewals(server)) == (list(range(60)), before + 1)
+
+    def batches() -> Iterator[pa.Table]:
+        yield rows(60)
+        expire()
+        yield rows(70)
+
+    table.append(pa.RecordBatchReader.from_batches(rows(0).schema, (b for t in batches() for b in t.to_batches())))
+    expire()
+    assert table.count() == 80
+    assert table.append(rows(80)) is not None
+    copy = Table(pickle.loads(pickle.dumps(table.store)))
+    assert copy.scan(snapshot=8).count() == 90

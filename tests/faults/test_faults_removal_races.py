@@ -1,0 +1,245 @@
+"""What removes files, while a state changes its name between two of its I/O calls: what the state needs stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from faults_io import HARMLESS, FaultyIO
+from schedules import repeatable
+
+import paimon_pyds as pp
+from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.errors import CommitConflictError, NotFoundError, TagNotFoundError
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.storage import FileStatus
+from paimon_pyds.types import from_arrow_schema
+from support.effort import sampled
+from support.live_files import table_files
+from support.memory_io import MemoryIO
+from support.shuffling import ShufflingWorkers
+
+_SCHEMA = pa.schema([("id", pa.int64())])
+_OPTIONS = {"file-operation.thread-num": "1", "write-only": "true", "bucket": "-1"}
+_CALLS = 8
+"""I/O calls before each of which something else happens, of those of an operation; all of them in long runs."""
+
+
+class _AgedIO(MemoryIO):
+    """Files that were there at the start are old, and others too young to be orphans."""
+
+    def __init__(self, files: dict[str, bytes], old: frozenset[str] = frozenset()) -> None:
+        super().__init__(files)
+        self._old = old
+
+    def list(self, path: str) -> list[FileStatus]:
+        return [replace(s, modified_ms=1 if s.path in self._old else 10**15) for s in super().list(path)]
+
+
+class _BesideIO(FaultyIO):
+    """Before its call ``at`` something happens beside."""
+
+    def __init__(self, files: dict[str, bytes], at: int | None, beside: Callable[[], None]) -> None:
+        super().__init__(at, io=_AgedIO(files, frozenset(files)))
+        self._beside = beside
+
+    def _do(self, name: str, effect: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
+        if self._at == len(self.done):
+            self._at = None  # other threads may be at it
+            self._beside()
+        self.done.append(name)
+        return effect()
+
+
+def _table(files: dict[str, bytes], branch: str | None = None) -> pp.Table:
+    table = pp.Table(TableStore(MemoryIO(files), "/t"))
+    return table if branch is None else pp.Table(table.store.for_branch(branch))
+
+
+def _rows(*ids: int) -> pa.Table:
+    return pa.table({"id": ids}, _SCHEMA)
+
+
+def _made(*, changelogs: bool, branches: Sequence[str], tag: bool) -> dict[str, bytes]:
+    """A table whose second snapshot has expired: these branches have it, or the tag ``old``."""
+    files: dict[str, bytes] = {}
+    options = _OPTIONS | ({"changelog.num-retained.min": "20"} if changelogs else {})
+    store = create_table(MemoryIO(files), "/t", TableDefinition(from_arrow_schema(_SCHEMA), (), (), options))
+    table = pp.Table(store)
+    for id_ in range(3):
+        table.append(_rows(id_))
+    table.create_tag("old", 2)
+    table.overwrite(_rows(9))
+    table.append(_rows(10))
+    for branch in branches:
+        table.create_branch(branch, "old")
+        _table(files, branch).delete_tag("old")
+    if not tag:
+        table.delete_tag("old")
+    table.expire_snapshots(retain_max=1)
+    return files
+
+
+def _branch_of_the_tag(table: pp.Table) -> None:
+    table.create_branch("c", "old")
+    table.delete_tag("old")
+
+
+def _renamed(table: pp.Table) -> None:
+    table.rename_branch("b", "c")
+
+
+def _renamed_tag(table: pp.Table) -> None:
+    table.rename_tag("old", "older")
+
+
+def _forwarded(table: pp.Table) -> None:
+    table.fast_forward("b")
+    table.delete_branch("b")
+
+
+def _rolled_back(table: pp.Table) -> None:
+    table.rollback("old")
+    table.delete_tag("old")
+
+
+def _delete_tag(table: pp.Table) -> None:
+    with suppress(TagNotFoundError):  # the forwarded branch has no such tag
+        table.delete_tag("x")
+
+
+_REMOVALS: dict[str, Callable[[pp.Table], object]] = {
+    "orphans": lambda table: table.remove_orphan_files(dry_run=False),
+    "orphans by workers": lambda table: table.remove_orphan_files(dry_run=False, executor=ShufflingWorkers()),
+    "delete_branch": lambda table: table.delete_branch("x"),
+    "delete_tag": _delete_tag,
+    "expire_snapshots": lambda table: table.expire_snapshots(retain_max=1),
+    "expire_changelogs": lambda table: table.expire_changelogs(everything=True),
+}
+
+
+_BESIDE = (_branch_of_the_tag, _renamed, _renamed_tag, _forwarded, _rolled_back)
+_TELLING = [("orphans", _renamed), ("delete_branch", _forwarded), ("expire_changelogs", _rolled_back)]
+_PAIRS = list(dict.fromkeys([*_TELLING, *sampled([(name, beside) for name in _REMOVALS for beside in _BESIDE], 3)]))
+
+
+@pytest.mark.parametrize(("name", "beside"), _PAIRS)
+def test_a_state_that_changes_its_name_keeps_its_files(name: str, beside: Callable[[pp.Table], None]) -> None:
+    on_branch = beside in (_renamed, _forwarded)
+    branches = [*(["b"] if on_branch else []), *(["x"] if name == "delete_branch" else [])]
+    start = _made(changelogs=name == "expire_changelogs", branches=branches, tag=not on_branch)
+    if name == "delete_tag":
+        start["/t/tag/tag-x"] = start["/t/branch/branch-b/snapshot/snapshot-2" if on_branch else "/t/tag/tag-old"]
+    if name == "expire_snapshots":
+        _table(start).append(_rows(20))
+    with repeatable("0"):
+        for files in _each_moment(start, _REMOVALS[name], beside):
+            assert set(table_files(_table(files).store)) <= set(files)
+
+
+def _each_moment(
+    start: dict[str, bytes],
+    operation: Callable[[pp.Table], object],
+    beside: Callable[[pp.Table], object],
+    moments: Sequence[int] | None = None,
+) -> Iterator[dict[str, bytes]]:
+    """The files after an operation, where something happened beside it before one of its calls."""
+    for at in sampled(range(len(_calls(start, operation))), _CALLS) if moments is None else moments:
+        METADATA_CACHE.clear()
+        files = dict(start)
+        operation(pp.Table(TableStore(_BesideIO(files, at, partial(beside, _table(files))), "/t")))
+        METADATA_CACHE.clear()
+        yield files
+
+
+def _calls(start: dict[str, bytes], operation: Callable[[pp.Table], object]) -> list[str]:
+    io = _BesideIO(dict(start), None, lambda: None)
+    operation(pp.Table(TableStore(io, "/t")))
+    return io.done
+
+
+def _ids(files: dict[str, bytes]) -> list[int]:
+    return sorted(_table(files).scan().to_arrow()["id"].to_pylist())
+
+
+def test_a_tag_or_branch_that_is_deleted_while_the_table_goes_back_or_forward_to_it() -> None:
+    def rollback(table: pp.Table) -> None:
+        with suppress(NotFoundError):
+            table.rollback("old")
+
+    def forward(table: pp.Table) -> None:
+        with suppress(NotFoundError):
+            table.fast_forward("b")
+
+    cases: list[tuple[Callable[[pp.Table], None], dict[str, bytes], Callable[[pp.Table], object]]] = [
+        (rollback, _made(changelogs=False, branches=[], tag=True), lambda table: table.delete_tag("old")),
+        (forward, _made(changelogs=False, branches=["b"], tag=False), lambda table: table.delete_branch("b")),
+    ]
+    with repeatable("0"):
+        for operation, start, beside in cases:
+            write = _first_write(_calls(start, operation))
+            for files in _each_moment(start, operation, beside, range(write - 4, write + 2)):
+                assert _ids(files) in ([0, 1], [9, 10])
+
+
+def _first_write(calls: Sequence[str]) -> int:
+    return next(at for at, name in enumerate(calls) if name not in HARMLESS)
+
+
+def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile() -> None:
+    start = _made(changelogs=False, branches=["b"], tag=False)
+    refused = []
+
+    def forward(table: pp.Table) -> None:
+        refused.clear()
+        try:
+            table.fast_forward("b")
+        except CommitConflictError as error:
+            refused.append(error)
+
+    with repeatable("0"):
+        write, found = _first_write(_calls(start, forward)), []
+        for files in _each_moment(start, forward, lambda table: table.append(_rows(30)), range(3, write, 4)):
+            assert not refused or _ids(files) == [9, 10, 30]
+            found += refused
+    assert found
+
+
+def test_expiry_goes_on_where_another_branch_is_renamed() -> None:
+    start = _made(changelogs=False, branches=["b"], tag=False)
+    _table(start).append(_rows(20))
+    with repeatable("0"):
+        for files in _each_moment(start, lambda table: table.expire_snapshots(retain_max=1), _renamed):
+            assert _table(files).store.snapshot_ids() == [6]
+
+
+@pytest.mark.parametrize(
+    ("write", "rows"),
+    [(lambda table: table.append(_rows(50)), 5), (lambda table: table.overwrite(_rows(50)), 1),
+     (lambda table: table.truncate(), 0)],
+    ids=["append", "overwrite", "truncate"],
+)  # fmt: skip
+@pytest.mark.parametrize("commits", [2, 3])
+def test_a_commit_goes_on_where_the_snapshot_that_it_builds_on_expires(
+    write: Callable[[pp.Table], object], rows: int, commits: int
+) -> None:
+    """And where its own number has expired at the moment it gets it: that is free again then."""
+
+    def busy(table: pp.Table) -> None:
+        table.append(_rows(30))
+        table.append(_rows(31))
+        if commits > 2:
+            table.compact_manifests()
+        table.expire_snapshots(retain_max=1)
+
+    start = _made(changelogs=False, branches=[], tag=False)
+    with repeatable("0"):
+        published = _calls(start, write).index("create_if_absent")
+        for files in _each_moment(start, write, busy, range(published - 9, published + 1)):
+            assert set(table_files(_table(files).store)) <= set(files)
+            assert len(_ids(files)) == rows

