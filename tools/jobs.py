@@ -5,7 +5,7 @@ That keeps two cores busy, as each job waits now and then, for the disk or for a
     python tools/jobs.py plain="make a" spark="make b" rest="make c"
 
 They start in the order given, the next one whenever one has ended. Ends with 1 when one of them failed, after all
-have ended.
+have ended; the last lines of those that failed are repeated at the end, where whoever reads only that looks.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 _AT_ONCE = 3
+_REPEATED_LINES = 300
 _PRINTING = threading.Lock()
 
 
@@ -27,25 +29,29 @@ def main(arguments: list[str]) -> int:
     started = time.monotonic()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         done = list(pool.map(lambda job: _run(job[0].ljust(width), job[1]), jobs))
-    failed = [name for (name, _), code in zip(jobs, done, strict=True) if code]
+    failed = {name: lines for (name, _), (code, lines) in zip(jobs, done, strict=True) if code}
+    for name, lines in failed.items():
+        print(f"\n==== {name} failed; its last {len(lines)} lines:\n{''.join(lines)}")
     minutes = (time.monotonic() - started) / 60
     print(f"{len(jobs)} jobs in {minutes:.1f} minutes" + (f"; failed: {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
 
 
-def _run(name: str, command: str) -> int:
+def _run(name: str, command: str) -> tuple[int, deque[str]]:
     started = time.monotonic()
     process = subprocess.Popen(
         command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
     assert process.stdout is not None
+    last: deque[str] = deque(maxlen=_REPEATED_LINES)
     for line in process.stdout:
+        last.append(line)
         _show(name, line)
     _, status, used = os.wait4(process.pid, 0)
     code = process.returncode = os.waitstatus_to_exitcode(status)
     minutes, busy = (time.monotonic() - started) / 60, (used.ru_utime + used.ru_stime) / 60
     _show(name, f"ended with {code} after {minutes:.1f} minutes and {busy:.1f} processor minutes\n")
-    return code
+    return code, last
 
 
 def _show(name: str, line: str) -> None:
