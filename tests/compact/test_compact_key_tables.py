@@ -368,7 +368,6 @@ def _write_for_ever(path: str, say: Connection) -> None:
         say.send_bytes(b"r")
 
 
-@pytest.mark.timeout(300)
 def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
     spilling = {"target-file-size": "1 kb", "write-buffer-size": "1 b"}
     table = _make(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", **spilling})
