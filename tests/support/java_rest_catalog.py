@@ -101,4 +101,5 @@ def java_rest_catalog(directory: Path, *secrets: str) -> Iterator[JavaRestCatalo
             yield JavaRestCatalog(process)
         finally:
             process.stdin.close()  # type: ignore[union-attr]
-            process.wait(30)
+            process.kill()
+            process.wait()
