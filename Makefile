@@ -5,12 +5,13 @@ NEWEST := .venvs/newest/bin/python
 OLDEST := .venvs/oldest/bin/python
 BIN := .venvs/newest/bin
 
-# The tests without Spark, in five parts that take about the same time each.
+# The tests without Spark, in six parts that take about the same time each.
 PLAIN_1 := tests/commit tests/faults tests/table
 PLAIN_2 := tests/compact tests/rowlevel
 PLAIN_3 := tests/index tests/interop tests/merge tests/write
 PLAIN_4 := tests/conformance tests/formats tests/predicate tests/query
-PLAIN_5 := $(filter-out $(PLAIN_1) $(PLAIN_2) $(PLAIN_3) $(PLAIN_4) tests/fixtures tests/support, \
+PLAIN_6 := tests/explain tests/index_tools tests/maintenance tests/metadata tests/migration
+PLAIN_5 := $(filter-out $(PLAIN_1) $(PLAIN_2) $(PLAIN_3) $(PLAIN_4) $(PLAIN_6) tests/fixtures tests/support, \
   $(patsubst %/, %, $(wildcard tests/[a-z]*/))) $(wildcard tests/test_*.py)
 
 # Over Spark Connect: what goes through the client's session and its conversions. How queries are planned and filters
@@ -42,10 +43,10 @@ demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and 
 
 test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; three jobs at a time
 	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" \
-	  plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" spark="$(MAKE) test-spark" \
-	  plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
-	  plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \
-	  connect="$(MAKE) test-connect"
+	  spark="$(MAKE) test-spark" plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" \
+	  plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \
+	  plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" \
+	  plain-6="$(MAKE) test-plain ARGS='$(PLAIN_6)'" connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
 
 check: newest  ## style, types and layers

@@ -140,8 +140,10 @@ class ByteLimitedCache:
             self._weight = 0
 
     def _forked(self) -> None:
-        if self._lock.locked():  # by a thread that the child does not have: what it was at is half done
-            self._lock = threading.Lock()
+        # A thread that the child does not have may hold the lock before `locked` says so. What one is at that has it
+        # in full is half done.
+        held, self._lock = self._lock.locked(), threading.Lock()
+        if held:
             self.clear()
 
     def _add(self, key: Hashable, value: Any, weight: int) -> None:

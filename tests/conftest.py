@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mode in ("classic", "connect"):
             if item.get_closest_marker(mode) is not None and mode != MODE:
                 item.add_marker(pytest.mark.skip(reason=f"only with PAIMON_PYDS_SPARK={mode}"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported and collected stays: the garbage collector need not look through it again and again."""
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -13,13 +13,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 _AT_ONCE = 3
 _REPEATED_LINES = 300
+_MEMORY = "/dev/shm"
+_ROOM = 4 << 30
 _PRINTING = threading.Lock()
 
 
@@ -27,8 +32,8 @@ def main(arguments: list[str]) -> int:
     jobs = [argument.partition("=")[::2] for argument in arguments]
     width = max(len(name) for name, _ in jobs)
     started = time.monotonic()
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        done = list(pool.map(lambda job: _run(job[0].ljust(width), job[1]), jobs))
+    with _scratch() as environment, ThreadPoolExecutor(_AT_ONCE) as pool:
+        done = list(pool.map(lambda job: _run(job[0].ljust(width), job[1], environment), jobs))
     failed = {name: lines for (name, _), (code, lines) in zip(jobs, done, strict=True) if code}
     for name, lines in failed.items():
         print(f"\n==== {name} failed; its last {len(lines)} lines:\n{''.join(lines)}")
@@ -37,10 +42,36 @@ def main(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _run(name: str, command: str) -> tuple[int, deque[str]]:
+@contextmanager
+def _scratch() -> Iterator[dict[str, str]]:
+    """The jobs' environment: their files lie in memory where there is room for them and programs among them may run,
+    as a disk is waited for at each file that replaces another. TMPDIR names another place."""
+    environment = dict(os.environ)
+    if "TMPDIR" in environment or not _has_room():
+        yield environment
+        return
+    with tempfile.TemporaryDirectory(dir=_MEMORY, prefix="jobs-", ignore_cleanup_errors=True) as directory:
+        yield {**environment, "TMPDIR": directory}
+
+
+def _has_room() -> bool:
+    try:
+        found = os.statvfs(_MEMORY)
+    except OSError:
+        return False
+    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= _ROOM
+
+
+def _run(name: str, command: str, environment: dict[str, str]) -> tuple[int, deque[str]]:
     started = time.monotonic()
     process = subprocess.Popen(
-        command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        shell=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
     )
     assert process.stdout is not None
     last: deque[str] = deque(maxlen=_REPEATED_LINES)

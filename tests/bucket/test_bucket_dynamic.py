@@ -189,7 +189,7 @@ def _jobs(draw: st.DrawFn) -> list[tuple[str, list[list[int]]]]:
     return draw(st.lists(st.tuples(kind, st.lists(keys, min_size=1, max_size=3)), min_size=1, max_size=5))
 
 
-@settings(max_examples=settings().max_examples if LONG else 15)
+@settings(max_examples=settings().max_examples if LONG else 6)
 @given(jobs=_jobs(), target=st.sampled_from([3, 10, 1000]), initial=st.sampled_from(["1", "3"]))
 def test_a_key_is_in_one_bucket(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[tuple[str, list[list[int]]]], target: int, initial: str
@@ -359,7 +359,7 @@ def test_jobs_that_are_killed_leave_every_key_in_one_bucket(tmp_path: Path) -> N
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(PRELOAD)
     random = Random(9)
-    for number in range(40 if LONG else 3):
+    for number in range(40 if LONG else 2):
         pipes = [server.Pipe(duplex=False) for _ in range(2)]
         victims = [server.Process(target=upsert_for_ever, args=(path, number, say)) for _, say in pipes]
         for victim in victims:

@@ -109,11 +109,11 @@ def test_writers_side_by_side_hold_the_lock(catalog: Catalog, tmp_path: Path, wr
 
 def test_a_lock_that_another_holds(catalog: Catalog, tmp_path: Path) -> None:
     catalog.create_table("shop.t", SCHEMA)
-    table = locking(tmp_path, "1 s").table("shop.t")
+    table, impatient = (locking(tmp_path, wait).table("shop.t") for wait in ("1 min", "1 s"))
     insert = "INSERT INTO paimon_distributed_locks VALUES ('jdbc.shop.t', {}, 480)"
     sql(tmp_path, insert.format("CURRENT_TIMESTAMP"))
     with pytest.raises(CommitError, match=r"jdbc\.shop\.t was not free"):
-        table.append(rows(1))
+        impatient.append(rows(1))
     left = [path for path in Path(table.path).rglob("*") if path.is_file() and path.name != "schema-0"]
     assert (left, ids(table)) == ([], [])
     assert len(sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == 1

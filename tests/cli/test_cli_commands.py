@@ -132,7 +132,7 @@ def test_it_runs_as_a_program_without_pyspark(path: str) -> None:
         "import sys; sys.modules['pyspark'] = None; from paimon_pyds.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "count", path], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code, "count", path], capture_output=True, text=True, check=False, timeout=600
     )
     assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
 

@@ -75,7 +75,7 @@ def test_the_examples_run(
         elif in_process and "copy" not in line:
             build_parser().parse_args(words[1 : words.index("|")] if "|" in words else ["completion", "bash"])
         else:
-            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=120)
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=600)
             assert (done.returncode, done.stderr) == (0, ""), line
     assert pq.read_table(tmp_path / "orders.parquet").num_rows == 3
     assert (tmp_path / "explain.html").read_text().startswith("<!DOCTYPE html>")

@@ -334,7 +334,7 @@ class _LooksThenMoves(LocalFileIO):
 
 
 def test_appends_beside_such_a_writer_are_all_there(tmp_path: Path) -> None:
-    seconds = 60.0 if LONG else 1.5
+    seconds = 60.0 if LONG else 0.7
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"commit.max-retries": "1000"})
     stop = threading.Event()
     failures: list[BaseException] = []

@@ -14,6 +14,7 @@ import paimon_pyds as pp
 from paimon_pyds.execution.live_files import index_source, planned_live_files
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.bind import bind
+from support.effort import sampled
 from support.fixtures import requires_shared, table_path
 from support.oracle import Oracle
 from support.oracle_filters import from_oracle
@@ -48,7 +49,7 @@ TABLES: dict[str, tuple[dict[str, str], tuple[str, ...], dict[str, Any]]] = {
 
 def test_java_reads_what_was_compacted(oracle: Oracle, tmp_path: Path) -> None:
     tables = {}
-    for name, (options, keys, call) in TABLES.items():
+    for name, (options, keys, call) in sampled(TABLES.items(), 4):
         table = make(tmp_path / name / "db.db" / "t", 8, VECTORS | INDEXES | options, partition_by=keys)
         table.delete("id IN (3, 33, 77) OR id BETWEEN 40 AND 49")
         before, gone = sorted(lines(table.scan().to_arrow())), deleted(table)
@@ -73,12 +74,13 @@ def test_java_reads_what_was_compacted(oracle: Oracle, tmp_path: Path) -> None:
             ours = lines(table.scan(from_oracle(filter_, table.schema.fields)).to_arrow())
             java = [line for line in reply.lines if line in set(ours)]  # Java filters by files and pages only
             assert java == ours, (name, filter_)
-    for name in ("plain", "orc", "avro", "order", "hilbert"):  # Java reads what was appended later in between
+    for name in {"plain", "orc", "avro", "order", "hilbert"} & tables.keys():  # what was appended later is in between
         written = [r["id"] for r in table_rows(tables[name]) if r["id"] < 80]
         assert [v["id"] for v in order[name].values if v["id"] < 80] == written, name
-    kept = [v for v in order["order"].values if v["id"] < 80]
-    in_order = [(v["color"] is not None, v["color"] or "", float(v["price"])) for v in kept]
-    assert in_order == sorted(in_order)
+    for reply in [order["order"]] if "order" in tables else []:
+        kept = [v for v in reply.values if v["id"] < 80]
+        in_order = [(v["color"] is not None, v["color"] or "", float(v["price"])) for v in kept]
+        assert in_order == sorted(in_order)
     for (name, _), (file, fields, reply) in answers.items():
         source = index_source(tables[name].store.io, file)
         assert source is not None
@@ -136,7 +138,7 @@ _SAME = (
 def test_entries_are_those_that_java_makes(oracle: Oracle, tmp_path: Path) -> None:
     """Of the same table, compacted there and here: the same picks in buckets, and entries equal but for names."""
     tables = {}
-    for bucket, files in itertools.product(("-1", "2"), (2, 3, 6)):
+    for bucket, files in sampled(itertools.product(("-1", "2"), (2, 3, 6)), 3):
         buckets = {"bucket": bucket, "bucket-key": "id"} if bucket != "-1" else {}
         for kind in ("plain", "deleted", "parts"):
             home = tmp_path / f"{kind}_{bucket}_{files}"

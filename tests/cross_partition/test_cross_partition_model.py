@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.query import key_places
-from support.effort import LONG
+from support.effort import LONG, sampled
 from support.engine_model import KIND, Row
 from support.moving_keys import ENGINES, OP, Model, create, data, fitting, found
 
@@ -36,8 +36,8 @@ _LAYOUTS = st.sampled_from(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=1000 if LONG else 3, deadline=None)
+@pytest.mark.parametrize("name", sampled(ENGINES, 4))
+@settings(max_examples=1000 if LONG else 2, deadline=None)
 @given(steps=_STEPS, layout=_LAYOUTS, whole=st.booleans(), few=st.sampled_from([0, 1024]))
 def test_a_table_is_its_model_after_each_step(
     name: str, steps: list[tuple[str, list[Row]]], layout: dict[str, str], whole: bool, few: int

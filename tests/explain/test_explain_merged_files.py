@@ -11,6 +11,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.explain.explain import Explanation
 from paimon_pyds.explain.scan import interesting
+from support.effort import sampled
 from support.fixtures import DEV, fixture_names, table_path
 
 pytestmark = pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon")
@@ -93,7 +94,7 @@ def _read(file: dict[str, Any]) -> tuple[int, int]:
     return file["actual"]["rows"], file["actual"]["rows_decoded"]
 
 
-@pytest.mark.parametrize("name", [n for n in fixture_names() if n.startswith("pk_")])
+@pytest.mark.parametrize("name", sampled([n for n in fixture_names() if n.startswith("pk_")], 12))
 def test_what_was_read_is_told(name: str) -> None:
     table = _table(name)
     e = table.explain(analyze=True)

@@ -102,7 +102,7 @@ def _tried(write: Callable[[pp.Table], object], io: FaultyIO, path: Path) -> boo
     return True
 
 
-@pytest.mark.parametrize(("name", "mode"), sampled(product(_WRITES, [BEFORE, AFTER, HALF]), 4))
+@pytest.mark.parametrize(("name", "mode"), sampled(product(_WRITES, [BEFORE, AFTER, HALF]), 2))
 def test_a_fault_anywhere(prepared: Path, tmp_path: Path, name: str, mode: str) -> None:
     """What was published stays, be it the write or a compaction after it; else nothing lies around."""
     write, old = _WRITES[name], _state(prepared)
@@ -125,7 +125,7 @@ def test_a_fault_anywhere(prepared: Path, tmp_path: Path, name: str, mode: str) 
         shutil.rmtree(path)
 
 
-@pytest.mark.parametrize(("name", "forever"), sampled(product(["spilled", "minor", "full"], ["down", "full"]), 2))
+@pytest.mark.parametrize(("name", "forever"), sampled(product(["spilled", "minor", "full"], ["down", "full"]), 1))
 def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, name: str, forever: str) -> None:
     write, old = _WRITES[name], _state(prepared)
     counting, new = _undisturbed(write, prepared, tmp_path / "whole")

@@ -259,7 +259,7 @@ def _prepared(directory: Path, name: str) -> _Case:
 def test_one_fault(tmp_path: Path, name: str) -> None:
     case = _prepared(tmp_path, name)
     points = [point for point in enumerate(case.done) if point[1] not in HARMLESS]
-    points = sorted({*sampled(enumerate(case.done), 2), *sampled(points, 6)})
+    points = sorted({*sampled(enumerate(case.done), 2), *sampled(points, 4)})
     for at, done in points:
         for mode in _MODES if LONG else (_MODES[at % len(_MODES)],):
             path = case.copy(f"{at} {mode}")
@@ -273,7 +273,7 @@ def test_one_fault_of_a_copy(tmp_path: Path) -> None:
     store = _make(tmp_path / "t").store
     rows, io = rows_of(pp.Table(store)), FaultyIO()
     clone(store, TableStore(io, str(tmp_path / "all")), CloneOptions())
-    for at, done in sampled(enumerate(io.done), 30):
+    for at, done in sampled(enumerate(io.done), 12):
         mode, path = (BEFORE, AFTER, HALF)[at % 3], tmp_path / str(at)
         try:
             clone(store, TableStore(FaultyIO(at, mode), str(path)), CloneOptions())

@@ -125,7 +125,7 @@ _REMOVALS: dict[str, Callable[[pp.Table], object]] = {
 
 _BESIDE = (_branch_of_the_tag, _renamed, _renamed_tag, _forwarded, _rolled_back)
 _TELLING = [("orphans", _renamed), ("delete_branch", _forwarded), ("expire_changelogs", _rolled_back)]
-_PAIRS = list(dict.fromkeys([*_TELLING, *sampled([(name, beside) for name in _REMOVALS for beside in _BESIDE], 3)]))
+_PAIRS = list(dict.fromkeys([*_TELLING, *sampled([(name, beside) for name in _REMOVALS for beside in _BESIDE], 2)]))
 
 
 @pytest.mark.parametrize(("name", "beside"), _PAIRS)

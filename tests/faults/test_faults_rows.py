@@ -192,7 +192,6 @@ def _change_for_ever(path: str, say: Connection) -> None:
         table.compact(full=True)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", ["vectors", "rewrite", "keys"])
 def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "t"
@@ -223,7 +222,6 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
     assert last.id > first.id
 
 
-@pytest.mark.timeout(300)
 def test_two_that_insert_the_same_keys_are_killed(tmp_path: Path) -> None:
     """Each key is there once, and none is left out, whoever of the two was faster or died."""
     path = tmp_path / "t"

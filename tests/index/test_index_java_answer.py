@@ -14,6 +14,7 @@ from paimon_pyds.index_tools.inspect import java_answer
 from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, DataType, MapType
+from support.effort import sampled
 from support.fixtures import DEV, fixture_names, json_lines, meta, table_fields, table_path
 from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart
 from support.oracle_filters import from_oracle
@@ -72,7 +73,7 @@ def test_answers_are_those_of_java(name: str) -> None:
     assert asked
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 4))
 def test_the_command_prints_them(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     fields = table_fields(table_path(name))
     plain = [c for c in cases(name) if all("[" not in leaf["field"] for leaf in leaves(c[2]))]

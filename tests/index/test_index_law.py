@@ -143,7 +143,7 @@ def build(values_: pa.Array, specs: list[IndexSpec], type_: DataType, step: int 
 
 
 @pytest.mark.parametrize("text", TYPES)
-@settings(max_examples=500 if LONG else 20, deadline=None)
+@settings(max_examples=500 if LONG else 8, deadline=None)
 @given(data=st.data())
 def test_pruning_keeps_what_matches(text: str, data: st.DataObject) -> None:
     column, specs, predicates, step = data.draw(cases(text))
@@ -154,7 +154,7 @@ def test_pruning_keeps_what_matches(text: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("text", [t for t in TYPES if "(9)" not in t])
-@settings(max_examples=100 if LONG else 8, deadline=None)
+@settings(max_examples=100 if LONG else 4, deadline=None)
 @given(data=st.data())
 def test_one_precise_index_answers_every_leaf_exactly(text: str, data: st.DataObject) -> None:
     """Bitmap, BSI and range bitmap leave nothing open that they can tell: no superset, no REMAIN."""

@@ -14,6 +14,7 @@ import paimon_pyds as pp
 from paimon_pyds.execution.live_files import index_source, live_of
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.predicate.bind import bind
+from support.effort import sampled
 from support.fixtures import requires_shared, table_path
 from support.live_files import live_files
 from support.oracle import Oracle
@@ -160,7 +161,9 @@ def _keyed(ids: range, add: int, kind: str = "+I") -> pa.Table:
     return table.append_column("kind", pa.array([kind] * len(ids)))
 
 
-@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}, {"data-file.thin-mode": "true"}])
+@pytest.mark.parametrize(
+    "options", sampled([{}, {"deletion-vectors.enabled": "true"}, {"data-file.thin-mode": "true"}], 1)
+)
 @pytest.mark.parametrize("side", [{}, SIDE])
 def test_java_reads_merges_and_compacts_key_tables_whose_indexes_were_rewritten(
     oracle: Oracle, tmp_path: Path, options: dict[str, str], side: dict[str, str]

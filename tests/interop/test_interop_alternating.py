@@ -22,7 +22,7 @@ from support.values import lines
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
 SEEDS = range(8 if LONG else 1)
-TABLES, ROUNDS = (30, 6) if LONG else (12, 3)
+TABLES, ROUNDS = (30, 6) if LONG else (8, 2)
 Expected = list[tuple[SharedWorld, Reply, list[str], str]]
 
 

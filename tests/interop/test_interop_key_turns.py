@@ -101,7 +101,7 @@ def _vectors_without_files(table: pp.Table) -> set[str]:
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(("engine", "producer", "vectors"), sampled(_ALLOWED, 4))
+@pytest.mark.parametrize(("engine", "producer", "vectors"), sampled(_ALLOWED, 2))
 def test_all_read_the_same_at_each_turn(
     engine: str, producer: str, vectors: str, oracle: Oracle, tmp_path: Path
 ) -> None:

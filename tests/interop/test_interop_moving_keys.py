@@ -46,7 +46,7 @@ def test_a_key_is_in_one_partition_whoever_writes(oracle: Oracle, tmp_path: Path
             batch.create(
                 tmp_path, f"db.{name}", SCHEMA, primary_keys=["id"], partition_keys=["p", "q"], options=options
             )
-    for turn in range(20 if LONG else 4):
+    for turn in range(20 if LONG else 2):
         with oracle.batch() as batch:
             replies = {}
             for name, model in models.items():

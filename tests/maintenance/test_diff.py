@@ -93,7 +93,7 @@ def _check(table: pp.Table, a: int, b: int) -> None:
     summary = diff.summary()
     counts = (summary.rows_inserted, summary.rows_deleted, summary.rows_updated)
     assert counts == (kinds.count("+I"), kinds.count("-D"), kinds.count("+U"))
-    assert summary.differs == bool(expected)
+    assert summary.differs == bool(expected or summary.schema or summary.options)  # a rescale changes an option
     updates = [row for row in found.to_pylist() if row["rowkind"] in ("-U", "+U")]
     for one, two in zip(updates[::2], updates[1::2], strict=True):
         assert (one["rowkind"], two["rowkind"]) == ("-U", "+U")
@@ -140,7 +140,7 @@ class _World:
                 self.table.rescale(self.rng.randrange(1, 4))
 
 
-@settings(max_examples=600 if LONG else 12, deadline=None)
+@settings(max_examples=600 if LONG else 5, deadline=None)
 @given(
     st.sampled_from(sorted(_KINDS)),
     st.integers(0, 2**32),
@@ -157,7 +157,7 @@ def test_any_two_states(kind: str, seed: int, steps: list[str]) -> None:
             _check(world.table, rng.choice(ids), rng.choice(ids))
 
 
-@pytest.mark.parametrize("kind", sorted(_KINDS))
+@pytest.mark.parametrize("kind", sampled(sorted(_KINDS), 5))
 def test_each_kind_of_table(kind: str, tmp_path: Path) -> None:
     world = _World(tmp_path / "t", kind, random.Random(5))
     for step in ("append", "append", "delete", "append", "compact", "overwrite", "append", "compact"):
@@ -170,7 +170,7 @@ def test_each_kind_of_table(kind: str, tmp_path: Path) -> None:
 def test_states_of_fixtures_by_java() -> None:
     """All fixtures that have several snapshots, of one schema."""
     checked = 0
-    for name in sampled(fixture_names(), 30):
+    for name in sampled(fixture_names(), 12):
         table = pp.Table.open(table_path(name))
         states = table.snapshots()
         if name == "pk_dynamic_bucket_part" or table.options.get("data-evolution.enabled") == "true":

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.changelogs import changelog_ids
+from support.effort import LONG
 from support.live_files import table_files
 from support.maintenance import changes_of, rows_of, unneeded_are_orphans
 from support.oracle import Oracle, requires_java_oracle
@@ -275,7 +276,7 @@ def _after(kind: str, seed: int, steps: Sequence[str]) -> Iterator[_World]:
         yield world
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=100 if LONG else 4, deadline=None)
 @given(*_SEQUENCES)
 def test_what_each_state_shows_stays(kind: str, seed: int, steps: list[str]) -> None:
     with _after(kind, seed, steps):

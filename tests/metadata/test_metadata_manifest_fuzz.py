@@ -66,7 +66,7 @@ def damage(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
 
 
 @pytest.mark.skipif(not FILES, reason="needs tables written by Java Paimon")
-@settings(max_examples=400, deadline=5000)
+@settings(max_examples=400, deadline=60_000)
 @given(st.integers(0, 10**6), edits())
 def test_damaged_files(number: int, changes: list[tuple[float, int, bytes]]) -> None:
     path = FILES[number % len(FILES)]
@@ -127,7 +127,7 @@ def read(data: bytes, one_by_one: int) -> Any:
             return "refused"
 
 
-@settings(max_examples=300, deadline=5000)
+@settings(max_examples=300, deadline=60_000)
 @given(edits())
 def test_damaged_records_read_the_same_in_both_ways(changes: list[tuple[float, int, bytes]]) -> None:
     block = damage(BLOCK, changes)
@@ -153,7 +153,7 @@ def all_of(decode: Callable[[], Iterable[Any]]) -> tuple[list[Any], str]:
     return found, ""
 
 
-@settings(max_examples=50, deadline=5000)
+@settings(max_examples=50, deadline=60_000)
 @given(st.lists(st.sampled_from(sorted(SIZES)), max_size=6), st.integers(0, 5), st.none() | edits())
 def test_many_manifests_read_as_each_alone(
     sizes: list[int], number: int, changes: list[tuple[float, int, bytes]] | None
@@ -170,14 +170,14 @@ def test_many_manifests_read_as_each_alone(
     assert joined == (alone if not said else alone[: len(joined)])
 
 
-@settings(max_examples=200, deadline=5000)
+@settings(max_examples=200, deadline=60_000)
 @given(st.binary(max_size=400), st.integers(0, 500))
 def test_noise_as_records(block: bytes, count: int) -> None:
     data = write_container(ENTRY, "null", [(count, block)])
     assert read(data, 0) == read(data, 10**9)
 
 
-@settings(max_examples=200, deadline=5000)
+@settings(max_examples=200, deadline=60_000)
 @given(st.binary(max_size=300))
 def test_noise_as_a_file(noise: bytes) -> None:
     for data in (noise, b"Obj\x01" + noise):
@@ -200,11 +200,11 @@ def test_lengths_that_lie_cost_neither_time_nor_memory() -> None:
     huge = bytearray()
     put_long(huge, 2**62)
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     for at in range(0, len(BLOCK), 331):
         block = BLOCK[:at] + bytes(huge) + BLOCK[at:]
         read(write_container(ENTRY, "null", [(60, block)]), 0)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 50 * 2**20
@@ -225,8 +225,8 @@ def test_arrays_without_end_are_bounded() -> None:
         put_long(block, 200)
         put_long(block, 200)
         block += bytes(200) + b"\x00"
-    started = time.perf_counter()
+    started = time.process_time()
     data = write_container(schema, "null", [(60, bytes(block) * 30)])
     with pytest.raises(CorruptFileError):
         decode_manifest(data, "m")
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20

@@ -12,6 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.execution.live_files import snapshot_files
 from paimon_pyds.metadata.store import TableStore
+from support.effort import sampled
 from support.fixtures import fixture_names, table_path
 from support.live_files import branch_files, table_files
 
@@ -28,7 +29,7 @@ def _rows(partition: str | None, first: int, count: int = 40) -> pa.Table:
     return pa.table({"p": [partition] * count, "n": list(numbers), "s": [f"text {n % 7}" for n in numbers]}, _SCHEMA)
 
 
-@pytest.mark.parametrize("name", fixture_names())
+@pytest.mark.parametrize("name", sampled(fixture_names(), 40))
 def test_tables_of_java(name: str) -> None:
     root = table_path(name)
     assert set(table_files(TableStore.open(root))) == _there(root)

@@ -21,7 +21,7 @@ from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.types import DataField, parse_type
 from support import predicate_model as model
 
-MORE = settings(max_examples=max(120, settings.default.max_examples))
+MORE = settings(max_examples=max(60, settings.default.max_examples))
 
 
 def bound(text: str) -> Predicate:

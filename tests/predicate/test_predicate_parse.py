@@ -467,7 +467,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=max(300, settings.default.max_examples))
+@settings(max_examples=max(120, settings.default.max_examples))
 @given(st.lists(st.sampled_from(PIECES.split(" ")), max_size=14).map(" ".join) | st.text(max_size=30))
 def test_any_text_parses_or_gives_the_one_error(text: str) -> None:
     try:

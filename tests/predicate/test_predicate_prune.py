@@ -24,7 +24,7 @@ from support import predicate_model as model
 SCHEMA = arrow_schema(model.FIELDS)
 KINDS = {f.name: f.type.kind for f in model.FIELDS}
 NESTED = {"r", "m"}
-MORE = settings(max_examples=max(150, settings.default.max_examples))
+MORE = settings(max_examples=max(60, settings.default.max_examples))
 
 
 def bound(text: str, fields: Any = model.FIELDS) -> Predicate:

@@ -502,16 +502,22 @@ def test_a_notebook_shows_html(table: pp.Table, monkeypatch: pytest.MonkeyPatch)
 
 
 _MAIN = """
-import sys, time
+import sys, threading
 from paimon_pyds import progress_view
 from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.cli.main import main
 progress_view._DELAY = 0.0
-publish = FileSystemPublisher.publish
-def slowly(*arguments):
-    time.sleep(0.5)
+publish, draw, drawn = FileSystemPublisher.publish, progress_view.Terminal.draw, threading.Event()
+def telling(view, text, share):
+    draw(view, text, share)
+    if "committing" in text:
+        drawn.set()
+def waiting(*arguments):
+    if "--no-progress" not in sys.argv:
+        drawn.wait(60)
     return publish(*arguments)
-FileSystemPublisher.publish = slowly
+progress_view.Terminal.draw = telling
+FileSystemPublisher.publish = waiting
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -307,6 +307,6 @@ def test_statistics_of_a_hundred_thousand_files_decode_fast() -> None:
     ]
     rows = encode_rows(columns, types, arity=True)
     for index, column in enumerate(columns):
-        started = time.perf_counter()
+        started = time.process_time()
         assert decode_column(rows, types, index, arity=True).values.equals(column)
-        assert time.perf_counter() - started < 2
+        assert time.process_time() - started < 2

@@ -96,6 +96,6 @@ def test_a_million_keys_hash_in_seconds() -> None:
     import time
 
     keys = pa.array(np.arange(1_000_000, dtype=np.int64))
-    started = time.perf_counter()
+    started = time.process_time()
     hash_rows([keys], [parse_type("BIGINT")])
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

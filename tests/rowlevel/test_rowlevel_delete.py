@@ -16,6 +16,7 @@ from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, parse_type
+from support.effort import LONG, sampled
 from support.progress import Seen
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("x", pa.float64()), ("p", pa.string())])
@@ -94,7 +95,9 @@ _CASES = [
 ]
 
 
-@pytest.mark.parametrize(("layout", "mode"), _CASES)
+@pytest.mark.parametrize(
+    ("layout", "mode"), _CASES if LONG else sampled((case for case in _CASES if not case.marks), 6)
+)
 def test_rows_for_which_the_condition_is_true_go(tmp_path: Path, layout: str, mode: str) -> None:
     table = _table(tmp_path, _LAYOUTS[layout], _MODES[mode])
     rows = _append(table, range(80)) + _append(table, range(80, 160))

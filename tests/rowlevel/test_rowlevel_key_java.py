@@ -88,7 +88,7 @@ class _Twins:
 
 def test_java_reads_what_was_changed_here(oracle: Oracle, tmp_path: Path) -> None:
     random = Random(14)
-    names = sampled([name for name in ENGINES if name in {*_DELETING, *_UPDATING}], 4)
+    names = sampled([name for name in ENGINES if name in {*_DELETING, *_UPDATING}], 2)
     twins: dict[str, _Twins] = {}
     for number, name in enumerate(names):
         options = {"bucket": "2", "write-only": "true", **ENGINES[name], **_LAYOUTS[number % len(_LAYOUTS)]}

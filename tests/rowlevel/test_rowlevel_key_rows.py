@@ -187,7 +187,7 @@ _LAYOUTS: list[dict[str, str]] = [
 
 
 @pytest.mark.parametrize("name", _ENGINES)
-@settings(max_examples=500 if LONG else 4, phases=[Phase.generate])
+@settings(max_examples=500 if LONG else 2, phases=[Phase.generate])
 @given(SEEDS)
 def test_rows_are_those_of_the_model(name: str, seed: int) -> None:
     random, engine, log = Random(seed), MODELED[name], list[str]()

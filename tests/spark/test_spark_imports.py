@@ -34,7 +34,7 @@ HEAVY = {
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=600
     )
 
 

@@ -98,5 +98,5 @@ def test_threads_race_and_readers_see_whole_files_only(
     with ThreadPoolExecutor(writers + 1) as pool:
         reader = pool.submit(read)
         won = list(pool.map(write, range(writers)))
-        assert reader.result(timeout=60) == rounds
+        assert reader.result(timeout=600) == rounds
     assert sorted(n for numbers in won for n in numbers) == list(range(rounds))

@@ -230,7 +230,8 @@ def volume(directory: Path) -> Iterator[Path | None]:
     finally:
         if mounted:
             ctypes.CDLL(None).umount2(os.fsencode(place), _DETACH)
-        process.wait(30)
+        process.kill()  # whoever still has a file of it open would keep it alive
+        process.wait()
 
 
 if __name__ == "__main__":

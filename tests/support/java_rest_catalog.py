@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.oracle import CACHE, HOME, OracleMissingError, bundle, only_one
+from support.oracle import CACHE, HOME, OracleMissingError, bundle, compiled, only_one
 
 _JARS = CACHE / "rest-catalog-1.4.2"
 _SOURCE = Path(__file__).with_name("RestCatalogOracle.java")
@@ -86,17 +86,20 @@ def java_rest_catalog(directory: Path, *secrets: str) -> Iterator[JavaRestCatalo
     _fetch()
     spark = Path(pyspark.__file__).parent / "jars"
     path = f"{bundle()}:{_JARS}/*:{spark}/*"
+    with only_one():
+        path += f":{compiled(_SOURCE, '-cp', path)}"
     opened = ["java.nio", "java.lang", "sun.nio.ch"]
     command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"]
     command += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in opened]
     command += [f"-Dlog4j2.configurationFile={HOME / 'log4j2.properties'}", "-cp", path]
     with (directory / "log").open("w") as log:
         process = subprocess.Popen(
-            [*command, str(_SOURCE), str(directory / "wh"), *(secrets or [TOKEN])],
+            [*command, _SOURCE.stem, str(directory / "wh"), *(secrets or [TOKEN])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
         )  # fmt: skip
         try:
             yield JavaRestCatalog(process)
         finally:
             process.stdin.close()  # type: ignore[union-attr]
-            process.wait(30)
+            process.kill()
+            process.wait()

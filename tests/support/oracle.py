@@ -39,7 +39,6 @@ from support.values import Rows, dumps, json_rows
 HOME = Path(os.environ.get("PAIMON_PYDS_ORACLE", ROOT.parent / "shared" / "oracle"))
 CACHE = ROOT / ".cache" / "oracle"
 _SERVER = Path(__file__).with_name("OracleServer.java")
-_CLASSES = CACHE / f"server-{hashlib.sha256(_SERVER.read_bytes()).hexdigest()[:16]}"
 _TIMEOUT = 240
 
 
@@ -111,12 +110,17 @@ def only_one() -> Iterator[None]:
         yield
 
 
-def _compile() -> None:
-    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-        done = subprocess.run(["javac", "-d", scratch, _SERVER], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise OracleError(done.stderr)
-        shutil.copytree(scratch, _CLASSES, dirs_exist_ok=True)
+def compiled(source: Path, *options: str) -> Path:
+    """The classes of a program, compiled once; whoever calls is the `only_one`. Raises OracleError."""
+    classes = CACHE / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    if not classes.is_dir():
+        with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+            command = ["javac", "-nowarn", "-proc:none", *options, "-d", f"{scratch}/classes", source]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise OracleError(done.stderr)
+            os.rename(f"{scratch}/classes", classes)
+    return classes
 
 
 class Oracle:
@@ -124,7 +128,7 @@ class Oracle:
 
     def __init__(self, environment: Mapping[str, str], scratch: Path, zone: str = "UTC") -> None:
         scratch.mkdir(parents=True, exist_ok=True)
-        classes = os.path.relpath(_CLASSES, _SERVER.parent)  # the checkout's own path may have blanks
+        classes = os.path.relpath(compiled(_SERVER), _SERVER.parent)  # the checkout's own path may have blanks
         self._environment = {**environment, "ORACLE_JAVA_OPTS": f"-Duser.timezone={zone} -cp {classes} OracleServer"}
         self._scratch = scratch
         self._numbers = itertools.count()
@@ -144,11 +148,9 @@ class Oracle:
         environment = dict(os.environ)
         environment["ORACLE_CACHE"] = str(CACHE)
         environment["PYSPARK_JARS_DIR"] = str(Path(spec.submodule_search_locations[0]) / "jars")
-        oracle = cls(environment, scratch)
         try:
             with only_one():  # the first run fetches and compiles
-                if not (_CLASSES / "OracleServer.class").is_file():
-                    _compile()
+                oracle = cls(environment, scratch)
                 oracle._start()
         except OracleError as error:
             if bundle() is None:

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pwd
+import random
 import shutil
 import socket
 import subprocess
@@ -19,7 +20,7 @@ import urllib.request
 import uuid
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,7 +35,7 @@ PASSWORD = "hush 'hush' %hush"
 AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """Azurite's own, which its documentation names."""
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 class ServerMissingError(Exception):
@@ -60,9 +61,12 @@ def jar(name: str) -> str:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that no server has, below those that connections of other processes are given until ours is bound."""
+    for port in random.sample(range(12_000, 32_000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ServerMissingError("needs a free port")
 
 
 def _answers(port: int) -> bool:
@@ -244,9 +248,11 @@ def _other_user() -> dict[str, Any]:
 
 @contextmanager
 def _owned_directory(user: dict[str, Any]) -> Iterator[str]:
+    """The user's home, for its temporary files too: it may write to no other."""
     with tempfile.TemporaryDirectory(dir="/tmp") as home:
         if user:
             os.chown(home, user["user"], user["group"])
+        user["env"] = {**os.environ, "TMPDIR": home}
         yield home
 
 

@@ -16,7 +16,7 @@ from support.table_world import POOLS, SEEDS, Pools
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 
-_SEQUENCES = int(os.environ.get("PAIMON_PYDS_SEQUENCES", "1000" if LONG else "6"))
+_SEQUENCES = int(os.environ.get("PAIMON_PYDS_SEQUENCES", "1000" if LONG else "3"))
 
 
 @pytest.mark.timeout(7200)

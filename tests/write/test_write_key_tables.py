@@ -134,7 +134,7 @@ def _check_numbers(table: pp.Table) -> None:
 
 
 @pytest.mark.parametrize("name", _ENGINES)
-@settings(max_examples=400 if LONG else 6, deadline=None)
+@settings(max_examples=400 if LONG else 4, deadline=None)
 @given(jobs=_JOBS, layout=_LAYOUTS)
 def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[Row]]], layout: dict[str, str]) -> None:
     engine = MODELED[name]
@@ -148,7 +148,7 @@ def test_a_table_is_its_model_after_each_commit(name: str, jobs: list[list[list[
             assert _found(table) == model.rows()
 
 
-@settings(max_examples=200 if LONG else 6, deadline=None)
+@settings(max_examples=200 if LONG else 4, deadline=None)
 @given(jobs=_JOBS)
 def test_rows_of_a_bucket_have_numbers_of_their_own(jobs: list[list[list[Row]]]) -> None:
     """Jobs that all begin before the first one commits: their rows are as old as their snapshots."""
