@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import ArgumentTypeError, SchemaError
 from paimon_pyds.frames import RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -89,6 +89,10 @@ class Table:
     """
 
     def __init__(self, store: TableStore) -> None:
+        given: object = store
+        if not isinstance(given, TableStore):
+            text = "a Table is not made by calling the class"
+            raise ArgumentTypeError(text, hint="Table.open(path) opens one, Table.create(path, …) makes one")
         self._last_store = store
 
     @property

@@ -157,7 +157,9 @@ def _opened(path: str, how: InputFormat) -> Rows:
         case "arrow":
             return _arrow(file, path)
         case "csv":
-            return _csv(file, how)
+            from paimon_pyds.cli.csv_input import CsvInput
+
+            return CsvInput(path, file, how).rows()
     rows = _json(file.read(), how.types or ())
     return rows.schema, iter(rows.to_batches())
 
@@ -174,42 +176,6 @@ def _arrow(file: Any, path: str) -> Rows:
 
 def _peek(file: Any) -> bytes:
     return cast(io.BufferedReader, file).peek(_PEEKED)
-
-
-def _csv(file: Any, how: InputFormat) -> Rows:
-    import pyarrow.csv as csv
-
-    first = _peek(file).partition(b"\n")[0]
-    types = {field.name: field.type for field in how.types or ()}
-    names = None if how.header else list(types)
-    if names == []:
-        raise OptionError("nothing names the columns of CSV without a header", hint="say them with --types")
-    read = csv.ReadOptions(column_names=names)
-    # An empty line is the NULL of a single column.
-    parse = csv.ParseOptions(
-        delimiter=how.delimiter, newlines_in_values=True, ignore_empty_lines=how.delimiter.encode() in first
-    )
-    convert = csv.ConvertOptions(
-        column_types=types, null_values=[how.null], strings_can_be_null=True, quoted_strings_can_be_null=False
-    )
-    _refuse_bytes(types, first, how)
-    stream = csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
-    return stream.schema, iter(stream)
-
-
-def _refuse_bytes(types: dict[str, pa.DataType], first: bytes, how: InputFormat) -> None:
-    """CSV written here has bytes as Base64, and others write them as they are: nothing tells which. OptionError."""
-    import csv
-
-    import pyarrow.types as t
-
-    line = first.decode("utf-8", "replace").lstrip("\ufeff").rstrip("\r")
-    names = next(csv.reader([line], delimiter=how.delimiter), []) if how.header else list(types)
-    for name in names:
-        if name in types and (t.is_binary(types[name]) or t.is_fixed_size_binary(types[name])):
-            raise OptionError(
-                f"column {name!r} holds bytes, which CSV has no form for", hint="give them as Parquet, ORC or Arrow"
-            )
 
 
 def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.errors import ExpressionError, PredicateError, SchemaError
 from paimon_pyds.expression.arrays import spread
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.cast import cast_array
@@ -166,9 +166,13 @@ def check_assignable(source: Type, target: DataType) -> None:
     The rules are those of Spark's ANSI policy (``Cast.canANSIStoreAssign``): a number fits any number that has room for
     it, any plain value fits a text, dates and timestamps fit each other; a text fits nothing but a text.
     """
-    if source is None or (_may_hold(source.kind, target.kind) and target.kind not in REFUSED_KINDS):
+    if source is None:
         return
     if not isinstance(source, AtomicType) and source.kind is target.kind:
+        for own, wanted in zip(source.children(), target.children(), strict=False):
+            check_assignable(own, wanted)
+        return
+    if _may_hold(source.kind, target.kind) and target.kind not in REFUSED_KINDS:
         return
     hint = None
     if isinstance(target, AtomicType) and isinstance(source, AtomicType):
@@ -189,20 +193,37 @@ def _may_hold(source: Kind, target: Kind) -> bool:
 
 def assign(array: pa.Array, source: Type, target: DataType, zone: str) -> pa.Array:
     """Values of one type as values of a column, lengths checked. Raises ExpressionError when one does not fit."""
-    wanted = arrow_type(target)
     if source is None:
-        return pa.nulls(len(array), wanted)
+        return pa.nulls(len(array), arrow_type(target))
     if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
-        return _nested(array, wanted)
+        return _nested(array, target)
     found = cast_array(array, source, target, zone)
+    if source.kind is Kind.DOUBLE and target.kind is Kind.FLOAT:
+        _check_finite(array, found, target)
     return _fitted(found, target) if target.kind in STRING_KINDS | BINARY_KINDS else found
 
 
-def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _check_finite(array: pa.Array, found: pa.Array, target: AtomicType) -> None:
+    """Refuse numbers that became infinity."""
+    grown = pc.and_(pc.is_finite(array), pc.is_inf(found))
+    if pc.any(grown).as_py():
+        from paimon_pyds.types.misfits import described, shown
+
+        raise ExpressionError(f"{shown(array, pc.index(grown, True).as_py())} does not fit {described(target)}")
+
+
+def _nested(array: pa.Array, target: DataType) -> pa.Array:
+    from paimon_pyds.types.misfits import check_lengths
+
+    wanted = arrow_type(target)
     try:
-        return array if array.type == wanted else array.cast(wanted)
+        found = array if array.type == wanted else array.cast(wanted)
+        check_lengths(found, target, "value")
+    except SchemaError as error:
+        raise ExpressionError(error.message) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ExpressionError(f"a value does not fit: {str(error).splitlines()[0]}") from None
+    return found
 
 
 def _fitted(array: pa.Array, target: AtomicType) -> pa.Array:
