@@ -405,7 +405,8 @@ class Table:
         Args:
             data: a pandas or polars DataFrame (lazy ones, too), a pyarrow Table, batch or reader, a DuckDB relation, a
                 dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
-                these. Columns are matched by name.
+                these. Columns are matched by name. Floats of a pandas frame, NaN for NULL, go into integers where all
+                are whole.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
             progress: whether and where it is shown how far it is: see `paimon_pyds.show_progress`.
 
@@ -413,7 +414,7 @@ class Table:
             The new snapshot; None when there was no row.
 
         Raises:
-            SchemaError: the data does not fit; nothing was written.
+            SchemaError: the data does not fit, or would not be stored as it is; nothing was written.
             CommitError: not published; the files were removed.
         """
         from paimon_pyds.append import append
@@ -581,6 +582,8 @@ class Table:
     ) -> RowSummary:
         """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
 
+        Clauses without columns take the source's values as `append` does; values that are named are cast as Spark does.
+
         Args:
             source: data as for `append`; it is held in memory.
             on: which rows match: a name or names of columns that are equal on both sides, or Spark SQL text, such as
@@ -599,6 +602,7 @@ class Table:
 
         Raises:
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
+            SchemaError: a value of a clause without columns does not fit; the message names column, value and row.
         """
         from paimon_pyds.rowlevel.merge import merge_into
 

@@ -194,5 +194,22 @@ def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
         at = rows.schema.get_field_index(field.name)
         is_exact = any(is_(field.type) for is_ in (t.is_decimal, t.is_date, t.is_timestamp))
         if is_exact and t.is_string(rows.schema.field(at).type):
-            rows = rows.set_column(at, field.name, rows.column(at).cast(field.type))
+            rows = rows.set_column(at, field.name, _cast_texts(rows.column(at), field))
     return rows
+
+
+def _cast_texts(texts: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Texts as values of a column. Raises SchemaError, which names the first that is none."""
+    import pyarrow as pa
+
+    try:
+        return texts.cast(field.type)
+    except pa.ArrowInvalid as error:
+        from paimon_pyds.types.arrow import from_arrow_type
+        from paimon_pyds.types.misfits import first_refused, misfit
+
+        whole = texts.combine_chunks()
+        at = first_refused(len(whole), lambda n: whole.slice(0, n).cast(field.type))
+        refused = misfit(whole, at, field.name, from_arrow_type(field.type, iter(())))
+        refused.name_row(0)
+        raise refused from error

@@ -191,11 +191,16 @@ def test_errors_in_csv_name_line_column_and_value(
     assert table.snapshot() is None
 
 
-def test_json_keeps_texts_that_look_like_times(tmp_path: Path) -> None:
+def test_json_keeps_texts_that_look_like_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("s", pa.string()), ("d", pa.date32()), ("n", pa.int64())]))
     (tmp_path / "rows.jsonl").write_text('{"s": "2026-11-22", "d": "2026-11-22"}\n')
     assert main(["write", table.path, str(tmp_path / "rows.jsonl")]) == 0
     assert table.scan().to_arrow().to_pylist() == [{"s": "2026-11-22", "d": DAY, "n": None}]
+    for text, at in (("2026-13-22", "x"), ("2026-11-22 10:00:00", "2026-11-22")):
+        (tmp_path / "rows.jsonl").write_text(f'{{"d": "2026-11-22", "s": "{at}"}}\n{{"d": "{text}"}}\n')
+        assert main(["write", table.path, str(tmp_path / "rows.jsonl")]) == 1
+        message = f"'{text}' does not fit column 'd', which is DATE, first in row 2 of the data"
+        assert message in capsys.readouterr().err
 
 
 def test_rows_of_lookup_system_and_distinct(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
