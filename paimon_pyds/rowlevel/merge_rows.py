@@ -287,7 +287,12 @@ def _values(clause: BoundClause, field: DataField, batch: pa.RecordBatch, source
     name = expression.column
     given = expression.evaluate(batch) if name is None else batch.column(batch.schema.get_field_index(name))
     try:
-        return conform_column(given, field, None, of_pandas=is_of_pandas(batch.schema))
+        found = conform_column(given, field, None, of_pandas=is_of_pandas(batch.schema))
+        if not field.type.nullable and found.null_count:
+            refused = SchemaError(f"column {field.name!r} is NOT NULL, and has no value", hint="fill or drop such rows")
+            refused.row = int(np.argmax(found.is_null()))
+            raise refused
+        return found
     except SchemaError as error:
         if error.row is None:
             raise

@@ -109,7 +109,7 @@ class Conformer:
         self._bounded = bounded and any(_bounded(f.type) for f in fields)
         hidden = self._bounded or any(map(has_strict_member, self._schema.types))
         self._has_defaults = any(f.default is not None for f in fields)
-        self._plain = None if hidden or self._has_defaults else self._schema
+        self._plain = None if hidden or self._has_defaults or self._trimmed else self._schema
         self._names: Sequence[str] = ()
         self._found: Sequence[int | None] = ()
 

@@ -172,7 +172,7 @@ def test_types_of_csv_and_of_a_new_table(tmp_path: Path, capsys: pytest.CaptureF
         ("3,1,1,", "Expected 5 columns, got 4: 3,1,1,, in line 4 — at "),
         (
             "\n" * 3 + f"3,1,1,,{'a' * 100_000}\n" * 12 + "x,,,,",
-            "'x' does not fit column 'id', which is TINYINT (-128 to 127), in",
+            "'x' does not fit column 'id', which is TINYINT (-128 to 127), in line 19 — at ",
         ),
     ],
 )

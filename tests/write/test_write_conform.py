@@ -183,6 +183,9 @@ def test_merges_without_columns_take_values_as_appends_do(tmp_path: Path) -> Non
         with pytest.raises(SchemaError) as caught:
             table.merge({**rows, name: values}, "k", when_matched="update", when_not_matched="insert")
         assert message in str(caught.value)
+    keyed = _table(tmp_path / "keyed", k="INT", v="INT NOT NULL")
+    with pytest.raises(SchemaError, match="column 'v' is NOT NULL, and has no value, in row 2 of the source"):
+        keyed.merge({"k": [1, 2], "v": [1, None]}, "k", when_not_matched="insert")
     table.merge({**rows, "f": [0.5, 1e39]}, "k", when_matched="update", when_not_matched="source.f < 1 then insert")
     table.merge(rows, "k", when_matched="update", when_not_matched="insert")
     expected = [{"k": k, "d": None, "f": 0.5, "a": [] if k == 1 else None, "r": None} for k in (1, 2)]
