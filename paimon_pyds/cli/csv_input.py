@@ -149,6 +149,8 @@ class CsvInput:
             n = first_refused(len(values), lambda count: _values(values[:count], type_))
             readable = values[n].encode("utf-8", _ESCAPED).decode("utf-8", "replace")
             hint = None if readable == values[n] else "it is no UTF-8: convert the file"
+            if pa.types.is_timestamp(type_) and type_.tz is not None:
+                hint = "such values end with their zone: 2026-01-31 12:30:00Z, or +01:00 for Z"
             return given[n][0], misfit(pa.array([readable]), 0, name, from_arrow_type(type_, iter(())), hint=hint)
         return None
 

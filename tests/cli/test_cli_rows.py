@@ -191,6 +191,16 @@ def test_errors_in_csv_name_line_column_and_value(
     assert table.snapshot() is None
 
 
+def test_errors_in_csv_of_a_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pp.Table.create(tmp_path / "t", parse_columns("id INT, t TIMESTAMP(6) WITH LOCAL TIME ZONE"))
+    (tmp_path / "rows.csv").write_text("id,t\n1,2026-01-31 12:30:00Z\n2,2026-01-31 12:30:00\n")
+    merge = ["merge", table.path, "--source", str(tmp_path / "rows.csv"), "--on", "id", "--when-not-matched", "insert"]
+    assert main(merge) == 1
+    message = capsys.readouterr().err
+    assert "'2026-01-31 12:30:00' does not fit column 't'" in message and ", in line 3 — at " in message
+    assert message.endswith("such values end with their zone: 2026-01-31 12:30:00Z, or +01:00 for Z\n")
+
+
 def test_json_keeps_texts_that_look_like_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("s", pa.string()), ("d", pa.date32()), ("n", pa.int64())]))
     (tmp_path / "rows.jsonl").write_text('{"s": "2026-11-22", "d": "2026-11-22"}\n')
