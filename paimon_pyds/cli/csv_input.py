@@ -11,6 +11,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -36,7 +37,7 @@ class CsvInput:
     """One input.
 
     Args:
-        path: of the file, for a second reading and for errors; ``-`` is standard input.
+        path: of the file, for a second reading (of no pipe) and for errors; ``-`` is standard input.
         file: its bytes.
         how: to read them.
 
@@ -50,7 +51,7 @@ class CsvInput:
 
         self._path, self._how = path, how
         first = cast(io.BufferedReader, file).peek(_PEEKED).partition(b"\n")[0]
-        self._file = file if path != "-" else _Kept(file)
+        self._file = file if path != "-" and Path(path).is_file() else _Kept(file)
         self._types = {field.name: field.type for field in how.types or ()}
         names = None if how.header else list(self._types)
         if names == []:

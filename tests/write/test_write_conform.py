@@ -13,8 +13,9 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ExpressionError, SchemaError
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.types import DataField, arrow_schema, parse_type
 from paimon_pyds.types.columns import parse_columns
+from paimon_pyds.write.conform import Conformer
 
 MIDNIGHT, NOON = dt.datetime(2020, 1, 2), dt.datetime(2020, 1, 2, 12)
 
@@ -136,6 +137,13 @@ def test_rows_of_other_writers_that_are_too_long_stay_as_they_are(tmp_path: Path
     assert table.scan("a IS NOT NULL").to_arrow()["s"].to_pylist() == ["abcde"] * 2
     with pytest.raises(ExpressionError, match=r"'abcd' does not fit column 'value\.element', which is VARCHAR\(3\)"):
         table.merge({"k": [1], "a": [["abcd"]]}, "k", when_matched="update set a = source.a")
+
+
+def test_char_is_trimmed_where_lengths_are_not_looked_at() -> None:
+    fields = parse_columns("c CHAR(3)")
+    batch = pa.record_batch([pa.array(["ab ", "abcd "])], schema=arrow_schema(fields))
+    found = Conformer(fields, "t", trims_char=True, bounded=False).conform(batch)
+    assert found.column(0).to_pylist() == ["ab", "abcd"]
 
 
 NAN = float("nan")
