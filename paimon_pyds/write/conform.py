@@ -78,9 +78,9 @@ class Conformer:
     """Brings batches to a table's columns and their Arrow types; made once for many batches.
 
     Values are cast where they stay the same: integers and decimals that fit, strings of any Arrow kind, timestamps
-    whose digits the column has, midnights as dates. Floats alone are rounded, to FLOAT, as Spark does when it stores
-    them, but never to infinity. Instants and wall-clock times do not go into each other. Missing columns, and NULLs of
-    nullable ones, become the column's default where it has one.
+    that need no finer unit (TIMESTAMP(0) to (3) hold milliseconds, as in Java), midnights as dates. Floats alone are
+    rounded, to FLOAT, as Spark does when it stores them, but never to infinity. Instants and wall-clock times do not
+    go into each other. Missing columns, and NULLs of nullable ones, become the column's default where it has one.
 
     Args:
         fields: the table's columns.

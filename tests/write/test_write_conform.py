@@ -226,6 +226,7 @@ def test_merges_take_columns_of_nulls(tmp_path: Path) -> None:
     table.merge({**rows, "k": [None] * 2}, "k", when_matched="delete", when_not_matched="insert")
     assert table.count("k IS NULL") == 2
     table.merge({"k": [None], "s": [None]}, "target.k <=> source.k", when_matched="source.s IS NULL THEN DELETE")
+    assert table.count("k IS NULL") == 0
     source = {"k": [1], "n": [None]}
     table.merge(source, "k", when_matched="update set s = coalesce(source.n, 'z'), a = source.n")
     assert table.scan().to_arrow().sort_by("k").to_pylist()[0] == {"k": 1, "s": "z", "a": None, "r": {"x": None}}
