@@ -198,18 +198,26 @@ def assign(array: pa.Array, source: Type, target: DataType, zone: str) -> pa.Arr
     if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
         return _nested(array, target)
     found = cast_array(array, source, target, zone)
-    if source.kind is Kind.DOUBLE and target.kind is Kind.FLOAT:
-        _check_finite(array, found, target)
+    _check_finite(array, found)
     return _fitted(found, target) if target.kind in STRING_KINDS | BINARY_KINDS else found
 
 
-def _check_finite(array: pa.Array, found: pa.Array, target: AtomicType) -> None:
-    """Refuse numbers that became infinity."""
-    grown = pc.and_(pc.is_finite(array), pc.is_inf(found))
-    if pc.any(grown).as_py():
-        from paimon_pyds.types.misfits import described, shown
+def _check_finite(array: pa.Array, found: pa.Array) -> None:
+    """Refuse numbers that became infinity, those in nested values too."""
+    t = pa.types
+    if t.is_struct(array.type):
+        for own, cast in zip(array.flatten(), found.flatten(), strict=True):
+            _check_finite(own, cast)
+    elif t.is_map(array.type):
+        _check_finite(array.items, found.items)
+    elif t.is_list(array.type):
+        _check_finite(array.flatten(), found.flatten())
+    elif t.is_float64(array.type) and t.is_float32(found.type):
+        grown = pc.and_(pc.is_finite(array), pc.is_inf(found))
+        if pc.any(grown).as_py():
+            from paimon_pyds.types.misfits import shown
 
-        raise ExpressionError(f"{shown(array, pc.index(grown, True).as_py())} does not fit {described(target)}")
+            raise ExpressionError(f"{shown(array, pc.index(grown, True).as_py())} does not fit FLOAT")
 
 
 def _nested(array: pa.Array, target: DataType) -> pa.Array:
@@ -218,6 +226,7 @@ def _nested(array: pa.Array, target: DataType) -> pa.Array:
     wanted = arrow_type(target)
     try:
         found = array if array.type == wanted else array.cast(wanted)
+        _check_finite(array, found)
         check_lengths(found, target, "value")
     except SchemaError as error:
         raise ExpressionError(error.message) from None

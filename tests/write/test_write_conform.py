@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,17 @@ def test_explicit_values_of_merges_are_stored_as_spark_does(tmp_path: Path) -> N
     table.merge(source, "k", when_matched="update set k = source.k + 0.9, d = source.d, f = source.f, n = source.n")
     stored = {"k": 1, "d": NOON.date(), "f": pa.scalar(0.1, pa.float32()).as_py(), "n": Decimal("1.3")}
     assert table.scan().to_arrow().to_pylist() == [stored]
+    nested = pp.Table.create(tmp_path / "nested", parse_columns("k INT, a ARRAY<FLOAT>, r ROW<m MAP<INT, FLOAT>>"))
+    nested.append({"k": [1], "a": [[1.0]]})
+    maps = pa.map_(pa.int32(), pa.float64())
+    for value in (1.0, 1e39):
+        given = pa.table(
+            {"k": [1], "a": [[None, value]], "r": pa.array([{"m": [(1, value)]}], pa.struct([("m", maps)]))}
+        )
+        for name in ("a", "r"):
+            with pytest.raises(ExpressionError, match=r"1e\+39 does not fit FLOAT") if value > 1 else nullcontext():
+                nested.merge(given, "k", when_matched=f"update set {name} = source.{name}")
+    assert nested.scan().to_arrow().to_pylist() == [{"k": 1, "a": [None, 1.0], "r": {"m": [(1, 1.0)]}}]
     for name, message in (("k", r"e\+39 does not fit INT"), ("f", r"e\+39 does not fit FLOAT"), ("n", "DECIMAL")):
         with pytest.raises(ExpressionError, match=message):
             table.merge(source, "k", when_matched=f"update set {name} = source.x")
