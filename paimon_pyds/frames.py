@@ -185,7 +185,8 @@ class RowStream:
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """All rows as a pandas DataFrame.
 
-        pandas makes floats of integers where a value is NULL, unless ``types_mapper=pandas.ArrowDtype`` is given.
+        pandas makes floats of integers where a value is NULL, unless ``types_mapper=pandas.ArrowDtype`` is given;
+        `Table.append` takes them back where they are below 2^53.
 
         Args:
             **options: as for ``to_pandas`` of a pyarrow Table.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import ArgumentTypeError, SchemaError
 from paimon_pyds.frames import RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -89,6 +89,10 @@ class Table:
     """
 
     def __init__(self, store: TableStore) -> None:
+        given: object = store
+        if not isinstance(given, TableStore):
+            text = "a Table is not made by calling the class"
+            raise ArgumentTypeError(text, hint="Table.open(path) opens one, Table.create(path, …) makes one")
         self._last_store = store
 
     @property
@@ -401,7 +405,8 @@ class Table:
         Args:
             data: a pandas or polars DataFrame (lazy ones, too), a pyarrow Table, batch or reader, a DuckDB relation, a
                 dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
-                these. Columns are matched by name.
+                these. Columns are matched by name. Floats of a pandas frame, NaN for NULL, go into integers where all
+                are whole.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
             progress: whether and where it is shown how far it is: see `paimon_pyds.show_progress`.
 
@@ -409,7 +414,7 @@ class Table:
             The new snapshot; None when there was no row.
 
         Raises:
-            SchemaError: the data does not fit; nothing was written.
+            SchemaError: the data does not fit, or would not be stored as it is; nothing was written.
             CommitError: not published; the files were removed.
         """
         from paimon_pyds.append import append
@@ -577,6 +582,8 @@ class Table:
     ) -> RowSummary:
         """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
 
+        Clauses without columns take the source's values as `append` does; values that are named are cast as Spark does.
+
         Args:
             source: data as for `append`; it is held in memory.
             on: which rows match: a name or names of columns that are equal on both sides, or Spark SQL text, such as
@@ -595,6 +602,7 @@ class Table:
 
         Raises:
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
+            SchemaError: a value of a clause without columns does not fit; the message names column, value and row.
         """
         from paimon_pyds.rowlevel.merge import merge_into
 

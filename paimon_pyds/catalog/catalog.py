@@ -24,7 +24,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
     suggest,
 )
-from paimon_pyds.options.option import mapping
+from paimon_pyds.options.option import Kind, mapping, parse_value
 from paimon_pyds.redaction import RedactedDict, redact
 from paimon_pyds.table import Table, table_definition
 
@@ -76,7 +76,7 @@ class Catalog:
             return cls(options)
         given = dict(mapping("options", options))
         kind = given.pop("metastore", "filesystem").strip().lower()
-        if kind != "jdbc" and given.pop("lock.enabled", "false").strip().lower() == "true":
+        if kind != "jdbc" and parse_value("lock.enabled", Kind.BOOLEAN, given.pop("lock.enabled", "false")):
             raise UnsupportedError(
                 f"lock.enabled has no effect in a catalog of the kind {kind!r:.40}",
                 hint="leave it out: commits create snapshots if absent. metastore=jdbc has a lock, as Java has it",

@@ -30,7 +30,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options.option import parse_duration_ms
+from paimon_pyds.options.option import Kind, parse_duration_ms, parse_value
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO, Lockable
 
@@ -78,9 +78,9 @@ class JdbcBackend(FileSystemBackend):
         self._database = Database.of(uri, properties)
         if "warehouse" not in given:
             raise OptionError("a JDBC catalog needs the option warehouse")
-        enabled = given.pop("lock.enabled", "false").strip().lower()
+        enabled = parse_value("lock.enabled", Kind.BOOLEAN, given.pop("lock.enabled", "false"))
         waits = {name: given.pop(name, text) for name, text in _WAITS.items()}
-        self._waits = None if enabled != "true" else _waits(waits)
+        self._waits = _waits(waits) if enabled else None
         super().__init__(given.pop("warehouse"), given)
         self._database.make_tables(_TABLES | (_LOCKS if self._waits else {}))
 

@@ -157,7 +157,9 @@ def _opened(path: str, how: InputFormat) -> Rows:
         case "arrow":
             return _arrow(file, path)
         case "csv":
-            return _csv(file, how)
+            from paimon_pyds.cli.csv_input import CsvInput
+
+            return CsvInput(path, file, how).rows()
     rows = _json(file.read(), how.types or ())
     return rows.schema, iter(rows.to_batches())
 
@@ -176,42 +178,6 @@ def _peek(file: Any) -> bytes:
     return cast(io.BufferedReader, file).peek(_PEEKED)
 
 
-def _csv(file: Any, how: InputFormat) -> Rows:
-    import pyarrow.csv as csv
-
-    first = _peek(file).partition(b"\n")[0]
-    types = {field.name: field.type for field in how.types or ()}
-    names = None if how.header else list(types)
-    if names == []:
-        raise OptionError("nothing names the columns of CSV without a header", hint="say them with --types")
-    read = csv.ReadOptions(column_names=names)
-    # An empty line is the NULL of a single column.
-    parse = csv.ParseOptions(
-        delimiter=how.delimiter, newlines_in_values=True, ignore_empty_lines=how.delimiter.encode() in first
-    )
-    convert = csv.ConvertOptions(
-        column_types=types, null_values=[how.null], strings_can_be_null=True, quoted_strings_can_be_null=False
-    )
-    _refuse_bytes(types, first, how)
-    stream = csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
-    return stream.schema, iter(stream)
-
-
-def _refuse_bytes(types: dict[str, pa.DataType], first: bytes, how: InputFormat) -> None:
-    """CSV written here has bytes as Base64, and others write them as they are: nothing tells which. OptionError."""
-    import csv
-
-    import pyarrow.types as t
-
-    line = first.decode("utf-8", "replace").lstrip("\ufeff").rstrip("\r")
-    names = next(csv.reader([line], delimiter=how.delimiter), []) if how.header else list(types)
-    for name in names:
-        if name in types and (t.is_binary(types[name]) or t.is_fixed_size_binary(types[name])):
-            raise OptionError(
-                f"column {name!r} holds bytes, which CSV has no form for", hint="give them as Parquet, ORC or Arrow"
-            )
-
-
 def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
     """JSON lines; texts are what the types say: still texts where they look like times, or decimals and times."""
     import pyarrow as pa
@@ -228,5 +194,22 @@ def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
         at = rows.schema.get_field_index(field.name)
         is_exact = any(is_(field.type) for is_ in (t.is_decimal, t.is_date, t.is_timestamp))
         if is_exact and t.is_string(rows.schema.field(at).type):
-            rows = rows.set_column(at, field.name, rows.column(at).cast(field.type))
+            rows = rows.set_column(at, field.name, _cast_texts(rows.column(at), field))
     return rows
+
+
+def _cast_texts(texts: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Texts as values of a column. Raises SchemaError, which names the first that is none."""
+    import pyarrow as pa
+
+    try:
+        return texts.cast(field.type)
+    except pa.ArrowInvalid as error:
+        from paimon_pyds.types.arrow import from_arrow_type
+        from paimon_pyds.types.misfits import first_refused, misfit
+
+        whole = texts.combine_chunks()
+        at = first_refused(len(whole), lambda n: whole.slice(0, n).cast(field.type))
+        refused = misfit(whole, at, field.name, from_arrow_type(field.type, iter(())))
+        refused.name_row(0)
+        raise refused from error

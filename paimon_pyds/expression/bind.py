@@ -31,11 +31,13 @@ class Scope:
         names: what may stand before a column's name, such as ``("target", "t")``.
         fields: the columns.
         prefix: what the names of these columns begin with in the batches that are evaluated.
+        nulls: names of columns that hold nothing but NULL, whose type is any.
     """
 
     names: tuple[str, ...]
     fields: tuple[DataField, ...]
     prefix: str = ""
+    nulls: frozenset[str] = frozenset()
 
 
 class Binder:
@@ -119,6 +121,8 @@ class Binder:
         self.fail(name, f"no column {wanted!r:.100}{where}", hint)
 
     def _column(self, scope: Scope, field: DataField) -> Node:
+        if field.name in scope.nulls:
+            return Constant(None, pa.scalar(None))
         if field.type.kind in REFUSED_KINDS:
             raise LookupError(f"column {field.name!r} is of type {field.type.kind.value}, which is not supported here")
         return Column(normal(field.type), scope.prefix + field.name, _char(field.type))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.errors import ExpressionError, PredicateError, SchemaError
 from paimon_pyds.expression.arrays import spread
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.cast import cast_array
@@ -166,9 +166,13 @@ def check_assignable(source: Type, target: DataType) -> None:
     The rules are those of Spark's ANSI policy (``Cast.canANSIStoreAssign``): a number fits any number that has room for
     it, any plain value fits a text, dates and timestamps fit each other; a text fits nothing but a text.
     """
-    if source is None or (_may_hold(source.kind, target.kind) and target.kind not in REFUSED_KINDS):
+    if source is None:
         return
     if not isinstance(source, AtomicType) and source.kind is target.kind:
+        for own, wanted in zip(source.children(), target.children(), strict=False):
+            check_assignable(own, wanted)
+        return
+    if _may_hold(source.kind, target.kind) and target.kind not in REFUSED_KINDS:
         return
     hint = None
     if isinstance(target, AtomicType) and isinstance(source, AtomicType):
@@ -189,20 +193,46 @@ def _may_hold(source: Kind, target: Kind) -> bool:
 
 def assign(array: pa.Array, source: Type, target: DataType, zone: str) -> pa.Array:
     """Values of one type as values of a column, lengths checked. Raises ExpressionError when one does not fit."""
-    wanted = arrow_type(target)
     if source is None:
-        return pa.nulls(len(array), wanted)
+        return pa.nulls(len(array), arrow_type(target))
     if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
-        return _nested(array, wanted)
+        return _nested(array, target)
     found = cast_array(array, source, target, zone)
+    _check_finite(array, found)
     return _fitted(found, target) if target.kind in STRING_KINDS | BINARY_KINDS else found
 
 
-def _nested(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _check_finite(array: pa.Array, found: pa.Array) -> None:
+    """Refuse numbers that became infinity, those in nested values too."""
+    t = pa.types
+    if t.is_struct(array.type):
+        for own, cast in zip(array.flatten(), found.flatten(), strict=True):
+            _check_finite(own, cast)
+    elif t.is_map(array.type):
+        _check_finite(array.items, found.items)
+    elif t.is_list(array.type):
+        _check_finite(array.flatten(), found.flatten())
+    elif t.is_float64(array.type) and t.is_float32(found.type):
+        grown = pc.and_(pc.is_finite(array), pc.is_inf(found))
+        if pc.any(grown).as_py():
+            from paimon_pyds.types.misfits import shown
+
+            raise ExpressionError(f"{shown(array, pc.index(grown, True).as_py())} does not fit FLOAT")
+
+
+def _nested(array: pa.Array, target: DataType) -> pa.Array:
+    from paimon_pyds.types.misfits import check_lengths
+
+    wanted = arrow_type(target)
     try:
-        return array if array.type == wanted else array.cast(wanted)
+        found = array if array.type == wanted else array.cast(wanted)
+        _check_finite(array, found)
+        check_lengths(found, target, "value")
+    except SchemaError as error:
+        raise ExpressionError(error.message) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ExpressionError(f"a value does not fit: {str(error).splitlines()[0]}") from None
+    return found
 
 
 def _fitted(array: pa.Array, target: AtomicType) -> pa.Array:

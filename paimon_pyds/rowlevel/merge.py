@@ -111,8 +111,9 @@ class _Merge:
 
     def __init__(self, target: RowTarget, request: _Request) -> None:
         schema, zone = target.schema, request.zone
-        scopes = MergeScopes.of(schema, request.fields)
-        source = request.rows.rename_columns([scopes.source.prefix + f.name for f in request.fields])
+        scopes = MergeScopes.of(schema, request.fields, request.rows.schema)
+        named = request.rows.rename_columns([scopes.source.prefix + f.name for f in request.fields])
+        source = named.replace_schema_metadata(request.rows.schema.metadata)
         condition = split_join(request.on, scopes.target, scopes.source, timezone=zone, now=request.now)
         try:
             keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))

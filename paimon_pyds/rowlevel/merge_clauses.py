@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from paimon_pyds.errors import ExpressionError, OptionError, SchemaError
+import pyarrow as pa
+
+from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, bind_condition, bind_expression
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.rowlevel.clauses import Clauses, Delete, Insert, Update
-from paimon_pyds.rowlevel.merge_source import misfit_text
 from paimon_pyds.rowlevel.update import assignments_of
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import Parser
 from paimon_pyds.types import DataField, fields_named
+from paimon_pyds.write.conform import conform_column, is_of_pandas
 
 
 def parse_clause(text: str) -> Update | Delete | Insert:
@@ -149,15 +151,23 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
 
 @dataclass(frozen=True)
 class MergeScopes:
-    """The columns that expressions of a merge may name: the prefixes tell both sides apart in joined batches."""
+    """The columns that expressions of a merge may name: the prefixes tell both sides apart in joined batches.
+
+    Attributes:
+        target, source: the columns of the table, and of the source.
+        given: the source's columns as they came.
+    """
 
     target: Scope
     source: Scope
+    given: pa.Schema
 
     @classmethod
-    def of(cls, schema: TableSchema, source: Sequence[DataField]) -> MergeScopes:
+    def of(cls, schema: TableSchema, source: Sequence[DataField], given: pa.Schema) -> MergeScopes:
         """Scopes called target (or t) and source (or s)."""
-        return cls(Scope(("target", "t"), schema.fields, "target."), Scope(("source", "s"), tuple(source), "source."))
+        nulls = frozenset(field.name for field in given if pa.types.is_null(field.type))
+        target = Scope(("target", "t"), schema.fields, "target.")
+        return cls(target, Scope(("source", "s"), tuple(source), "source.", nulls), given)
 
 
 @dataclass(frozen=True)
@@ -167,10 +177,12 @@ class BoundClause:
     Attributes:
         where: a condition, or None.
         values: new values by column; None for a delete.
+        conforms: the values are those of the source, which have yet to be conformed to the table as an append's are.
     """
 
     where: BoundExpression | None
     values: Mapping[str, BoundExpression] | None
+    conforms: bool = False
 
 
 def bind_clauses(
@@ -185,7 +197,7 @@ def bind_clauses(
 
     Raises:
         ExpressionError: an expression that does not parse or bind, or whose values have no place in their column.
-        SchemaError: a column that is not there.
+        SchemaError: a column that is not there, or whose values an append would not take.
     """
     seen = {
         "when_matched": (scopes.target, scopes.source),
@@ -202,30 +214,30 @@ def bind_clauses(
         if given is None:
             if scopes.source not in seen:
                 raise OptionError(f"{name.replace('_', ' ')}: an update without source rows needs columns to set")
-            bound.append(BoundClause(where, _all_columns(schema, scopes.source, timezone)))
+            bound.append(BoundClause(where, _all_columns(schema, scopes, timezone), conforms=True))
         else:
             bound.append(BoundClause(where, assignments_of(given, schema, seen, timezone, now)))
     return tuple(bound)
 
 
-def _all_columns(schema: TableSchema, source: Scope, timezone: str) -> dict[str, BoundExpression]:
+def _all_columns(schema: TableSchema, scopes: MergeScopes, timezone: str) -> dict[str, BoundExpression]:
     """Every column of the table from the source's column of that name."""
-    names = {field.name.casefold() for field in source.fields}
+    names = {name.casefold() for name in scopes.given.names}
     missing = [field.name for field in schema.fields if field.name.casefold() not in names]
     if missing:
         raise SchemaError(
             f"the source has no column {', '.join(map(repr, missing[:10]))}, which every row of the table has",
             hint="name the columns to set, such as Update({'price': 'source.price'}) or Insert({'id': 'source.id'})",
         )
-    return {field.name: _same_column(field, source, timezone) for field in schema.fields}
+    return {field.name: _same_column(field, scopes, timezone) for field in schema.fields}
 
 
-def _same_column(field: DataField, source: Scope, timezone: str) -> BoundExpression:
+def _same_column(field: DataField, scopes: MergeScopes, timezone: str) -> BoundExpression:
+    bound = bind_expression(f"`{field.name.replace('`', '``')}`", (scopes.source,), timezone=timezone)
+    given = scopes.given.field(fields_named(field.name, scopes.source.fields)[0].name)
     try:
-        return bind_expression(f"`{field.name.replace('`', '``')}`", (source,), field, timezone=timezone)
-    except ExpressionError as error:
-        given = fields_named(field.name, source.fields)
-        if len(given) != 1:
-            raise
+        conform_column(pa.array([], given.type), field, None, of_pandas=is_of_pandas(scopes.given))
+    except SchemaError as error:
         hint = "cast it first, or name the columns to set, such as Update({'price': 'CAST(source.price AS …)'})"
-        raise ExpressionError(misfit_text(given[0], field), hint=hint) from error
+        raise SchemaError(error.message, hint=hint) from error
+    return bound

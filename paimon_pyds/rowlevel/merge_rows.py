@@ -6,20 +6,20 @@ Pure functions of Arrow batches; `paimon_pyds.rowlevel.merge` reads and writes f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.errors import CardinalityError
+from paimon_pyds.errors import CardinalityError, SchemaError
 from paimon_pyds.expression.bound import BoundExpression
 from paimon_pyds.expression.join import JoinCondition, SourceKeys, expand
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.rowlevel.merge_clauses import BoundClause
 from paimon_pyds.types import DataField, arrow_type
-from paimon_pyds.write.conform import fill_default
+from paimon_pyds.write.conform import conform_column, fill_default, is_of_pandas
 
 _Ints = npt.NDArray[np.int64]
 _MAX_PAIRS = 1 << 21
@@ -159,7 +159,8 @@ def _pairs(
         arrays.append(side.column(side.schema.get_field_index(name)).take(pa.array(rows)))
     if not found:  # a batch without columns does not know its length
         return pa.RecordBatch.from_arrays([pa.nulls(len(left))], names=[""])
-    return pa.RecordBatch.from_arrays(arrays, names=found)
+    schema = pa.schema([(n, a.type) for n, a in zip(found, arrays, strict=True)], rules.source.schema.metadata)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _matched(rules: MergeRules, batch: pa.RecordBatch, left: _Ints, right: _Ints) -> Actions:
@@ -241,11 +242,10 @@ def new_versions(
     parts: list[pa.RecordBatch] = []
     chosen: list[_Ints] = []
     for number in np.unique(actions.clauses):
-        values = rules.clause(int(number)).values
-        if values is None:
+        if rules.clause(int(number)).values is None:
             continue
         which = np.flatnonzero(actions.clauses == number)
-        parts.append(_versions(rules, values, batch, actions.subset(which), fields))
+        parts.append(_versions(rules, rules.clause(int(number)), batch, actions.subset(which), fields))
         chosen.append(which)
     if not parts:
         return None
@@ -257,24 +257,47 @@ def new_versions(
 
 def _versions(
     rules: MergeRules,
-    values: Mapping[str, BoundExpression],
+    clause: BoundClause,
     batch: pa.RecordBatch,
     actions: Actions,
     fields: Sequence[DataField],
 ) -> pa.RecordBatch:
+    values = clause.values or {}
     pairs = _pairs(rules, batch, actions.rows, actions.sources, list(values.values()))
     arrays = []
     for field in fields:
         if field.name == SEQUENCE_NUMBER:
             arrays.append(pa.nulls(len(actions.rows), pa.int64()))  # the commit gives it
         elif field.name in values:
-            arrays.append(fill_default(values[field.name].evaluate(pairs), field))
+            arrays.append(fill_default(_values(clause, field, pairs, actions.sources), field))
         else:
             kept = batch.column(batch.schema.get_field_index(rules.prefix + field.name))
             arrays.append(kept.take(pa.array(actions.rows)))
     # NULL in a NOT NULL column is for the writer to refuse, with the column's name.
     nullable = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
+
+
+def _values(clause: BoundClause, field: DataField, batch: pa.RecordBatch, sources: _Ints) -> pa.Array:
+    """What a clause sets a column to, for each row of a batch; ``sources`` are the rows of the source they come from.
+    Raises ExpressionError, SchemaError: a value that does not fit the column."""
+    expression = (clause.values or {})[field.name]
+    if not clause.conforms:
+        return expression.evaluate(batch)
+    name = expression.column
+    given = expression.evaluate(batch) if name is None else batch.column(batch.schema.get_field_index(name))
+    try:
+        found = conform_column(given, field, None, of_pandas=is_of_pandas(batch.schema))
+        if not field.type.nullable and found.null_count:
+            refused = SchemaError(f"column {field.name!r} is NOT NULL, and has no value", hint="fill or drop such rows")
+            refused.row = int(np.argmax(found.is_null()))
+            raise refused
+        return found
+    except SchemaError as error:
+        if error.row is None:
+            raise
+        where = f"in row {int(sources[error.row]) + 1:,} of the source"
+        raise SchemaError(f"{error.message}, {where}", hint=error.hint) from error
 
 
 def inserted_rows(
@@ -288,7 +311,7 @@ def inserted_rows(
         clauses: the first whose condition is true for a row acts.
         fields: the table's columns.
     """
-    types = {field.name: arrow_type(field.type) for field in fields}
+    by_name = {field.name: field for field in fields}
     batches = []
     left = unmatched
     for clause in clauses:
@@ -301,7 +324,7 @@ def inserted_rows(
         if not len(rows) or clause.values is None:
             continue
         taken = source.take(pa.array(rows))
-        arrays = [expression.evaluate(taken) for expression in clause.values.values()]
-        schema = pa.schema([pa.field(name, types[name]) for name in clause.values])
+        arrays = [_values(clause, by_name[name], taken, rows) for name in clause.values]
+        schema = pa.schema([pa.field(name, arrow_type(by_name[name].type)) for name in clause.values])
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return batches

@@ -19,8 +19,10 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.compare import NUMBERS
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import AtomicType, DataField, arrow_schema, arrow_type, fields_named, from_arrow_schema
+from paimon_pyds.types import AtomicType, DataField, arrow_type, fields_named, from_arrow_schema
 from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
+from paimon_pyds.types.misfits import first_refused, misfit
+from paimon_pyds.write.conform import is_of_pandas
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
@@ -42,7 +44,8 @@ def text_in_keys(error: ExpressionError, condition: JoinCondition, source: Seque
 
 
 def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
-    """All rows of a source as one batch, in the Arrow types of Paimon's types, and its columns.
+    """All rows of a source as one batch, and its columns. The batch has the Arrow types of theirs, except where it has
+    values of no type but NULL; and it says whether it comes from pandas.
     Raises SchemaError: nothing that Arrow understands, or columns that Paimon has no type for."""
     schema, rows = rows_of(data)
     if schema is None:
@@ -52,17 +55,44 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
         table = pa.concat_tables(parts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(f"parts of the source differ: {str(error).splitlines()[0]}") from error
-    fields = from_arrow_schema(table.schema.remove_metadata())
-    wanted = pa.schema([f.with_nullable(True) for f in arrow_schema(fields)])
+    fields = from_arrow_schema(pa.schema([pa.field(f.name, _typed(f.type)) for f in table.schema]))
     columns = []
-    for column, field in zip(table.columns, wanted, strict=True):
-        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    for column, field in zip(table.columns, fields, strict=True):
+        plain = one_array(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
+        type_ = arrow_type(field.type)
         try:
-            plain = plain if plain.type == field.type else plain.cast(field.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(f"the source's column {field.name!r}: {str(error).splitlines()[0]}") from error
-        columns.append(one_array(plain))
-    return pa.RecordBatch.from_arrays(columns, schema=wanted), fields
+            columns.append(plain if plain.type == type_ or _has_null_type(plain.type) else plain.cast(type_))
+        except pa.ArrowInvalid as error:
+            at = first_refused(len(plain), lambda n, plain=plain, type_=type_: plain.slice(0, n).cast(type_))  # type: ignore[misc]
+            refused = misfit(plain, at, field.name, field.type, hint="correct it, or cast it first")
+            refused.name_row(0)
+            raise refused from error
+    rows = pa.RecordBatch.from_arrays(columns, names=table.schema.names)
+    return rows.replace_schema_metadata({b"pandas": b""} if is_of_pandas(table.schema) else None), fields
+
+
+def _typed(type_: pa.DataType) -> pa.DataType:
+    """A type whose values Paimon has a type for: that of NULLs alone is replaced by one that is never looked at."""
+    t = pa.types
+    if t.is_dictionary(type_):
+        return _typed(type_.value_type)
+    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
+        return pa.list_(_typed(type_.value_type))
+    if t.is_map(type_):
+        return pa.map_(_typed(type_.key_type), _typed(type_.item_type))
+    if t.is_struct(type_):
+        members = [type_.field(i) for i in range(type_.num_fields)]
+        return pa.struct([pa.field(f.name, _typed(f.type)) for f in members])
+    return _REPLACED.get(type_, type_)
+
+
+_REPLACED = {
+    pa.null(): pa.string(), pa.uint64(): pa.decimal128(20), pa.float16(): pa.float32(), pa.date64(): pa.date32(),
+}  # fmt: skip
+
+
+def _has_null_type(type_: pa.DataType) -> bool:
+    return pa.types.is_null(type_) or any(_has_null_type(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def joined_on(on: str | Sequence[str] | Operand, source: Sequence[DataField]) -> Operand:

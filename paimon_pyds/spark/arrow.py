@@ -1,8 +1,8 @@
 """Arrow batches in exactly the schema wanted: for Spark, which from 4.2 checks it to the last nullable, and from Spark.
 
 Columns and struct members are found by name. Only what loses nothing is cast, with two exceptions: timestamps are
-rounded down to a coarser unit, which is how Spark and Java Paimon see them, and floating point numbers are rounded to a
-shorter type or a decimal, as Spark does when it stores them.
+rounded down to a coarser unit, which is how Spark and Java Paimon see them, and numbers are rounded to floats, and
+floats to decimals, as Spark does when it stores them, but never to infinity.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types.kinds import UNITS_PER_SECOND
-from paimon_pyds.write.nested import TIME_HINT, cast_nested, find_name, has_strict_member
+from paimon_pyds.write.nested import TIME_HINT, cast_nested, cast_number, find_name, has_strict_member
 
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -44,13 +44,13 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     if t.is_timestamp(source) and t.is_timestamp(target) and (source.tz is None) == (target.tz is None):
         return _rescale(array, target, column)
     try:
-        return array.cast(target)
+        return cast_number(array, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         reason = str(error).splitlines()[0]
         if isinstance(error, pa.ArrowInvalid):
             from paimon_pyds.types.misfits import first_refused, shown
 
-            reason = shown(array, first_refused(len(array), lambda n: array.slice(0, n).cast(target)))
+            reason = shown(array, first_refused(len(array), lambda n: cast_number(array.slice(0, n), target)))
         hint = TIME_HINT if t.is_time(source) else "correct that value, or change the column's type"
         raise SchemaError(f"column {column} is {source} and does not fit {target}: {reason}", hint=hint) from error
 

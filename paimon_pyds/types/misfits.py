@@ -6,10 +6,19 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, TIMESTAMP_KINDS, Kind
-from paimon_pyds.types.model import AtomicType
+from paimon_pyds.types.kinds import (
+    BINARY_KINDS,
+    INTEGER_KINDS,
+    INTEGER_RANGES,
+    MAX_LENGTH,
+    STRING_KINDS,
+    TIMESTAMP_KINDS,
+    Kind,
+)
+from paimon_pyds.types.model import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
 
 _LONGEST = 60
 
@@ -78,3 +87,33 @@ def misfit(
     )
     error.row = at
     return error
+
+
+def check_lengths(values: pa.Array, type_: DataType, column: str, path: str | None = None) -> None:
+    """Refuse texts and bytes, those in nested values too, that are longer than their type allows.
+
+    Args:
+        values: of the Arrow type of ``type_``.
+        type_: their type.
+        column: its name or path.
+        path: the table.
+
+    Raises:
+        SchemaError: one is too long; ``row`` is its position where it is not in a nested value.
+    """
+    match type_:
+        case ArrayType():
+            check_lengths(values.flatten(), type_.element, f"{column}.element", path)
+        case MultisetType():
+            check_lengths(values.keys, type_.element, f"{column}.key", path)
+        case MapType():
+            check_lengths(values.keys, type_.key, f"{column}.key", path)
+            check_lengths(values.items, type_.value, f"{column}.value", path)
+        case RowType():
+            for field, members in zip(type_.fields, values.flatten(), strict=True):
+                check_lengths(members, field.type, f"{column}.{field.name}", path)
+        case AtomicType(kind=kind, length=limit) if kind in STRING_KINDS | BINARY_KINDS and limit != MAX_LENGTH:
+            lengths = pc.utf8_length(values) if kind in STRING_KINDS else pc.binary_length(values)
+            longer = pc.greater(lengths, limit or 1)
+            if pc.any(longer).as_py():
+                raise misfit(values, pc.index(longer, True).as_py(), column, type_, path=path)

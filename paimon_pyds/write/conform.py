@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,10 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, sugge
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
 from paimon_pyds.one_line import names_text
-from paimon_pyds.types.arrow import arrow_schema, internal_to_scalar
-from paimon_pyds.types.kinds import BINARY_KINDS, STRING_KINDS, Kind
+from paimon_pyds.types.arrow import arrow_schema, arrow_type, internal_to_scalar
+from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, STRING_KINDS, Kind
 from paimon_pyds.types.model import AtomicType, DataField, DataType
-from paimon_pyds.write.nested import TIME_HINT, cast_nested, has_strict_member, nulls_of
+from paimon_pyds.write.nested import TIME_HINT, cast_nested, cast_number, has_strict_member, nulls_of
 
 if TYPE_CHECKING:
     from paimon_pyds.write.context import WriteContext
@@ -77,8 +77,10 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
 class Conformer:
     """Brings batches to a table's columns and their Arrow types; made once for many batches.
 
-    Values are cast where no value is lost (integers that fit, strings of any Arrow kind, timestamps to a finer unit);
-    missing columns, and NULLs of nullable ones, become the column's default where it has one.
+    Values are cast where they stay the same: integers and decimals that fit, strings of any Arrow kind, timestamps
+    that need no finer unit (TIMESTAMP(0) to (3) hold milliseconds, as in Java), midnights as dates. Floats alone are
+    rounded, to FLOAT, as Spark does when it stores them, but never to infinity. Instants and wall-clock times do not
+    go into each other. Missing columns, and NULLs of nullable ones, become the column's default where it has one.
 
     Args:
         fields: the table's columns.
@@ -86,10 +88,17 @@ class Conformer:
         trims_char: take off the blanks at the end of CHAR values, so that indexes, statistics and buckets are of
             the values that will be read.
         partition_keys: columns that are read from the partition, blanks and all.
+        bounded: whether texts and bytes must be within their column's length; other writers may have left longer ones.
     """
 
     def __init__(
-        self, fields: Sequence[DataField], table: str, *, trims_char: bool = False, partition_keys: Sequence[str] = ()
+        self,
+        fields: Sequence[DataField],
+        table: str,
+        *,
+        trims_char: bool = False,
+        partition_keys: Sequence[str] = (),
+        bounded: bool = True,
     ) -> None:
         self._fields = fields
         self._table = table
@@ -97,9 +106,10 @@ class Conformer:
         self._trimmed = [i for i, trim in enumerate(trimmed) if trims_char and trim]
         self._schema = arrow_schema(fields)
         # Bounds that Arrow types do not carry, and NULLs that nested values may hide, are looked for in every batch.
-        hidden = any(_bounded(f.type) or has_strict_member(t) for f, t in zip(fields, self._schema.types, strict=True))
+        self._bounded = bounded and any(_bounded(f.type) for f in fields)
+        hidden = self._bounded or any(map(has_strict_member, self._schema.types))
         self._has_defaults = any(f.default is not None for f in fields)
-        self._plain = None if hidden or self._has_defaults else self._schema
+        self._plain = None if hidden or self._has_defaults or self._trimmed else self._schema
         self._names: Sequence[str] = ()
         self._found: Sequence[int | None] = ()
 
@@ -112,8 +122,11 @@ class Conformer:
         if batch.schema.names != self._names:
             self._found = match_columns(batch.schema.names, self._fields, self._table)
             self._names = batch.schema.names
+        how: Any = {"of_pandas": is_of_pandas(batch.schema), "bounded": self._bounded}
         columns = [
-            _missing(field, type_, batch.num_rows) if at is None else _cast(batch.column(at), field, type_, self._table)
+            _missing(field, type_, batch.num_rows)
+            if at is None
+            else conform_column(batch.column(at), field, self._table, **how)
             for field, type_, at in zip(self._fields, self._schema.types, self._found, strict=True)
         ]
         if self._has_defaults:
@@ -135,6 +148,9 @@ class Conformer:
                 )
                 error.row = int(np.argmax(batch.column(at).is_null()))
                 raise error
+
+
+_WHOLE_HINT = "floats of pandas go into integers where they are whole and below 2^53; cast others first"
 
 
 class IncomingRows:
@@ -222,86 +238,137 @@ def _kind_texts(column: pa.Array, name: str) -> pa.Array:
     raise SchemaError(f"column {name}: row kinds are texts, not {column.type}", hint="give +I, -U, +U or -D")
 
 
-def _bounded(type_: object) -> bool:
-    return isinstance(type_, AtomicType) and type_.kind in STRING_KINDS | BINARY_KINDS and type_.length != 2**31 - 1
+def is_of_pandas(schema: pa.Schema) -> bool:
+    """Whether rows with this schema come from pandas, which says so in its metadata."""
+    return b"pandas" in (schema.metadata or {})
+
+
+def _bounded(type_: DataType) -> bool:
+    """Whether texts or bytes among the values of a type have a length, which Arrow's types do not carry."""
+    if isinstance(type_, AtomicType):
+        return type_.kind in STRING_KINDS | BINARY_KINDS and type_.length != MAX_LENGTH
+    return any(map(_bounded, type_.children()))
 
 
 def _missing(field: DataField, type_: pa.DataType, rows: int) -> pa.Array:
     return nulls_of(rows, type_) if field.default is None else pa.repeat(default_value(field), rows)
 
 
-def _cast(column: pa.Array, field: DataField, type_: pa.DataType, table: str) -> pa.Array:
+def conform_column(
+    column: pa.Array, field: DataField, table: str | None, *, of_pandas: bool = False, bounded: bool = True
+) -> pa.Array:
+    """Values as those of a table's column, in its Arrow type; NULL stays, whatever the column says of it.
+
+    Args:
+        column: the values.
+        field: the column.
+        table: where the table is, for errors; None to leave it out.
+        of_pandas: whole numbers may come as floats, which pandas makes of integers beside NULL.
+        bounded: whether texts and bytes must be within the column's length.
+
+    Raises:
+        SchemaError: types that do not go together, a value that would not be the same; ``row`` is its position.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    type_ = arrow_type(field.type)
+    bounded = bounded and _bounded(field.type)
     if pa.types.is_nested(type_) and pa.types.is_nested(column.type):
-        column = _nested(column, type_, field, table)
-    elif column.type != type_:
-        column = _converted(column, type_, field.name, field.type, table)
-    if _bounded(field.type):
-        _check_length(column, field, table)
+        return _nested(column, type_, field, table, of_pandas, bounded)
+    if column.type != type_:
+        column = _converted(column, type_, field.name, field.type, table, of_pandas)
+    if bounded:
+        from paimon_pyds.types.misfits import check_lengths
+
+        check_lengths(column, field.type, field.name, table)
     return column
 
 
-def _nested(column: pa.Array, type_: pa.DataType, field: DataField, table: str) -> pa.Array:
+def _nested(
+    column: pa.Array, type_: pa.DataType, field: DataField, table: str | None, of_pandas: bool, bounded: bool
+) -> pa.Array:
     def leaf(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
-        return _converted(values, wanted, path, wanted, table)
+        return _converted(values, wanted, path, wanted, table, of_pandas)
+
+    def fitted(values: pa.Array) -> pa.Array:
+        found = cast_nested(values, type_, field.name, leaf)
+        if bounded:
+            from paimon_pyds.types.misfits import check_lengths
+
+            check_lengths(found, field.type, field.name, table)
+        return found
 
     try:
-        return cast_nested(column, type_, field.name, leaf)
+        return fitted(column)
     except SchemaError as error:
         error.path = error.path or table
         if error.row is not None:  # of a leaf, which need not have a value for each row
             from paimon_pyds.types.misfits import first_refused
 
-            def attempt(n: int) -> pa.Array:
-                return cast_nested(column.take(from_numpy(np.arange(n))), type_, field.name, leaf)
-
-            error.row = first_refused(len(column), attempt)
+            error.row = first_refused(len(column), lambda n: fitted(column.take(from_numpy(np.arange(n)))))
         raise
 
 
-def _converted(column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | pa.DataType, table: str) -> pa.Array:
+def _converted(
+    column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | pa.DataType, table: str | None, of_pandas: bool
+) -> pa.Array:
     source, t = column.type, pa.types
-    differs = (
-        (t.is_floating(source) and not t.is_floating(type_))
-        or (not t.is_null(source) and _meaning(source) != _meaning(type_))
-        or (t.is_timestamp(source) and t.is_timestamp(type_) and (source.tz is None) != (type_.tz is None))
-    )
-    if not differs:
+    whole = of_pandas and t.is_floating(source) and t.is_integer(type_)
+    cast = _whole if whole else _same
+    fraction = t.is_floating(source) and not t.is_floating(type_)
+    if whole or t.is_null(source) or (_meaning(source) == _meaning(type_) and not fraction):
         try:
-            return column.cast(type_)
+            return cast(column, type_)
         except pa.ArrowNotImplementedError:
             pass  # whatever the values are
         except pa.ArrowInvalid as error:
             from paimon_pyds.types.misfits import first_refused, misfit
 
-            at = first_refused(len(column), lambda n: column.slice(0, n).cast(type_))
-            hint = TIME_HINT if t.is_time(source) else None
+            at = first_refused(len(column), lambda n: cast(column.slice(0, n), type_))
+            hint = TIME_HINT if t.is_time(source) else _WHOLE_HINT if whole else None
             raise misfit(column, at, name, wanted, path=table, hint=hint) from error
     plain = wanted.with_nullable(True) if isinstance(wanted, DataType) else wanted
     text = f"column {name} is {source} in the data and {plain} in the table"
     raise SchemaError(text, path=table, hint="cast it first")
 
 
+def _same(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """A cast that keeps values what they are, but for floats: FLOAT takes the nearest to any that it has room for."""
+    t = pa.types
+    if t.is_decimal256(column.type) and t.is_floating(type_):
+        column = column.cast(pa.decimal128(38, column.type.scale))
+    source, found = column.type, cast_number(column, type_)
+    if t.is_decimal(source) and t.is_floating(type_):
+        changed = pc.not_equal(cast_number(found, source), column)
+    elif t.is_timestamp(source) and t.is_date(type_):
+        changed = pc.not_equal(found.cast(source), column)
+    else:
+        return found
+    if pc.any(changed).as_py():
+        raise pa.ArrowInvalid(f"it is not the same as {type_}")
+    return found
+
+
+def _whole(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Floats of pandas as the integers that they were, NaN as NULL."""
+    numbers = column.cast(pa.float64())
+    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
+    if pc.any(pc.greater_equal(pc.abs(numbers), 2.0**53)).as_py():
+        raise pa.ArrowInvalid("a float of that size may have been another integer")
+    return numbers.cast(type_)
+
+
 def _meaning(type_: pa.DataType) -> str:
+    """What values are; those of one meaning go into each other. A DATE is the wall-clock time at its midnight."""
     t = pa.types
     if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
         return "text"
     if t.is_binary(type_) or t.is_large_binary(type_) or t.is_fixed_size_binary(type_) or t.is_binary_view(type_):
         return "bytes"
-    return "truth" if t.is_boolean(type_) else "time" if t.is_temporal(type_) else "number"
-
-
-def _check_length(column: pa.Array, field: DataField, table: str) -> None:
-    limit = field.type.length if isinstance(field.type, AtomicType) else None
-    text = field.type.kind in (Kind.CHAR, Kind.VARCHAR)
-    lengths = pc.utf8_length(column) if text else pc.binary_length(column)
-    longest = pc.max(lengths).as_py()
-    if limit is not None and longest is not None and longest > limit:
-        from paimon_pyds.types.misfits import misfit
-
-        at = int(np.argmax(pc.fill_null(pc.greater(lengths, limit), False)))
-        raise misfit(column, at, field.name, field.type, path=table)
+    if t.is_temporal(type_):
+        local = t.is_date(type_) or (t.is_timestamp(type_) and type_.tz is None)
+        return "wall clock" if local else "instant" if t.is_timestamp(type_) else "time" if t.is_time(type_) else "span"
+    return "truth" if t.is_boolean(type_) else "number"
 
 
 def default_value(field: DataField) -> pa.Scalar:

@@ -167,7 +167,8 @@ class WriteContext:
         trims = traits_of(files.file_suffix).trims_char
         keys = self.schema.partition_keys
         fields = self.layout.values if names is None else [self.schema.field(name) for name in names]
-        return Conformer(fields, self.root, trims_char=trims, partition_keys=keys)
+        bounded = not self.existing_rows
+        return Conformer(fields, self.root, trims_char=trims, partition_keys=keys, bounded=bounded)
 
     @cached_property
     def target_file_size(self) -> int:

@@ -21,6 +21,33 @@ LeafCast = Callable[[pa.Array, pa.DataType, str], pa.Array]
 TIME_HINT = "TIME columns hold milliseconds, whatever their precision: cut finer digits off first"
 
 
+def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Arrow's cast, but a decimal becomes the float nearest to it, and a float the decimal nearest to its text, as Java
+    has it; and no number becomes infinity. Raises pyarrow.ArrowInvalid: a value that does not fit."""
+    source, t = array.type, pa.types
+    if t.is_decimal(source) and t.is_floating(target):
+        return array.cast(pa.string()).cast(target)
+    if t.is_floating(source) and t.is_decimal(target):
+        return _decimals(array.cast(pa.float64()), target)
+    found = array.cast(target)
+    if t.is_float64(source) and t.is_float32(target):
+        import pyarrow.compute as pc
+
+        if pc.any(pc.and_(pc.is_finite(array), pc.is_inf(found))).as_py():
+            raise pa.ArrowInvalid("too large for a float of 32 bits")
+    return found
+
+
+def _decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Doubles as decimals, half a unit away from zero."""
+    import pyarrow.compute as pc
+
+    exact = pa.decimal256(76, target.scale + 18)  # 17 digits behind those that are zero after rounding
+    tiny = pc.less(pc.abs(array), 10.0 ** -(target.scale + 1))
+    texts = pc.if_else(tiny, "0", array.cast(pa.string()))
+    return pc.round(texts.cast(exact), target.scale, "half_towards_infinity").cast(target)
+
+
 def find_name(names: Sequence[str], wanted: str) -> int | None:
     """The position of a name: exactly, else ignoring case when only one fits; None when there is none.
     Raises SchemaError: several names differ from it in case only."""

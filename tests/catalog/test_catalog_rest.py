@@ -486,6 +486,11 @@ def test_signatures_follow_the_file_of_the_key(tmp_path: Path, monkeypatch: pyte
     [
         ({"metastore": "hive", "uri": "thrift://h"}, UnsupportedError),
         ({"metastore": "filesystem", "warehouse": "/nowhere", "lock.enabled": "true"}, UnsupportedError),
+        ({"metastore": "filesystem", "warehouse": "/nowhere", "lock.enabled": "yes"}, OptionError),
+        (
+            {"metastore": "jdbc", "uri": "jdbc:sqlite::memory:", "warehouse": "/nowhere", "lock.enabled": "1"},
+            OptionError,
+        ),
         ({"metastore": "glue"}, UnsupportedError),
         ({"metastore": "filesystem"}, OptionError),
         ({"metastore": "rest"}, OptionError),

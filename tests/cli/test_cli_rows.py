@@ -20,6 +20,7 @@ import paimon_pyds as pp
 from paimon_pyds.cli.inputs import InputFormat, open_inputs
 from paimon_pyds.cli.main import main, parsed
 from paimon_pyds.cli.output import show_rows
+from paimon_pyds.types.columns import parse_columns
 from support.effort import sampled
 
 DAY, MOMENT = datetime.date(2026, 11, 22), datetime.datetime(2026, 11, 22, 12, 30, 0, 250_000)
@@ -152,15 +153,65 @@ def test_types_of_csv_and_of_a_new_table(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "bad.csv").write_text("code,price\n1,cheap\n")
     assert main(["write", path, str(tmp_path / "bad.csv")]) == 1
     message = capsys.readouterr().err
-    assert "can't read the input" in message and "'cheap'" in message and len(message.splitlines()) == 1
+    assert "'cheap' does not fit column 'price', which is DECIMAL(5, 2)" in message and ", in line 2 — at " in message
+    assert len(message.splitlines()) == 1
     assert table.count() == 2
 
 
-def test_json_keeps_texts_that_look_like_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("300,1,1,,a", "'300' does not fit column 'id', which is TINYINT (-128 to 127), in line 4"),
+        ("3,1e39,1,,a", "'1e39' does not fit column 'f', which is FLOAT, in line 4"),
+        (
+            "3,1,1.555,,a",
+            "'1.555' does not fit column 'd', which is DECIMAL(4, 2) (2 digits before the point and 2 behi",
+        ),
+        ('3,1,1,"2020-01-02 03:00:00",a', "'2020-01-02 03:00:00' does not fit column 't', which is DATE, in line 4"),
+        ("\n3,1,1,,\xff", "'\ufffd' does not fit column 's', which is STRING, in line 5 — at "),
+        ('3,1,"",,a', "column 'd': Empty string cannot be converted to decimal128 — at "),
+        ("3,1,1,", "Expected 5 columns, got 4: 3,1,1,, in line 4 — at "),
+        (
+            "\n" * 3 + f"3,1,1,,{'a' * 100_000}\n" * 12 + "x,,,,",
+            "'x' does not fit column 'id', which is TINYINT (-128 to 127), in line 19 — at ",
+        ),
+    ],
+)
+def test_errors_in_csv_name_line_column_and_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, message: str
+) -> None:
+    table = pp.Table.create(tmp_path / "t", parse_columns("id TINYINT, f FLOAT, d DECIMAL(4, 2), t DATE, s STRING"))
+    monkeypatch.setattr("paimon_pyds.cli.csv_input._RECORDS", 2)
+    data = ('id,f,d,t,s\n1,1.5,1.25,2020-01-01,"a\nb"\n' + line + "\n").encode("latin-1")
+    (tmp_path / "rows.csv").write_bytes(data)
+    assert main(["write", table.path, str(tmp_path / "rows.csv")]) == 1
+    assert message in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))  # type: ignore[arg-type]
+    assert main(["write", table.path, "-", "--input-format", "csv"]) == 1
+    assert message.removesuffix("at ") in capsys.readouterr().err
+    assert table.snapshot() is None
+
+
+def test_errors_in_csv_of_a_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pp.Table.create(tmp_path / "t", parse_columns("id INT, t TIMESTAMP(6) WITH LOCAL TIME ZONE"))
+    (tmp_path / "rows.csv").write_text("id,t\n1,2026-01-31 12:30:00Z\n2,2026-01-31 12:30:00\n")
+    merge = ["merge", table.path, "--source", str(tmp_path / "rows.csv"), "--on", "id", "--when-not-matched", "insert"]
+    assert main(merge) == 1
+    message = capsys.readouterr().err
+    assert "'2026-01-31 12:30:00' does not fit column 't'" in message and ", in line 3 — at " in message
+    assert message.endswith("such values end with their zone: 2026-01-31 12:30:00Z, or +01:00 for Z\n")
+
+
+def test_json_keeps_texts_that_look_like_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("s", pa.string()), ("d", pa.date32()), ("n", pa.int64())]))
     (tmp_path / "rows.jsonl").write_text('{"s": "2026-11-22", "d": "2026-11-22"}\n')
     assert main(["write", table.path, str(tmp_path / "rows.jsonl")]) == 0
     assert table.scan().to_arrow().to_pylist() == [{"s": "2026-11-22", "d": DAY, "n": None}]
+    for text, at in (("2026-13-22", "x"), ("2026-11-22 10:00:00", "2026-11-22")):
+        (tmp_path / "rows.jsonl").write_text(f'{{"d": "2026-11-22", "s": "{at}"}}\n{{"d": "{text}"}}\n')
+        assert main(["write", table.path, str(tmp_path / "rows.jsonl")]) == 1
+        message = f"'{text}' does not fit column 'd', which is DATE, first in row 2 of the data"
+        assert message in capsys.readouterr().err
 
 
 def test_rows_of_lookup_system_and_distinct(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,6 +104,15 @@ def test_not_null_members_of_a_null_struct_hold_some_value():
         assert not any(result.field(i).null_count for i in range(2))
 
 
+def test_floats_and_decimals_are_rounded_as_spark_rounds_them():
+    doubles = pa.array([2.675, -1.005, 1e-30, 0.0, None])  # 2.675 is a little less than its text
+    assert conform(doubles, pa.decimal128(4, 2)).to_pylist() == [*map(Decimal, ("2.68", "-1.01", "0.00", "0.00")), None]
+    wide = pa.array([-1.7e37, 123456789.123456789])
+    assert [str(d) for d in conform(wide, pa.decimal128(38, 0)).to_pylist()] == ["-" + "17" + "0" * 36, "123456789"]
+    decimals = pa.array([Decimal("1.555"), Decimal("-16777217.000"), None])
+    assert conform(decimals, pa.float32()).equals(pa.array([1.555, -16777216.0, None], pa.float32()))
+
+
 def test_times_lose_nothing():
     values = pa.array([3_600_000_000_000 + 1_000_000, None], pa.int64()).view(pa.time64("ns"))
     assert conform(values, pa.time32("ms")).to_pylist() == [dt.time(1, 0, 0, 1000), None]
@@ -121,8 +130,11 @@ def test_times_lose_nothing():
         (pa.array([[1, None]]), pa.list_(pa.field("element", pa.int64(), False)), "c.element is NOT NULL"),
         (pa.array([{"a": 1}]), pa.struct([("b", pa.int64())]), "has no field 'b'"),
         (pa.array([1_001], pa.time64("us")), pa.time32("ms"), "does not fit time32.*TIME columns hold milliseconds"),
+        (pa.array([1e39]), pa.float32(), r"c is double and does not fit float: 1e\+39"),
+        (pa.array([1.0, float("nan")]), pa.decimal128(4, 2), "does not fit decimal128.*: nan"),
+        (pa.array([99.999]), pa.decimal128(4, 2), "does not fit decimal128.*: 99.999"),
     ],
-    ids=["overflow", "member", "element", "missing", "fraction"],
+    ids=["overflow", "member", "element", "missing", "fraction", "infinity", "NaN", "digits"],
 )
 def test_values_that_do_not_fit(values, target, message):
     with pytest.raises(SchemaError, match=message):

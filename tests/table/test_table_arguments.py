@@ -40,6 +40,11 @@ def test_options_may_be_numbers_and_booleans(tmp_path: Path) -> None:
         table.append({"id": [2]}, options=["write-only"])  # type: ignore[arg-type]
 
 
+def test_calling_the_class_says_what_to_call(table: pp.Table) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"Table\.open\(path\) opens one, Table\.create\(path"):
+        pp.Table(table.path)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

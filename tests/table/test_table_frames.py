@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.types.columns import parse_columns
 
 ROWS = [{"id": 1, "s": "a"}, {"id": 2, "s": None}, {"id": 3, "s": "c"}]
 TABLE = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", None, "c"]})
@@ -154,6 +157,36 @@ def test_a_scan_is_data(table: pp.Table, tmp_path: Path) -> None:
     copy = pp.Table.create(tmp_path / "copy", table)
     copy.append(table.scan("id = 4"))
     assert _sorted(copy) == [*EVERYTHING, EVERYTHING[-1]]
+
+
+def test_what_pandas_was_given_can_be_appended_again(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    moment = dt.datetime(2020, 1, 2, 3, 4, 5, 123_456)
+    values: dict[str, list[Any]] = {
+        "BOOLEAN": [True, None], "TINYINT": [-128, None], "INT": [2**31 - 1, None], "BIGINT": [2**53 - 1, None],
+        "FLOAT": [0.5, None], "DOUBLE": [0.1, None], "DECIMAL(20, 3)": [Decimal("-12345678901234567.890"), None],
+        "STRING": ["", None], "CHAR(3)": ["abc", None], "BYTES": [b"", None], "BINARY(2)": [b"\0a", None],
+        "DATE": [dt.date(9999, 12, 31), None], "TIME(3)": [dt.time(1, 2, 3, 456_000), None],
+        "TIMESTAMP(3)": [moment.replace(microsecond=123_000), None], "TIMESTAMP(6)": [moment, None],
+        "TIMESTAMP(9)": [pa.scalar(1, pa.timestamp("ns")).as_py(), None],
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE": [moment.replace(tzinfo=dt.timezone.utc), None],
+        "ARRAY<INT>": [[1, None], None], "ROW<x INT, y DATE>": [{"x": None, "y": dt.date(2020, 1, 1)}, None],
+        "SMALLINT": [None, None],
+    }  # fmt: skip
+    table = pp.Table.create(tmp_path / "t", parse_columns(", ".join(f"c{i} {name}" for i, name in enumerate(values))))
+    names = [field.name for field in table.schema.fields]
+    rows = pa.table(dict(zip(names, values.values(), strict=True)), schema=_nullable(table.arrow_schema))
+    table.append(rows)
+    frame = table.to_pandas()
+    assert str(frame["c1"].dtype) == "float64"
+    table.append(frame)
+    table.overwrite(table.to_pandas())
+    found = table.scan().to_arrow()
+    assert found.slice(0, 2).equals(found.slice(2)) and found.slice(2).to_pylist() == rows.to_pylist()
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def test_pandas_frames(table: pp.Table) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,11 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ExpressionError, SchemaError
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+from paimon_pyds.types.columns import parse_columns
+from paimon_pyds.write.conform import Conformer
+
+MIDNIGHT, NOON = dt.datetime(2020, 1, 2), dt.datetime(2020, 1, 2, 12)
 
 
 def _table(tmp_path: Path, **columns: str) -> pp.Table:
@@ -33,12 +39,30 @@ def _table(tmp_path: Path, **columns: str) -> pp.Table:
         ("INT", [None, None], pa.null()),
         ("TIME(6)", [dt.time(23, 59, 59, 999_000), None], pa.time64("us")),
         ("TIME(9)", [dt.time(1), None], pa.time64("ns")),
+        ("FLOAT", [0.5, -math.inf, None], pa.float64()),
+        ("BIGINT", [2**63 - 1, None], pa.uint64()),
     ],
 )
 def test_casts_that_lose_nothing(tmp_path: Path, type_: str, values: list[object], arrow: pa.DataType) -> None:
     table = _table(tmp_path, c=type_)
     table.append(pa.table({"c": pa.array(values, arrow)}))
     assert table.scan().to_arrow()["c"].to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "stored"),
+    [
+        ("DATE", pa.array([MIDNIGHT, None], pa.timestamp("ns")), MIDNIGHT.date()),
+        ("TIMESTAMP(0)", pa.array([MIDNIGHT.date(), None]), MIDNIGHT),
+        ("FLOAT", pa.array([Decimal("1.555"), None]), pa.scalar(1.555, pa.float32()).as_py()),
+        ("DOUBLE", pa.array([Decimal("1234567.12345678"), None]), 1234567.12345678),
+        ("DOUBLE", pa.array([Decimal("1.5"), None], pa.decimal256(60, 1)), 1.5),
+    ],
+)
+def test_types_that_go_into_others(tmp_path: Path, type_: str, given: pa.Array, stored: object) -> None:
+    table = _table(tmp_path, c=type_)
+    table.append({"c": given})
+    assert table.scan().to_arrow()["c"].to_pylist() == [stored, None]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +79,22 @@ def test_casts_that_lose_nothing(tmp_path: Path, type_: str, values: list[object
         ("VARCHAR(3)", pa.array(["abcd"])),
         ("TIME(6)", pa.array([1_001], pa.time64("us"))),
         ("TIME(9)", pa.array([None, 1_000_001], pa.time64("ns"))),
+        ("DATE", pa.array([NOON])),
+        ("DATE", pa.array([MIDNIGHT, None], pa.timestamp("us", "UTC"))),
+        ("DATE", pa.array([dt.timedelta(days=1)])),
+        ("TIME(3)", pa.array([NOON])),
+        ("TIMESTAMP(6) WITH LOCAL TIME ZONE", pa.array([MIDNIGHT.date()])),
+        ("TIMESTAMP(6) WITH LOCAL TIME ZONE", pa.array([MIDNIGHT])),
+        ("FLOAT", pa.array([1e39])),
+        ("FLOAT", pa.array([2**24 + 1])),
+        ("FLOAT", pa.array([Decimal("16777217.0")])),
+        ("DOUBLE", pa.array([2**53 + 1])),
+        ("DOUBLE", pa.array([Decimal("12345678901234567.89")])),
+        ("INT", pa.array([Decimal("1.5")])),
+        ("INT", pa.array([math.nan])),
+        ("DECIMAL(4, 2)", pa.array([math.inf])),
+        ("BIGINT", pa.array([2**63], pa.uint64())),
+        ("BINARY(1)", pa.array([b"ab"]).dictionary_encode()),
     ],
 )
 def test_values_that_do_not_fit_are_refused(tmp_path: Path, type_: str, values: pa.Array) -> None:
@@ -63,6 +103,148 @@ def test_values_that_do_not_fit_are_refused(tmp_path: Path, type_: str, values: 
         table.append(pa.table({"c": values}))
     assert table.snapshot() is None
     assert not list(Path(table.path).rglob("data-*"))
+
+
+def test_values_within_nested_ones_and_partitions_that_do_not_fit(tmp_path: Path) -> None:
+    text = "p DATE, a ARRAY<DATE>, m MAP<VARCHAR(2), FLOAT>, r ROW<c CHAR(1), x ARRAY<INT>>"
+    table = pp.Table.create(tmp_path / "t", parse_columns(text), partition_by=["p"])
+    row = {"p": [MIDNIGHT] * 2, "a": [[MIDNIGHT], None], "r": [{"c": "a", "x": [1]}, None]}
+    keyed = pa.array([[("a", 1.0)], [("b", None)]], pa.map_(pa.string(), pa.float64()))
+    table.append({**row, "m": keyed})
+    for name, values, message in (
+        ("p", [MIDNIGHT, NOON], "2020-01-02 12:00:00.000000 does not fit column 'p', which is DATE"),
+        ("a", [[], [MIDNIGHT, NOON]], "12:00:00.000000 does not fit column 'a.element'"),
+        ("m", pa.array([None, [("a", 1e39)]], keyed.type), "1e+39 does not fit column 'm.value'"),
+        ("m", pa.array([None, [("abc", 1.0)]], keyed.type), "'abc' does not fit column 'm.key', which is VARCHAR(2)"),
+        ("r", [{"c": "a", "x": None}, {"c": "ab", "x": []}], "'ab' does not fit column 'r.c', which is CHAR(1)"),
+        ("r", [None, {"c": None, "x": [2**40]}], "1099511627776 does not fit column 'r.x.element'"),
+    ):
+        for write in (table.append, table.overwrite):
+            with pytest.raises(SchemaError, match=r"first in row 2 of the data") as caught:
+                write({**row, "m": keyed, name: values})
+            assert message in str(caught.value)
+    assert table.count() == 2
+
+
+def test_rows_of_other_writers_that_are_too_long_stay_as_they_are(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", parse_columns("k INT, s VARCHAR(5), a ARRAY<VARCHAR(5)>"))
+    for k in range(2):
+        table.append({"k": [k], "s": ["abcde"], "a": [["abcde"]]})
+    schema = tmp_path / "t" / "schema" / "schema-0"
+    schema.write_text(schema.read_text().replace("VARCHAR(5)", "VARCHAR(3)"))  # Java Paimon does not look at lengths
+    table = pp.Table.open(table.path)
+    assert table.compact(full=True).files == 2
+    table.update({"k": "k + 1"})
+    assert table.scan("a IS NOT NULL").to_arrow()["s"].to_pylist() == ["abcde"] * 2
+    with pytest.raises(ExpressionError, match=r"'abcd' does not fit column 'value\.element', which is VARCHAR\(3\)"):
+        table.merge({"k": [1], "a": [["abcd"]]}, "k", when_matched="update set a = source.a")
+
+
+def test_char_is_trimmed_where_lengths_are_not_looked_at() -> None:
+    fields = parse_columns("c CHAR(3)")
+    batch = pa.record_batch([pa.array(["ab ", "abcd "])], schema=arrow_schema(fields))
+    found = Conformer(fields, "t", trims_char=True, bounded=False).conform(batch)
+    assert found.column(0).to_pylist() == ["ab", "abcd"]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "message"),
+    [
+        ("TINYINT", [1, None, 127], None),
+        ("BIGINT", [2**53 - 1, None], None),
+        ("TINYINT", [1.0, NAN, 128.0], "128 does not fit column 'c', which is TINYINT (-128 to 127), first in row 3"),
+        ("INT", [1.0, NAN, 1.5], "1.5 does not fit column 'c', which is INT"),
+        ("BIGINT", [NAN, 2.0**53], "9.007199254740992e+15 does not fit column 'c', which is BIGINT"),
+        ("INT", [math.inf, NAN], "inf does not fit column 'c', which is INT"),
+        ("DECIMAL(4, 2)", [1.0, NAN], "column c is double in the data and DECIMAL(4, 2) in the table"),
+    ],
+)
+def test_integers_that_pandas_made_floats(tmp_path: Path, type_: str, values: list[Any], message: str | None) -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"c": values})
+    table = _table(tmp_path, c=type_)
+    if message is None:
+        table.append(frame)
+        table.merge(frame, "c", when_matched="update")
+        assert sorted(table.scan().to_arrow()["c"].to_pylist(), key=str) == sorted(values, key=str)
+        return
+    with pytest.raises(SchemaError) as caught:
+        table.append(frame)
+    assert message in str(caught.value)
+    with pytest.raises(SchemaError, match="column c is double in the data"):
+        table.append({"c": [1.0, 2.0]})
+
+
+def test_merges_without_columns_take_values_as_appends_do(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", parse_columns("k INT, d DATE, f FLOAT, a ARRAY<INT>, r ROW<x INT>"))
+    table.append({"k": [1], "d": [MIDNIGHT], "f": [1.0], "a": [[1]], "r": [{"x": 1}]})
+    rows: dict[str, list[Any]] = {"k": [1, 2], "d": [None] * 2, "f": [0.5] * 2, "a": [[], None], "r": [None] * 2}
+    for name, values, message in (
+        ("k", [1.0, 1.9], "column k is double in the data and INT in the table — cast it first, or name the columns"),
+        ("k", [1, 2**40], "1099511627776 does not fit column 'k', which is INT (-2147483648 to 2147483647), in row 2 "),
+        ("d", [MIDNIGHT, NOON], "2020-01-02 12:00:00.000000 does not fit column 'd', which is DATE, in row 2 of the s"),
+        ("d", [NOON, None], "2020-01-02 12:00:00.000000 does not fit column 'd', which is DATE, in row 1 of the sourc"),
+        ("f", [1e39, 1.0], "1e+39 does not fit column 'f', which is FLOAT, in row 1 of the source"),
+        ("a", [None, [1, 2**40]], "1099511627776 does not fit column 'a.element', which is int32, in row 2 of the so"),
+    ):
+        with pytest.raises(SchemaError) as caught:
+            table.merge({**rows, name: values}, "k", when_matched="update", when_not_matched="insert")
+        assert message in str(caught.value)
+    keyed = _table(tmp_path / "keyed", k="INT", v="INT NOT NULL")
+    with pytest.raises(SchemaError, match="column 'v' is NOT NULL, and has no value, in row 2 of the source"):
+        keyed.merge({"k": [1, 2], "v": [1, None]}, "k", when_not_matched="insert")
+    table.merge({**rows, "f": [0.5, 1e39]}, "k", when_matched="update", when_not_matched="source.f < 1 then insert")
+    table.merge(rows, "k", when_matched="update", when_not_matched="insert")
+    expected = [{"k": k, "d": None, "f": 0.5, "a": [] if k == 1 else None, "r": None} for k in (1, 2)]
+    assert table.scan().to_arrow().sort_by("k").to_pylist() == expected
+    frame = pytest.importorskip("pandas").DataFrame({**rows, "k": [None, 2.0]})
+    table.merge(frame, "k", when_matched="update", when_not_matched="insert")
+    assert table.scan().to_arrow()["k"].to_pylist() == [1, 2, None]
+
+
+def test_explicit_values_of_merges_are_stored_as_spark_does(tmp_path: Path) -> None:
+    table = _table(tmp_path, k="INT", d="DATE", f="FLOAT", n="DECIMAL(3, 1)")
+    table.append({"k": [1], "d": [MIDNIGHT], "f": [1.0], "n": [Decimal("1.0")]})
+    source = {"k": [1.0], "d": [NOON], "f": [0.1], "n": [1.25], "x": [1e39]}
+    table.merge(source, "k", when_matched="update set k = source.k + 0.9, d = source.d, f = source.f, n = source.n")
+    stored = {"k": 1, "d": NOON.date(), "f": pa.scalar(0.1, pa.float32()).as_py(), "n": Decimal("1.3")}
+    assert table.scan().to_arrow().to_pylist() == [stored]
+    nested = pp.Table.create(tmp_path / "nested", parse_columns("k INT, a ARRAY<FLOAT>, r ROW<m MAP<INT, FLOAT>>"))
+    nested.append({"k": [1], "a": [[1.0]]})
+    maps = pa.map_(pa.int32(), pa.float64())
+    for value in (1.0, 1e39):
+        given = pa.table(
+            {"k": [1], "a": [[None, value]], "r": pa.array([{"m": [(1, value)]}], pa.struct([("m", maps)]))}
+        )
+        for name in ("a", "r"):
+            with pytest.raises(ExpressionError, match=r"1e\+39 does not fit FLOAT") if value > 1 else nullcontext():
+                nested.merge(given, "k", when_matched=f"update set {name} = source.{name}")
+    assert nested.scan().to_arrow().to_pylist() == [{"k": 1, "a": [None, 1.0], "r": {"m": [(1, 1.0)]}}]
+    for name, message in (("k", r"e\+39 does not fit INT"), ("f", r"e\+39 does not fit FLOAT"), ("n", "DECIMAL")):
+        with pytest.raises(ExpressionError, match=message):
+            table.merge(source, "k", when_matched=f"update set {name} = source.x")
+        with pytest.raises(ExpressionError, match=message):
+            table.update({name: "CAST(f AS DOUBLE) * 1e40D"})
+
+
+def test_merges_take_columns_of_nulls(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", parse_columns("k INT, s STRING, a ARRAY<INT>, r ROW<x INT>"))
+    rows = {"k": [1, 2], "s": [None] * 2, "a": [[], [None]], "r": [{"x": None}, None]}
+    table.append({**rows, "s": ["a", "b"]})
+    table.merge(rows, "k", when_matched="update", when_not_matched="insert")
+    assert table.scan().to_arrow().to_pylist() == pa.table(rows).to_pylist()
+    table.merge({**rows, "k": [None] * 2}, "k", when_matched="delete", when_not_matched="insert")
+    assert table.count("k IS NULL") == 2
+    table.merge({"k": [None], "s": [None]}, "target.k <=> source.k", when_matched="source.s IS NULL THEN DELETE")
+    assert table.count("k IS NULL") == 0
+    source = {"k": [1], "n": [None]}
+    table.merge(source, "k", when_matched="update set s = coalesce(source.n, 'z'), a = source.n")
+    assert table.scan().to_arrow().sort_by("k").to_pylist()[0] == {"k": 1, "s": "z", "a": None, "r": {"x": None}}
+    frame = pytest.importorskip("pandas").DataFrame({**rows, "s": pa.nulls(2).to_pylist()})
+    table.merge(frame, ["k"], when_matched="update")
+    assert table.scan().to_arrow()["s"].to_pylist() == [None] * 2
 
 
 FIRST, FITS = "first in row", "does not fit column"
@@ -132,7 +314,7 @@ def test_values_of_updates_and_merges_that_do_not_fit_are_shown(tmp_path: Path) 
     with pytest.raises(ExpressionError, match=r"column 's': .* 'abcd' does not fit VARCHAR\(3\)"):
         table.update({"s": "concat('abc', 'd')"})
     with pytest.raises(ExpressionError, match=r"column 'd': .*\b200\.0 does not fit DECIMAL\(3, 1\)"):
-        table.merge({"k": [1], "s": ["b"], "d": [200]}, "k", when_matched="update")
+        table.merge({"k": [1], "d": [200]}, "k", when_matched="update set d = source.d")
 
 
 def test_names_that_are_mistyped_get_near_ones(tmp_path: Path) -> None:
