@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from obstore import exceptions
 
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, is_file, scheme_of
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
 from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
 from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, is_served, store_client
@@ -34,6 +35,8 @@ _BRIEF = {"connect_timeout": 2, "request_timeout": 5}
 _BRIEF_SECONDS = 10
 _TRIES = 5
 _NEAR = 1 << 20
+_NOT_CONDITIONAL = re.compile(r"status code: 501|NotImplemented|If-None-Match")
+"""What says that a store knows no conditional put; other failures say nothing of it."""
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 _conditional: dict[bytes, bool] = {}
 """Whether a store was seen to refuse a second put of one key."""
@@ -257,19 +260,26 @@ class ObjectStoreFileIO(ArrowFileIO):
         if not _conditional[self._identity]:
             return self._create_under_lock(path, data)
         unsettled: StorageError | None = None
-        deadline = time.monotonic() + self._timeouts["retry_timeout"]
-        for attempt in range(_TRIES):
+        for pause in self._pauses():
             try:
                 return self._create(path, data) or (unsettled is not None and self.read_bytes(path) == data)
             except _UnknownOutcomeError as error:
                 unsettled = error.storage_error
+            except FileNotFoundError:
+                pass  # what was there a moment ago may have been the first try, not yet whole
             except StorageError:
                 if unsettled is None:
                     raise
-            if time.monotonic() > deadline:
-                break
-            time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
+            time.sleep(pause)
         raise _unknown_outcome(path, unsettled)
+
+    def _pauses(self) -> Iterator[float]:
+        """Seconds to wait after each try of a put, as long as it may be tried."""
+        deadline = time.monotonic() + self._timeouts["retry_timeout"]
+        for attempt in range(_TRIES):
+            yield random.uniform(0.5, 1) * 0.1 * 2**attempt
+            if time.monotonic() > deadline:
+                return
 
     def _create(self, path: str, data: bytes) -> bool:
         """One put; False when the object is there. Raises StorageError, _UnknownOutcomeError."""
@@ -278,25 +288,35 @@ class ObjectStoreFileIO(ArrowFileIO):
             with self._requests("write", path):
                 try:
                     obstore.put(store, key, data, mode="create", use_multipart=False)
-                except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+                except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
+                    # S3 also says 409 to a put beside another, which may yet fail: that is no object
+                    if "status code: 409" in str(error) and not is_file(self, path):
+                        raise _UnknownOutcomeError(error, "another put of it was under way", path) from None
                     return False
                 except exceptions.GenericError as error:
                     self._unanswered(error)
-                    raise _UnknownOutcomeError(StorageError(f"can't write: {self._reason(error)}", path=path)) from None
+                    raise _UnknownOutcomeError(error, self._reason(error), path) from None
         except FileNotFoundError:
             raise StorageError("can't write: the bucket does not exist", path=path) from None
         return True
 
     def _probe(self, directory: str) -> bool:
-        """Whether the store keeps an object that it is to create only if absent."""
-        path = f"{directory}/.paimon-pyds-{uuid.uuid4()}.tmp"
+        """Whether the store keeps an object that it is to create only if absent. Raises StorageError: it didn't say."""
+        path = f"{directory}/.probe.{uuid.uuid4()}.tmp"  # a name that the search for orphans knows
+        fault: StorageError | None = None
         try:
             self.replace(path, b"")
-            with suppress(_UnknownOutcomeError):
-                return not self._create(path, b"")
+            for pause in self._pauses():
+                try:
+                    return not self._create(path, b"")
+                except _UnknownOutcomeError as error:
+                    if error.refused:
+                        return False
+                    fault = error.storage_error
+                time.sleep(pause)
         finally:
-            self.delete([path])
-        return False
+            discard(self, [path])
+        raise fault or StorageError("can't write: the store was not asked", path=path)
 
     def with_lock(self, lock: Callable[[], AbstractContextManager[None]]) -> ObjectStoreFileIO:
         """See `Lockable`. Copies for other processes have no lock."""
@@ -375,11 +395,17 @@ class ObjectStoreFileIO(ArrowFileIO):
 
 
 class _UnknownOutcomeError(Exception):
-    """A put that failed and may have had its effect, or have it yet."""
+    """A put that failed and may have had its effect, or have it yet.
 
-    def __init__(self, error: StorageError) -> None:
-        super().__init__(str(error))
-        self.storage_error = error
+    Attributes:
+        storage_error: the same for users.
+        refused: whether the store said that it has no conditional put.
+    """
+
+    def __init__(self, error: Exception, reason: str, path: str) -> None:
+        super().__init__(reason)
+        self.storage_error = StorageError(f"can't write: {reason}", path=path)
+        self.refused = _NOT_CONDITIONAL.search(str(error)) is not None
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> list[int]:

@@ -16,6 +16,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, CorruptFileError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.maintenance import orphan_tasks
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import FileIO, object_store, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
@@ -131,6 +132,58 @@ def test_an_acknowledgement_that_is_lost(server: Server, io: ObjectStoreFileIO, 
     server.fail = fail
     with pytest.raises(CommitOutcomeUnknownError, match=r"503|Slow"):
         io.create_if_absent(f"{root}/t", b"mine")
+
+
+@pytest.mark.parametrize("later", ["made", "never"])
+def test_a_conflict_with_a_put_that_is_still_under_way(
+    server: Server, io: ObjectStoreFileIO, root: str, later: str
+) -> None:
+    """S3 answers 409 (ConditionalRequestConflict) while the first try, whose answer was lost, is not whole yet."""
+    io.create_if_absent(f"{root}/warm", b"")
+    statuses = ["503 Slow Down", "409 Conflict"] if later == "made" else ["503 Slow Down", *["409 Conflict"] * 9]
+
+    def fail(number: int, method: str, path: str) -> str | None:
+        if method != "PUT" or not path.endswith("/s") or not statuses:
+            return None
+        server.status = statuses.pop(0)
+        return BEFORE
+
+    server.fail = fail
+    if later == "made":
+        assert io.create_if_absent(f"{root}/s", b"mine") and io.read_bytes(f"{root}/s") == b"mine"
+        statuses.append("409 Conflict")
+        assert io.create_if_absent(f"{root}/t/s", b"mine")
+        return
+    with pytest.raises(CommitOutcomeUnknownError):
+        io.create_if_absent(f"{root}/s", b"mine")
+
+
+@pytest.mark.parametrize("status", ["503 Slow Down", "403 Forbidden", "501 Not Implemented"])
+def test_a_store_that_does_not_say_whether_it_honours_the_condition(server: Server, root: str, status: str) -> None:
+    """Only what the store says of conditions is remembered, not an answer that was lost or a right that is missing."""
+    io, _ = open_file_io(root, server.options())
+    puts: list[str] = []
+
+    def fail(number: int, method: str, path: str) -> str | None:
+        puts.extend([path] * (method == "PUT"))
+        return BEFORE if method == "PUT" and len(puts) > 1 else None
+
+    server.fail, server.status = fail, status
+    with pytest.raises(UnsupportedError if status.startswith("501") else StorageError) as caught:
+        io.create_if_absent(f"{root}/s", b"1")
+    server.fail = lambda *_: None
+    assert "can't delete" not in str(caught.value) and io.list(root) == []
+    if not status.startswith("501"):
+        assert io.create_if_absent(f"{root}/s", b"1")
+
+
+def test_a_writer_that_may_not_delete(server: Server, root: str) -> None:
+    """What it asked the store with stays until orphans are removed."""
+    io, _ = open_file_io(root, server.options())
+    server.fail, server.status = (lambda n, method, path: BEFORE if method in ("POST", "DELETE") else None), "403 No"
+    assert io.create_if_absent(f"{root}/s", b"1") and not io.create_if_absent(f"{root}/s", b"1")
+    (left,) = [entry.name for entry in io.list(root) if entry.name != "s"]
+    assert orphan_tasks._TEMPORARY.fullmatch(left)
 
 
 def _replacing(server: Server) -> dict[str, str]:
