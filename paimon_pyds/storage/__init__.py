@@ -160,8 +160,9 @@ class SavesRequests(Protocol):
 class Lockable(Protocol):
     """A FileIO whose store may not be able to create a file only if absent."""
 
-    def with_lock(self, lock: Callable[[], AbstractContextManager[None]]) -> FileIO:
-        """The same, which looks first and writes then where the store can't do better, and holds the lock meanwhile."""
+    def with_lock(self, lock: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> FileIO:
+        """The same, which looks first and writes then where the store can't do better, and holds the lock meanwhile;
+        that gives what tells whether it has not expired."""
 
 
 class ByteSource(Protocol):

@@ -22,7 +22,7 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions
 
-from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
 from paimon_pyds.storage.arrow import ArrowFileIO
@@ -55,7 +55,7 @@ class ObjectStoreFileIO(ArrowFileIO):
         self._stores: dict[tuple[str, bool, bool], Any] = {}
         self._unreachable_until = 0.0
         self._timeouts = {name: self._arguments.get(name, seconds) for name, seconds in TIMEOUTS.items()}
-        self._lock: Callable[[], AbstractContextManager[None]] | None = None
+        self._lock: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
         check_account_key(self._arguments, root)
 
     @property
@@ -318,7 +318,7 @@ class ObjectStoreFileIO(ArrowFileIO):
             discard(self, [path])
         raise fault or StorageError("can't write: the store was not asked", path=path)
 
-    def with_lock(self, lock: Callable[[], AbstractContextManager[None]]) -> ObjectStoreFileIO:
+    def with_lock(self, lock: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> ObjectStoreFileIO:
         """See `Lockable`. Copies for other processes have no lock."""
         other = copy(self)
         other._lock = lock
@@ -332,17 +332,24 @@ class ObjectStoreFileIO(ArrowFileIO):
                 path=path.rpartition("/")[0],
                 hint="bring the store up to date, or let all writers hold a lock: lock.enabled of a JDBC catalog",
             )
-        with self._lock():
+        with self._lock() as held:
             if is_file(self, path):
                 return False
+            if not held():  # another writer may have looked by now, and is about to put
+                raise CommitError(
+                    "the lock expired before the store answered; nothing was written",
+                    path=path,
+                    hint="try again, or raise lock-acquire-timeout for all writers",
+                )
+            fault: StorageError | None = None
             try:
                 self.send(path, data)
             except StorageError as error:
-                with suppress(FileNotFoundError, StorageError):
-                    if self.read_bytes(path) == data:
-                        return True
-                raise _unknown_outcome(path, error) from error
-            return True
+                fault = error
+            with suppress(FileNotFoundError, StorageError):
+                if held() and (fault is None or self.read_bytes(path) == data):
+                    return True
+            raise _unknown_outcome(path, fault or StorageError("the lock expired meanwhile")) from fault
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Create an object of a unique name, so that one of the same content is what an earlier try has made."""

@@ -15,7 +15,15 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CommitOutcomeUnknownError, CorruptFileError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.catalog import jdbc
+from paimon_pyds.errors import (
+    CommitError,
+    CommitOutcomeUnknownError,
+    CorruptFileError,
+    PaimonError,
+    StorageError,
+    UnsupportedError,
+)
 from paimon_pyds.maintenance import orphan_tasks
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import FileIO, object_store, open_file_io
@@ -250,6 +258,31 @@ def test_a_lost_acknowledgement_under_a_lock(server: Server, root: str, tmp_path
     with sqlite3.connect(tmp_path / "c.db") as database:
         assert len(database.execute("SELECT * FROM paimon_distributed_locks").fetchall()) == 1
     database.close()
+
+
+def test_a_lock_that_expires_before_the_store_answers(
+    server: Server, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer holds it by now, and may have looked: nothing is put, or nobody knows whose put was the last."""
+    catalog = _locking(root, tmp_path, _replacing(server))
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.t", ROWS.schema)
+    clock, late = jdbc._now, [0]
+    monkeypatch.setattr(jdbc, "_now", lambda: clock() + late[0])
+
+    def expire(method: str) -> Callable[[int, str, str], str | None]:
+        late[0] = 0
+        return lambda n, m, path: late.__setitem__(0, 481 * (m == method and path.endswith("/snapshot-1")))
+
+    server.fail = expire("HEAD")
+    with pytest.raises(CommitError, match="lock expired before"):
+        table.append(ROWS)
+    server.fail = lambda *_: None
+    assert not table.snapshots()
+    io = table.store.io
+    server.fail = expire("PUT")
+    with pytest.raises(CommitOutcomeUnknownError, match="lock expired meanwhile"):
+        io.create_if_absent(f"{table.path}/snapshot/snapshot-1", b"{}")
 
 
 def test_tables_are_written_and_changed(server: Server, root: str) -> None:
