@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -89,6 +90,18 @@ def test_tables_by_the_credentials_of_the_catalog(server: RestCatalogServer, sto
     with pytest.raises(PaimonError) as caught:
         table.append(rows(20))
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("enabled", ["false", "true"])
+def test_the_caller_says_what_is_kept_on_disk(server: RestCatalogServer, tmp_path: Path, enabled: str) -> None:
+    server.overrides |= {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/of-the-server"}
+    own = {"local-cache.enabled": enabled, "local-cache.dir": f"{tmp_path}/mine"}
+    catalog = Catalog.open({"metastore": "rest", "uri": server.address, "token": TOKEN, **own})
+    catalog.create_database("shop")
+    catalog.create_table("shop.t", rows(0))
+    METADATA_CACHE.clear()
+    assert catalog.table("shop.t").scan("id = 3").to_arrow().num_rows == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"] * (enabled == "true")
 
 
 def test_credentials_that_expire_in_the_middle(
