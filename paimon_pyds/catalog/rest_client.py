@@ -131,7 +131,8 @@ class RestClient:
 
     def pages(self, path: str, member: str) -> Iterator[str]:
         """The names of a list that comes in pages."""
-        token, seen = None, set()
+        token: str | None = None
+        seen: set[str] = set()
         while True:
             answer = self.get(path, {"pageToken": token} if token else None)
             found = self.member(answer, member, list) or []

@@ -25,7 +25,7 @@ from obstore import exceptions
 from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
-from paimon_pyds.storage.arrow import ArrowFileIO
+from paimon_pyds.storage.arrow import ONLY_OBSTORE, ArrowFileIO
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
 from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, is_served, store_client
 from paimon_pyds.storage.store_options import check_account_key, family, option_prefix
@@ -66,7 +66,11 @@ class ObjectStoreFileIO(ArrowFileIO):
     @property
     def _has_directories(self) -> bool:
         """Whether empty directories may be there that obstore does not see."""
-        return family(scheme_of(self._root)) == "azure"
+        return family(scheme_of(self._root)) == "azure" and self._arrow_connects
+
+    @property
+    def _arrow_connects(self) -> bool:
+        return ONLY_OBSTORE.isdisjoint(self._arguments)
 
     def __repr__(self) -> str:
         return f"ObjectStoreFileIO({scheme_of(self._root)}://…)"
@@ -248,6 +252,13 @@ class ObjectStoreFileIO(ArrowFileIO):
         self._locate(path)
         return NewObject(self.send, self.delete, path)
 
+    def make_dir(self, path: str) -> None:
+        """Make a marker of a directory, whose name obstore can't spell; where pyarrow can't connect an object in it."""
+        if self._arrow_connects:
+            super().make_dir(path)
+        else:
+            self.replace(f"{path}/.directory", b"")
+
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create the object in one atomic step; False when it is there already.
 
@@ -395,7 +406,7 @@ class ObjectStoreFileIO(ArrowFileIO):
                 obstore.delete(store, [item["path"] for item in found])
             markers = [item["path"] for item in obstore.list(store, below).collect()]
             bucket = path.rstrip("/").removesuffix(key).rstrip("/")
-            for marker in sorted(markers, reverse=True):
+            for marker in sorted(markers, reverse=True) if self._arrow_connects else ():
                 super().delete_tree(f"{bucket}/{marker}")
         if self._has_directories:
             super().delete_tree(path)

@@ -128,6 +128,19 @@ def test_what_only_obstore_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
         io.size("gs://b/t/f")
 
 
+def test_directories_where_only_obstore_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Databases are made there, too; pyarrow, which makes markers elsewhere, is not asked."""
+    sent: list[str] = []
+    monkeypatch.setattr(ObjectStoreFileIO, "send", lambda self, path, data: sent.append(path))
+    io, _ = open_file_io("gs://b/wh", {"gs.auth.service.account.json.keyfile": "/k"})
+    io.make_dir("gs://b/wh/shop.db")
+    assert sent == ["gs://b/wh/shop.db/.directory"]
+    endpoint = {"fs.azure.account.oauth2.client.endpoint": "https://login.example.us/ten/oauth2/token"}
+    for options, asked in (({}, True), (endpoint, False)):
+        io, _ = open_file_io(AZURE, {"azure.client-id": "i", "azure.client-secret": "s"} | options)
+        assert isinstance(io, ObjectStoreFileIO) and io._has_directories is asked
+
+
 def test_keys_of_options_and_a_session_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("moto.server")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of other keys")
