@@ -124,8 +124,12 @@ class ObjectStoreFileIO(ArrowFileIO):
             if self._unanswered(error):
                 raise self._unreachable(action, path, reason) from None
             raise StorageError(f"can't {action}: {reason}", path=path, hint=_hint(str(error))) from None
+        except BaseException as error:
+            if type(error).__module__ != "pyo3_runtime":
+                raise
+            raise StorageError(f"can't {action}: obstore panicked ({self._reason(error)})", path=path) from None
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: BaseException) -> str:
         """What an error says, without secrets; what obstore says below the first line may repeat headers."""
         return redact(str(error).partition("\n")[0], self._secrets)
 
