@@ -20,7 +20,7 @@ from paimon_pyds.catalog.database import Database
 from paimon_pyds.catalog.filesystem import FileSystemBackend
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.commit.publisher import FileSystemPublisher
-from paimon_pyds.ddl.create import TableDefinition
+from paimon_pyds.ddl.create import TableDefinition, remove_table
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -141,7 +141,7 @@ class JdbcBackend(FileSystemBackend):
         if not self._has_row(identifier):
             raise TableNotFoundError(f"database {identifier.database} has no table {identifier.table}", path=path)
         self._database.run((f"DELETE FROM paimon_tables WHERE {_WHERE}", self._row(identifier)))
-        self._io.delete_tree(path)
+        remove_table(self._io, path)
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         first, second = sorted((identifier, new), key=str)  # so that two renames don't wait for one another

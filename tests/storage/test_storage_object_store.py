@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import obstore.store
 import pyarrow as pa
 import pytest
 
@@ -295,6 +296,29 @@ def test_tables_are_written_and_changed(server: Server, root: str) -> None:
     again = pp.Table.open(f"{root}/wh/t", storage_options=server.options())
     assert _ids(again) == sorted([*(i for i in range(20) if i != 3), 0, 1, 50])
     assert "hush" not in repr(again) + repr(again.store.io)
+
+
+def test_a_drop_that_fails_halfway(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left can be dropped again, or hides nothing from the next table."""
+    catalog = pp.Catalog(root, server.options())
+    delete, left = obstore.delete, [0]
+
+    def fail(store: obstore.store.ObjectStore, keys: list[str]) -> None:
+        left[0] -= 1
+        delete(store, keys[:-1] if left[0] < 0 else keys)
+        if left[0] < 0:
+            raise obstore.exceptions.PermissionDeniedError("no more")
+
+    for deletes in range(2):
+        name = f"t{deletes}"
+        catalog.create_table(name, ROWS.schema).append(ROWS)
+        left[0] = deletes
+        monkeypatch.setattr(obstore, "delete", fail)
+        with pytest.raises(StorageError):
+            catalog.drop_table(name)
+        monkeypatch.setattr(obstore, "delete", delete)
+        catalog.drop_table(name, ignore_if_not_exists=True)
+        assert _ids(catalog.create_table(name, ROWS.schema)) == []
 
 
 def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
