@@ -29,6 +29,7 @@ from paimon_pyds.errors import (
     PaimonError,
     TableNotFoundError,
 )
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import parse_duration_ms
@@ -192,7 +193,8 @@ class JdbcBackend(FileSystemBackend):
 
 
 class LockedPublisher(FileSystemPublisher):
-    """The `SnapshotPublisher` of the file system, which holds the table's row in the lock table meanwhile."""
+    """The `SnapshotPublisher` of the file system, which holds the table's row in the lock table meanwhile, for schemas,
+    too: Java looks first and writes then, under the lock."""
 
     def __init__(self, lock: CatalogLock) -> None:
         self._lock = lock
@@ -200,6 +202,11 @@ class LockedPublisher(FileSystemPublisher):
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
         with self._lock.held():
             return super().publish(store, snapshot, latest)
+
+    def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
+        """See `SnapshotPublisher`. None when another was faster: the caller finds out."""
+        with self._lock.held():
+            return new if store.try_create_schema(new) else None
 
 
 class _HeldHere(threading.local):

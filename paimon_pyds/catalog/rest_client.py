@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException, HTTPResponse, InvalidURL
+from http.client import HTTPException, InvalidURL
 from typing import Any, TypeVar
 from urllib.parse import quote_plus, urlencode
 
@@ -33,6 +33,7 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 _LONGEST_ANSWER_SECONDS = 120.0
 _MAX_BYTES = 256 << 20
+_LONGEST_ERROR = 1 << 16
 _MOST_PAGES = 100_000
 _BUSY = (429, 503)
 _T = TypeVar("_T")
@@ -203,7 +204,7 @@ class RestClient:
     def _error(self, error: urllib.error.HTTPError, more: str) -> PaimonError:
         """Our error for an answer that is one; of the server's text nothing is shown that may be a secret."""
         try:
-            body = json.loads(error.read(1 << 16))
+            body = json.loads(_body(error, _LONGEST_ERROR))
             text, resource = str(body.get("message") or ""), str(body.get("resourceType") or "")
         except (OSError, HTTPException, ValueError, AttributeError, RecursionError):
             text = resource = ""
@@ -222,14 +223,14 @@ class RestClient:
         return redact(str(text), [*self._authorization.secrets(), *self.headers.values()])
 
 
-def _body(response: HTTPResponse) -> bytes:
-    """An answer's body. Raises OSError: it is too long, or comes too slowly."""
+def _body(response: Any, most: int = _MAX_BYTES) -> bytes:
+    """The body of a response of urllib, or of its HTTPError. Raises OSError: it is too long, or comes too slowly."""
     until, parts, size = time.monotonic() + _LONGEST_ANSWER_SECONDS, [], 0
     while part := response.read1(1 << 20):
         parts.append(part)
         size += len(part)
-        if size > _MAX_BYTES:
-            raise OSError(f"the answer is longer than {_MAX_BYTES} bytes")
+        if size > most:
+            raise OSError(f"the answer is longer than {most} bytes")
         if time.monotonic() > until:
             raise TimeoutError(f"the answer takes longer than {_LONGEST_ANSWER_SECONDS:g} seconds")
     return b"".join(parts)

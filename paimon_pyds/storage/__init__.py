@@ -341,9 +341,9 @@ def discard(io: FileIO, paths: Iterable[str]) -> None:
     listed = list(paths)
     try:
         io.delete(listed)
-    except OSError:
+    except (OSError, PaimonError):
         for path in listed:  # the storage may have stopped at the first that it could not remove
-            with suppress(OSError):
+            with suppress(OSError, PaimonError):
                 io.delete([path])
 
 

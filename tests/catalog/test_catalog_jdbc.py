@@ -119,12 +119,15 @@ def test_a_lock_that_another_holds(catalog: Catalog, tmp_path: Path) -> None:
     sql(tmp_path, insert.format("CURRENT_TIMESTAMP"))
     with pytest.raises(CommitError, match=r"jdbc\.shop\.t was not free"):
         table.append(rows(1))
+    with pytest.raises(CommitError, match=r"jdbc\.shop\.t was not free"):
+        table.alter(add_columns={"n": "INT"})
     left = [path for path in Path(table.path).rglob("*") if path.is_file() and path.name != "schema-0"]
     assert (left, ids(table)) == ([], [])
     assert len(sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == 1
     sql(tmp_path, "DELETE FROM paimon_distributed_locks")
     sql(tmp_path, insert.format("datetime('now', '-500 seconds')"))
     table.append(rows(1))
+    assert table.alter(add_columns={"n": "INT"}).id == 1
     assert (ids(table), sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == ([1], [])
 
 

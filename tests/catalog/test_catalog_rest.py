@@ -325,7 +325,8 @@ def test_pages_without_an_end(catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
         catalog.databases()
 
 
-def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", ["200 OK", "500 Oh"])
+def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
     monkeypatch.setattr(rest_client, "_LONGEST_ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(rest_client, "_TRIES", 1)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -334,7 +335,7 @@ def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> N
         with suppress(OSError):
             connection = listening.accept()[0]
             connection.recv(1 << 16)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 1000000\r\n\r\n".encode())
             while True:
                 connection.sendall(b" ")
                 time.sleep(0.01)
@@ -342,7 +343,7 @@ def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> N
     thread = threading.Thread(target=drip)
     thread.start()
     client = RestClient(f"http://127.0.0.1:{listening.getsockname()[1]}", Bearer(TOKEN), {})
-    with pytest.raises(StorageError, match="takes longer than"):
+    with pytest.raises(StorageError, match="takes longer than" if status == "200 OK" else "status 500"):
         client._send(Request("GET", "/v1/config", {}), again=True, tries=1)
     listening.close()
     thread.join()
