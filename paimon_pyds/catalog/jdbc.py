@@ -130,7 +130,7 @@ class JdbcBackend(FileSystemBackend):
                 raise AlreadyExistsError(
                     f"a table that the catalog does not name lies where {identifier} would be",
                     path=path,
-                    hint="open it by its path and keep what you need, then remove the directory",
+                    hint="another job may be making it; else open it by its path, keep what you need, and remove it",
                 )
             super().create_table(identifier, definition)
             insert = ("INSERT INTO paimon_tables VALUES (?, ?, ?)", self._row(identifier))
