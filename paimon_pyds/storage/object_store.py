@@ -16,7 +16,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
+from hashlib import sha256
 from typing import Any, BinaryIO
+from weakref import WeakValueDictionary
 
 import obstore
 import pyarrow as pa
@@ -27,7 +29,7 @@ from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
 from paimon_pyds.storage.arrow import ONLY_OBSTORE, ArrowFileIO
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
-from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, is_served, store_client
+from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, is_served, store_client
 from paimon_pyds.storage.store_options import check_account_key, family, option_prefix
 
 _BRIEF = {"connect_timeout": 2, "request_timeout": 5}
@@ -40,6 +42,8 @@ _NOT_CONDITIONAL = re.compile(r"status code: 501|NotImplemented|If-None-Match")
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 _conditional: dict[bytes, bool] = {}
 """Whether a store was seen to refuse a second put of one key."""
+_clients: WeakValueDictionary[tuple[bytes, str, bool, bool], Any] = WeakValueDictionary()
+"""Those in use, by what they are made of: tables of one bucket share connections, of which each table holds some."""
 _first_process = 0
 """The process in which obstore's threads run: they don't survive a fork, and a request would wait forever."""
 
@@ -57,6 +61,9 @@ class ObjectStoreFileIO(ArrowFileIO):
         self._timeouts = {name: self._arguments.get(name, seconds) for name, seconds in TIMEOUTS.items()}
         self._lock: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
         check_account_key(self._arguments, root)
+        place = (family(scheme_of(root)), root.partition("://")[2].partition("/")[0].partition("@")[2])
+        ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k.upper().endswith("_PROXY"))
+        self._made_of = sha256(repr((place, sorted(self._arguments.items()), ambient)).encode()).digest()
 
     @property
     def served(self) -> bool:
@@ -98,8 +105,13 @@ class ObjectStoreFileIO(ArrowFileIO):
             if brief:
                 timeouts = timeouts | {name: min(seconds, timeouts[name]) for name, seconds in _BRIEF.items()}
             tries = _TRIES if retries and not brief else 0
+            shared = (self._made_of, bucket, retries, brief)
             try:
-                store = store_client(self._root, bucket, self._arguments, timeouts, tries)
+                store = _clients.get(shared)
+                if store is None:
+                    store = store_client(self._root, bucket, self._arguments, timeouts, tries)
+                    if has_keys(self._arguments):  # else those of a file or service, which may be others next time
+                        _clients[shared] = store
                 self._stores[bucket, retries, brief] = store
             except (exceptions.BaseError, ValueError, TypeError, OverflowError) as error:
                 reason = self._reason(error)

@@ -122,3 +122,10 @@ def _s3_keys(arguments: Mapping[str, Any]) -> Callable[[], dict[str, Any]] | Non
 def _has_keys(arguments: Mapping[str, Any]) -> bool:
     """Whether options or the environment give keys of S3, or say that none are needed: profiles come after these."""
     return "access_key" in arguments or arguments.get("anonymous", False) or "AWS_ACCESS_KEY_ID" in os.environ
+
+
+def has_keys(arguments: Mapping[str, Any]) -> bool:
+    """Whether the arguments themselves say who asks, in any store."""
+    return bool(
+        {"access_key", "access_token", "account_key", "sas_token", "client_secret", "anonymous"} & arguments.keys()
+    )

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -434,6 +435,24 @@ def test_a_forked_process_is_refused_not_stuck(io: ObjectStoreFileIO, root: str)
             os._exit(0)
     os.waitpid(pid, 0)
     assert b"spawn" in os.read(read, 10_000)
+
+
+def test_tables_of_one_bucket_share_connections(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def client(path: str, options: dict[str, str]) -> object:
+        io, _ = open_file_io(path, options)
+        assert isinstance(io, ObjectStoreFileIO)
+        return io._locate(path)[0]
+
+    first = client(f"{root}/a", server.options())
+    assert client(f"{root}/b", server.options()) is first
+    assert client(f"{root}x/b", server.options()) is not first
+    assert client(f"{root}/b", server.options(**{"s3.secret-key": "another"})) is not first
+    assert client(f"{root}/b", server.options(**{"s3.request-timeout": "5"})) is not first
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert client(f"{root}/b", server.options()) is not first
+    gone = weakref.ref(first)
+    del first
+    assert gone() is None
 
 
 def test_a_bucket_that_is_missing(server: Server) -> None:
