@@ -177,6 +177,10 @@ class Database:
                 _RolledBackError if _ROLLED_BACK & {getattr(error, "sqlstate", None), *error.args[:1]} else StorageError
             )
             raise kind(f"the catalog's database failed ({self._cause(error)})", path=str(self)) from None
+        except RuntimeError as error:  # PyMySQL: this server's way to take passwords needs another package
+            raise UnsupportedError(
+                f"the database's driver can't connect: {self._cause(error)}", path=str(self)
+            ) from None
 
     def _cause(self, error: Exception) -> Exception:
         """The error without what must not be shown."""

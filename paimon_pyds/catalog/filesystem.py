@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, Identifier, checked_object_name
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.ddl.create import TableDefinition, create_table, remove_table
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
@@ -69,7 +69,7 @@ class FileSystemBackend:
         return create_table(io, path, definition, external=self._external, local_cache=self._local_cache)
 
     def drop_table(self, identifier: Identifier) -> None:
-        self._io.delete_tree(self._existing(identifier))
+        remove_table(self._io, self._existing(identifier))
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         source, target = self._existing(identifier), self.path(new)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from paimon_pyds.catalog.database import Database
 from paimon_pyds.catalog.filesystem import FileSystemBackend
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.commit.publisher import FileSystemPublisher
-from paimon_pyds.ddl.create import TableDefinition
+from paimon_pyds.ddl.create import TableDefinition, remove_table
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -28,10 +29,12 @@ from paimon_pyds.errors import (
     PaimonError,
     TableNotFoundError,
 )
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import Kind, parse_duration_ms, parse_value
 from paimon_pyds.records import dataclass
+from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileIO, Lockable
 
 _log = logging.getLogger("paimon_pyds.catalog")
@@ -39,6 +42,7 @@ _PROPERTIES = "jdbc."
 _FIRST_SLEEP_SECONDS = 0.05
 _WAITS = {"lock-acquire-timeout": "8 min", "lock-check-max-sleep": "8 s"}
 """The options of `CatalogLock.waits`, and their defaults."""
+_LOOK = "SELECT acquired_at, expire_time_seconds FROM paimon_distributed_locks WHERE lock_id = ?"
 _WHERE = "catalog_key = ? AND database_name = ? AND table_name = ?"
 _NAMES = "catalog_key VARCHAR(255) NOT NULL, database_name VARCHAR(255) NOT NULL"
 _TABLES = {
@@ -118,29 +122,56 @@ class JdbcBackend(FileSystemBackend):
         return store
 
     def create_table(self, identifier: Identifier, definition: TableDefinition) -> TableStore:
+        path = self.path(identifier)
         with self._locked(identifier):
-            if identifier.table in self.tables(identifier.database):
-                raise AlreadyExistsError(f"table {identifier} already exists", path=self.path(identifier))
+            if self._has_row(identifier):
+                raise AlreadyExistsError(f"table {identifier} already exists", path=path)
+            if self._is_table(path):
+                raise AlreadyExistsError(
+                    f"a table that the catalog does not name lies where {identifier} would be",
+                    path=path,
+                    hint="another job may be making it; else open it by its path, keep what you need, and remove it",
+                )
             super().create_table(identifier, definition)
-            self._database.run(("INSERT INTO paimon_tables VALUES (?, ?, ?)", self._row(identifier)))
+            insert = ("INSERT INTO paimon_tables VALUES (?, ?, ?)", self._row(identifier))
+            self._name(insert, identifier, lambda: self._io.delete_tree(path))
         return self.store(identifier)
 
     def drop_table(self, identifier: Identifier) -> None:
-        path = self._existing(identifier)
+        path = self.path(identifier)
+        if not self._has_row(identifier):
+            raise TableNotFoundError(f"database {identifier.database} has no table {identifier.table}", path=path)
         self._database.run((f"DELETE FROM paimon_tables WHERE {_WHERE}", self._row(identifier)))
-        self._io.delete_tree(path)
+        remove_table(self._io, path)
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
-        with self._locked(identifier), self._locked(new):
+        first, second = sorted((identifier, new), key=str)  # so that two renames don't wait for one another
+        with self._locked(first), self._locked(second):
             self._existing(identifier)
-            if new.table in self.tables(new.database):
+            if self._has_row(new):
                 raise AlreadyExistsError(f"table {new} already exists", path=self.path(new))
             super().rename_table(identifier, new)
             update = f"UPDATE paimon_tables SET database_name = ?, table_name = ? WHERE {_WHERE}"
-            self._database.run((update, (new.database, new.table, *self._row(identifier))))
+            back = partial(self._io.rename, self.path(new), self.path(identifier))
+            self._name((update, (new.database, new.table, *self._row(identifier))), new, back)
+
+    def _name(self, statement: tuple[str, Sequence[object]], new: Identifier, undo: Callable[[], object]) -> None:
+        """Give the files of a table their name; where the database does not, they go back."""
+        try:
+            self._database.run(statement)
+        except PaimonError as error:
+            if self._has_row(new):
+                return  # the answer was lost
+            undo()
+            if isinstance(error, AlreadyExistsError):  # MySQL does not tell apart upper and lower case
+                raise AlreadyExistsError(f"{new} is the name of another table to the database") from error
+            raise
+
+    def _has_row(self, identifier: Identifier) -> bool:
+        return identifier.table in self.tables(identifier.database)
 
     def _existing(self, identifier: Identifier) -> str:
-        if identifier.table not in self.tables(identifier.database):
+        if not self._has_row(identifier):
             what = f"database {identifier.database} has no table {identifier.table}"
             raise TableNotFoundError(what, path=self.path(identifier))
         return super()._existing(identifier)
@@ -156,13 +187,14 @@ class JdbcBackend(FileSystemBackend):
         name = f"{self._key}.{identifier.database}.{identifier.object_name}"
         return None if self._waits is None else CatalogLock(self._database, name, self._waits)
 
-    def _locked(self, identifier: Identifier) -> AbstractContextManager[None]:
+    def _locked(self, identifier: Identifier) -> AbstractContextManager[object]:
         lock = self._lock(identifier)
         return nullcontext() if lock is None else lock.held()
 
 
 class LockedPublisher(FileSystemPublisher):
-    """The `SnapshotPublisher` of the file system, which holds the table's row in the lock table meanwhile."""
+    """The `SnapshotPublisher` of the file system, which holds the table's row in the lock table meanwhile, for schemas,
+    too: Java looks first and writes then, under the lock."""
 
     def __init__(self, lock: CatalogLock) -> None:
         self._lock = lock
@@ -171,15 +203,25 @@ class LockedPublisher(FileSystemPublisher):
         with self._lock.held():
             return super().publish(store, snapshot, latest)
 
+    def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
+        """See `SnapshotPublisher`. None when another was faster: the caller finds out."""
+        with self._lock.held():
+            return new if store.try_create_schema(new) else None
+
 
 class _HeldHere(threading.local):
-    """The locks that this thread holds."""
+    """The locks that this thread holds, and when each expires."""
 
     def __init__(self) -> None:
-        self.names: set[tuple[str, str]] = set()
+        self.until: dict[tuple[str, str], float] = {}
 
 
 _held_here = _HeldHere()
+
+
+def _now() -> float:
+    """Seconds, also those that a machine sleeps: others' clocks go on meanwhile."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,36 +243,44 @@ class CatalogLock:
     waits: tuple[float, float]
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock, which this thread may hold already. Raises CommitError when others hold it for too long."""
+    def held(self) -> Iterator[Callable[[], bool]]:
+        """Hold the lock, which this thread may hold already; gives what tells whether it has not expired.
+        Raises CommitError when others hold it for too long."""
         key = (str(self.database), self.name)
-        if key in _held_here.names:
-            yield
+        held = _held_here.until
+        if key in held:
+            yield lambda: _now() < held[key]
             return
-        timeout, _ = self.waits
-        self._acquire()
-        held = time.monotonic()
-        _held_here.names.add(key)
-        release = True
+        acquired_at, held[key] = self._acquire()
+        # Otherwise what was sent may have its effect yet: the lock stays until it expires
+        release = False
         try:
-            yield
-        except CommitOutcomeUnknownError:
-            release = False  # what was sent may have its effect yet: the lock stays until it expires
+            yield lambda: _now() < held[key]
+            release = True
+        except Exception as error:
+            release = not isinstance(error, CommitOutcomeUnknownError)
             raise
         finally:
-            _held_here.names.discard(key)
-            if release and time.monotonic() - held < timeout:  # else it may be another's by now
-                self._release()
+            del held[key]
+            if release:
+                self._release(acquired_at)
 
-    def _acquire(self) -> None:
+    @property
+    def _seconds(self) -> int:
+        return max(int(self.waits[0]), 1)
+
+    def _acquire(self) -> tuple[object, float]:
+        """The time in the row that was made, and that at which it expires by `_now`."""
         timeout, longest = self.waits
         started, sleep = time.monotonic(), _FIRST_SLEEP_SECONDS
         seen: tuple[Any, ...] | None = None
         since = started
         while True:
             self._remove_expired()
-            if self._insert():
-                return
+            until = _now() + self._seconds
+            made = self._insert()
+            if made is not None:
+                return made, until
             now, row = time.monotonic(), self._row()
             if row != seen:
                 seen, since = row, now
@@ -245,20 +295,20 @@ class CatalogLock:
             sleep = min(sleep * 2, longest)
             time.sleep(sleep)
 
-    def _insert(self) -> bool:
-        columns, values, row = "lock_id, expire_time_seconds", "?, ?", [self.name, int(self.waits[0])]
+    def _insert(self) -> object:
+        """Make the row; the time in it, or None where another has made one."""
+        columns, values, row = "lock_id, expire_time_seconds", "?, ?", [self.name, self._seconds]
         if self.database.kind == "postgresql":  # as Java's driver, by the clock of this process's time zone
             columns, values = f"{columns}, acquired_at", f"{values}, now() AT TIME ZONE CAST(? AS interval)"
             row.append(str(datetime.now().astimezone().utcoffset()))
+        insert = f"INSERT INTO paimon_distributed_locks({columns}) VALUES ({values})"
         try:
-            self.database.run((f"INSERT INTO paimon_distributed_locks({columns}) VALUES ({values})", row))
+            return self.database.run((insert, row), (_LOOK, (self.name,)))[0][0]
         except AlreadyExistsError:
-            return False
-        return True
+            return None
 
     def _row(self) -> tuple[Any, ...] | None:
-        text = "SELECT acquired_at, expire_time_seconds FROM paimon_distributed_locks WHERE lock_id = ?"
-        rows = self.database.run((text, (self.name,)))
+        rows = self.database.run((_LOOK, (self.name,)))
         return rows[0] if rows else None
 
     def _remove_expired(self) -> None:
@@ -270,12 +320,13 @@ class CatalogLock:
         text = f"DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND {condition}"
         self.database.run((text, (self.name, *values)))
 
-    def _release(self) -> None:
-        """What is published is: a failure is logged, and the lock expires."""
+    def _release(self, acquired_at: object) -> None:
+        """Remove the row, unless it is another's by now. What is published is: whatever fails here is logged, and the
+        lock expires."""
         try:
-            self._remove("1 = 1")
-        except PaimonError as error:
-            _log.warning("the lock %s stays until it expires: %s", self.name, error)
+            self._remove("acquired_at = ?", acquired_at)
+        except Exception as error:  # noqa: BLE001 - raised, it would have the files of a snapshot removed
+            _log.warning("the lock %s stays until it expires: %s", self.name, redact(str(error)))
 
 
 def _waits(texts: Mapping[str, str]) -> tuple[float, float]:

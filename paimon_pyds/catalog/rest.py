@@ -29,6 +29,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.storage import FileIO, open_file_io, options_of_store
+from paimon_pyds.storage.local_cache import is_option
 from paimon_pyds.types import field_to_json
 
 _OWN = ("uri", "warehouse", "token", "token.provider", "prefix", "data-token.enabled")
@@ -95,7 +96,7 @@ class RestBackend:
         kind = ExternalRestTable if described.get("isExternal") else RestTable
         publisher = kind(self._client, main, identifier.branch or MAIN_BRANCH, str(described.get("id")))
         if self._options.get("data-token.enabled", "").lower() == "true":
-            io = cast("FileIO", VendedFileIO(self._client, table, path, self._options))
+            io = cast("FileIO", VendedFileIO(self._client, table, path, self._options, self._storage))
             _, path = open_file_io(path)
         else:
             io, path = open_file_io(path, self._of_storage(path))
@@ -168,10 +169,20 @@ class VendedFileIO:
     at half of their time where that is less.
 
     Pickled, it is the storage by the credentials of now: tasks get neither the catalog's token nor its address.
+
+    Args:
+        client: of the server.
+        table: the path of its requests.
+        path: where the table is.
+        options: of the catalog, the server's among them.
+        own: the caller's, who alone says what is kept on this machine's disk.
     """
 
-    def __init__(self, client: RestClient, table: str, path: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, client: RestClient, table: str, path: str, options: Mapping[str, str], own: Mapping[str, str]
+    ) -> None:
         self._client, self._table, self._path, self._options = client, table, path, options
+        self._cache = {key: value for key, value in own.items() if is_option(key)}
         self._lock = threading.Lock()
         self._io: FileIO | None = None
         self._renewed_ms = 0.0
@@ -199,7 +210,7 @@ class VendedFileIO:
             if self._io is None or now > self._renewed_ms:
                 answer = self._client.get(f"{self._table}/token")
                 given = {**self._options, **self._client.texts(answer, "token")}
-                self._io, _ = open_file_io(self._path, options_of_store(self._path, given))
+                self._io, _ = open_file_io(self._path, options_of_store(self._path, given) | self._cache)
                 expires = (self._client.member(answer, name, int) for name in ("expiresAtMillis", "expiresAt"))
                 left = next(filter(None, expires), now) - now
                 self._renewed_ms = now + left - min(REFRESH_BEFORE_MS, left / 2)

@@ -31,7 +31,10 @@ _TIMEOUT_SECONDS = 60
 _TRIES = 6
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
+_LONGEST_ANSWER_SECONDS = 120.0
 _MAX_BYTES = 256 << 20
+_LONGEST_ERROR = 1 << 16
+_MOST_PAGES = 100_000
 _BUSY = (429, 503)
 _T = TypeVar("_T")
 _KINDS: Mapping[int, tuple[type[PaimonError], str]] = {
@@ -129,7 +132,8 @@ class RestClient:
 
     def pages(self, path: str, member: str) -> Iterator[str]:
         """The names of a list that comes in pages."""
-        token, seen = None, set()
+        token: str | None = None
+        seen: set[str] = set()
         while True:
             answer = self.get(path, {"pageToken": token} if token else None)
             found = self.member(answer, member, list) or []
@@ -139,8 +143,8 @@ class RestClient:
             token = self.member(answer, "nextPageToken", str)
             if not token or not found:
                 return
-            if token in seen:
-                raise StorageError(f"the catalog gives the same page of {member} again and again", path=self.uri)
+            if token in seen or len(seen) == _MOST_PAGES:
+                raise StorageError(f"the catalog's pages of {member} have no end", path=self.uri)
             seen.add(token)
 
     def _send(self, request: Request, *, again: bool, tries: int = _TRIES) -> dict[str, Any]:
@@ -153,14 +157,16 @@ class RestClient:
                     if unanswered and request.method == "DELETE" and error.code == 404:
                         return {}
                     if error.code not in _BUSY or number == tries:
-                        raise self._error(error) from None
+                        repeated = unanswered and error.code in (404, 409)
+                        raise self._error(error, "; an earlier try may have done it" if repeated else "") from None
                     unanswered, pause = True, _seconds(error.headers.get("Retry-After"))
             except (OSError, HTTPException) as error:
                 if not again or number == tries:
                     raise UnansweredError(
                         f"the catalog did not answer a {request.method} ({self._clean(error)})",
                         path=self.uri,
-                        hint="check the address and the network",
+                        hint="check the address and the network"
+                        + ("" if again else ", and whether it was done, before you do it again"),
                     ) from None
                 unanswered, pause = True, None
             backoff = min(_FIRST_PAUSE_SECONDS * 2 ** (number - 1), _LONGEST_PAUSE_SECONDS)
@@ -184,9 +190,7 @@ class RestClient:
                 hint="look for a line break at the end of the token",
             ) from None
         with response:
-            data = response.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise OSError(f"the answer is longer than {_MAX_BYTES} bytes")
+            data = _body(response)
         if not data.strip():
             return {}
         try:
@@ -197,15 +201,15 @@ class RestClient:
             raise HTTPException("the answer is no JSON object")
         return answer
 
-    def _error(self, error: urllib.error.HTTPError) -> PaimonError:
+    def _error(self, error: urllib.error.HTTPError, more: str) -> PaimonError:
         """Our error for an answer that is one; of the server's text nothing is shown that may be a secret."""
         try:
-            body = json.loads(error.read(1 << 16))
+            body = json.loads(_body(error, _LONGEST_ERROR))
             text, resource = str(body.get("message") or ""), str(body.get("resourceType") or "")
         except (OSError, HTTPException, ValueError, AttributeError, RecursionError):
             text = resource = ""
         kind, what = _KINDS.get(error.code, (UnansweredError, f"failed with status {error.code}"))
-        said = f": {self._clean(text)[:500]}" if text else ""
+        said = (f": {self._clean(text)[:500]}" if text else "") + more
         hint = _HINTS.get(error.code)
         if 300 <= error.code < 400:
             kind, what, hint = StorageError, "sends requests to another address", "give that address as the uri"
@@ -217,6 +221,19 @@ class RestClient:
 
     def _clean(self, text: object) -> str:
         return redact(str(text), [*self._authorization.secrets(), *self.headers.values()])
+
+
+def _body(response: Any, most: int = _MAX_BYTES) -> bytes:
+    """The body of a response of urllib, or of its HTTPError. Raises OSError: it is too long, or comes too slowly."""
+    until, parts, size = time.monotonic() + _LONGEST_ANSWER_SECONDS, [], 0
+    while part := response.read1(1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            raise OSError(f"the answer is longer than {most} bytes")
+        if time.monotonic() > until:
+            raise TimeoutError(f"the answer takes longer than {_LONGEST_ANSWER_SECONDS:g} seconds")
+    return b"".join(parts)
 
 
 def segment(name: str) -> str:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, UnansweredError, segment
 from paimon_pyds.errors import (
+    AlreadyExistsError,
     CommitOutcomeUnknownError,
     PaimonError,
     TableNotFoundError,
@@ -89,7 +90,8 @@ class RestPublisher:
             except UnansweredError as error:
                 reason = error
             except PaimonError as error:
-                if reason is None:  # else an earlier try may have done it
+                # else an earlier try may have done it, or another commit was faster (409)
+                if reason is None and not isinstance(error, AlreadyExistsError):
                     raise _refused(store, error) from None
             there = self._published(store, snapshot)
             if there is not None:

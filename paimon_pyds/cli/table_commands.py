@@ -283,7 +283,9 @@ def _drop(arguments: argparse.Namespace) -> None:
     _confirm(arguments, f"drop {path} ({rows})?")
     catalog = catalog_of(arguments, arguments.table)
     if catalog is None:
-        table.store.io.delete_tree(table.store.root)
+        from paimon_pyds.ddl.create import remove_table
+
+        remove_table(table.store.io, table.store.root)
     else:
         catalog.drop_table(arguments.table)
     _done(arguments, f"dropped {path}", dropped=path)

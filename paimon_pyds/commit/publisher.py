@@ -98,20 +98,26 @@ def _is_there(store: TableStore, snapshot: Snapshot | None) -> bool:
 def _out_of_place(store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
     """Whether a new snapshot does not follow the one that it was made from, which is gone; then the new one goes, too.
 
-    That was rolled back just now, or has expired with the number of the new one, which was free again. Where only the
-    old one has expired the new one stays, and so it does where another follows it already.
+    That was rolled back just now, or has expired with the number of the new one, which was free again, or the whole
+    table was dropped or renamed: a table that is made there next would have the snapshot. Where only the old one has
+    expired the new one stays, and so it does where another follows it already.
     """
-    if latest is None or store.snapshot_exists(latest.id):
+    if latest is not None and _is_there(store, latest):
         return False
+    if store.is_still_there() and (latest is None or _only_expired(store, snapshot, latest)):
+        return False
+    if _is_there(store, snapshot):
+        store.io.delete([store.paths.snapshot(snapshot.id)])
+    return True
+
+
+def _only_expired(store: TableStore, snapshot: Snapshot, latest: Snapshot) -> bool:
+    """Whether nothing but the expiry of the old snapshot, which is gone, came between it and the new one."""
     ids = store.snapshot_ids()
     newer = [id_ for id_ in ids if id_ > snapshot.id]
     if newer and snapshot.id in ids:  # the oldest expire first: a gap shows that this number had expired
-        in_place = newer[0] == snapshot.id + 1 and _follows(store, newer[0], snapshot)
-    else:
-        in_place = snapshot.id + 1 in newer or all(id_ > latest.id for id_ in ids)
-    if not in_place and _is_there(store, snapshot):
-        store.io.delete([store.paths.snapshot(snapshot.id)])
-    return not in_place
+        return newer[0] == snapshot.id + 1 and _follows(store, newer[0], snapshot)
+    return snapshot.id + 1 in newer or all(id_ > latest.id for id_ in ids)
 
 
 def _follows(store: TableStore, id_: int, snapshot: Snapshot) -> bool:

@@ -80,6 +80,16 @@ def create_table(
     return store
 
 
+def remove_table(io: FileIO, path: str) -> None:
+    """Remove everything in a table's directory. Its states go first: where the storage fails halfway, the next table of
+    that path must not find them, and what has a schema can be dropped again. Raises StorageError."""
+    from paimon_pyds.storage.concurrent import concurrent_each, threads_for
+
+    states = [f"{path}/{name}" for name in ("snapshot", "changelog", "tag", "branch", "consumer")]
+    concurrent_each(io.delete_tree, states, threads_for(io, 1))
+    io.delete_tree(path)
+
+
 def table_schema(definition: TableDefinition) -> TableSchema:
     """The first schema of a table. Raises SchemaError, OptionError, UnsupportedError: see `validate_schema`."""
     given = option_texts(definition.options)

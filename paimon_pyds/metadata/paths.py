@@ -287,12 +287,12 @@ class TablePaths:
         if ".." in parts or parts[-1] != file_name:
             raise SecurityError(f"the external path of {file_name} names another file", path=external_path)
         try:
-            path = normalise_location(external_path)
+            path = self._as_spelled(normalise_location(external_path))
         except OptionError as error:
             raise SecurityError("an external path that is no location", path=external_path) from error
         if not is_absolute(external_path):
             raise SecurityError("an external path that is not absolute", path=external_path)
-        if not lies_below(path, (self.root, *self.external_roots)):
+        if not lies_below(path, (self.root, *map(self._as_spelled, self.external_roots))):
             raise SecurityError(
                 "the table's metadata names a file outside of the table, in no directory that is allowed",
                 path=external_path,
@@ -303,6 +303,15 @@ class TablePaths:
                 f"a data file lies on {scheme_of(path)}: and the table on {scheme_of(self.root)}:", path=external_path
             )
         return path
+
+    def _as_spelled(self, location: str) -> str:
+        """A location with the scheme of the table where both name one kind of store: s3 and s3a, abfs and abfss."""
+        scheme, own = scheme_of(location), scheme_of(self.root)
+        if scheme == own:
+            return location
+        from paimon_pyds.storage.store_options import family
+
+        return own + location[len(scheme) :] if family(scheme) == family(own) != "hdfs" else location
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,6 +284,10 @@ class SchemaStore:
             raise CorruptFileError(f"the schema says it is number {found.schema.id}", path=path, field="id")
         return found
 
+    def is_still_there(self) -> bool:
+        """Whether the table is the one of which schemas were read; it may have been dropped or renamed since."""
+        return self._is_same_table(self._schemas)
+
     def _is_same_table(self, cached: Mapping[int, _SchemaFile]) -> bool:
         """Whether the newest of these schemas still is what it was; each holds the time when it was made."""
         if not cached:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -145,7 +145,6 @@ class FileIO(Protocol):
         """Rename a directory or file. Raises AlreadyExistsError when the target is there."""
 
 
-@runtime_checkable
 class SavesRequests(Protocol):
     """A FileIO that looks up a size by a whole request."""
 
@@ -160,8 +159,9 @@ class SavesRequests(Protocol):
 class Lockable(Protocol):
     """A FileIO whose store may not be able to create a file only if absent."""
 
-    def with_lock(self, lock: Callable[[], AbstractContextManager[None]]) -> FileIO:
-        """The same, which looks first and writes then where the store can't do better, and holds the lock meanwhile."""
+    def with_lock(self, lock: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> FileIO:
+        """The same, which looks first and writes then where the store can't do better, and holds the lock meanwhile;
+        that gives what tells whether it has not expired."""
 
 
 class ByteSource(Protocol):
@@ -226,7 +226,7 @@ class FileSource:
         if self._size is None:
             if self._ranges is not None:
                 self._size = self._ranges.size(_FIRST_READ)
-            elif isinstance(self._io, SavesRequests):
+            elif saves_requests(self._io):
                 self._start, self._size = self._io.read_start(self.name, _FIRST_READ)
             else:
                 self._size = self._io.size(self.name)
@@ -251,6 +251,11 @@ class FileSource:
         """Keep what was read of a store, as it has proved right."""
         if self._ranges is not None:
             self._ranges.keep()
+
+
+def saves_requests(io: object) -> TypeGuard[SavesRequests]:
+    """Whether a storage is a `SavesRequests`, or stands for one: from Python 3.12 on isinstance doesn't see that."""
+    return hasattr(io, "read_start")
 
 
 def requests_at_once(io: FileIO) -> int:
@@ -336,9 +341,9 @@ def discard(io: FileIO, paths: Iterable[str]) -> None:
     listed = list(paths)
     try:
         io.delete(listed)
-    except OSError:
+    except (OSError, PaimonError):
         for path in listed:  # the storage may have stopped at the first that it could not remove
-            with suppress(OSError):
+            with suppress(OSError, PaimonError):
                 io.delete([path])
 
 

@@ -33,7 +33,8 @@ _MAX_REQUEST = 64 << 20
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "OSS_", "OBS_", "HADOOP_", "KRB5")
 """Where credentials come from that no option gives."""
 _FILE_SYSTEMS = {"gcs": "GcsFileSystem", "azure": "AzureFileSystem", "hdfs": "HadoopFileSystem"}
-_ONLY_OBSTORE = frozenset({"service_account", "authority_host"})
+ONLY_OBSTORE = frozenset({"service_account", "authority_host"})
+"""Arguments that pyarrow's file systems don't have."""
 _EXTRA = "pip install 'paimon-pyds[cloud]', which can"
 
 
@@ -339,7 +340,7 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
     kind = getattr(pafs, name, None)
     if kind is None:
         raise UnsupportedError(f"this pyarrow ({pa.__version__}) is built without {name}", path=root)
-    if only := _ONLY_OBSTORE & arguments.keys():
+    if only := ONLY_OBSTORE & arguments.keys():
         raise UnsupportedError(
             f"pyarrow can't use this storage option: {', '.join(sorted(only))}", path=root, hint=_EXTRA
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from paimon_pyds.caching import ByteLimitedCache
-from paimon_pyds.storage import FileIO, SavesRequests
+from paimon_pyds.storage import FileIO, saves_requests
 from paimon_pyds.storage.local_cache import LocalCache
 
 KEPT_RANGES = ByteLimitedCache(64 << 20)
@@ -43,7 +43,7 @@ class KeptRanges:
     def size(self, guess: int) -> int:
         """The file's size; where it is not kept, the first ``guess`` bytes are read along. Errors as `FileIO.size`."""
         if self._size < 0:
-            if isinstance(self._io, SavesRequests):
+            if saves_requests(self._io):
                 start, self._size = self._io.read_start(self._path, guess)
                 self.add(0, start)
             else:

@@ -38,6 +38,7 @@ VARIABLE = "PAIMON_PYDS_LOCAL_CACHE"
 """The environment variable: ``off``, or how many bytes the directory may have (``2 GB``)."""
 _ENABLED, _DIRECTORY, _MAX_SIZE = "local-cache.enabled", "local-cache.dir", "local-cache.max-size"
 _DEFAULT_SIZE = 1 << 30
+_LEAST_FILE = 4096
 _HEAD = struct.Struct("<8s32sQQ")
 _MAGIC = b"PPYDSLC1"
 """Its number grows when something else is kept than before."""
@@ -171,7 +172,7 @@ class LocalCache:
     def _count(self, directory: str, size: int) -> None:
         """Make room after the first file of this process, and after each sixteenth of the whole: a plan may write very
         many files, and the directory is listed for it. Raises OSError."""
-        written = _written.get(directory, self.max_size) + size
+        written = _written.get(directory, self.max_size) + max(size, _LEAST_FILE)
         if written > self.max_size // 16:
             self._make_room(directory)
             written = 0
@@ -187,7 +188,7 @@ class LocalCache:
                 status = entry.stat(follow_symlinks=False)
                 finished = entry.name.endswith(".kept")
                 if finished or status.st_mtime > time.time() - _UNFINISHED_SECONDS:
-                    kept.append((finished, status.st_mtime_ns, status.st_size, entry.path))
+                    kept.append((finished, status.st_mtime_ns, held_bytes(status), entry.path))
                 else:
                     os.unlink(entry.path)
         total = sum(size for _, _, size, _ in kept)
@@ -198,6 +199,11 @@ class LocalCache:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
                 total -= size
+
+
+def held_bytes(status: os.stat_result) -> int:
+    """What a file takes of the disk: a small one a whole block."""
+    return max(status.st_size, getattr(status, "st_blocks", 0) * 512)
 
 
 def is_option(key: object) -> bool:
@@ -243,7 +249,8 @@ def _read(path: str) -> pa.Buffer:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(fd, "rb", buffering=0) as file:
         status = os.fstat(fd)
-        data = pa.allocate_buffer(status.st_size if stat.S_ISREG(status.st_mode) else 0)
+        own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        data = pa.allocate_buffer(status.st_size if own else 0)
         view = memoryview(data)
         while view and (count := file.readinto(view)):
             view = view[count:]

@@ -5,12 +5,27 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-from paimon_pyds.storage import FileIO
+from paimon_pyds.storage import FileIO, storage_faults
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 IN_MEMORY = 8 << 20
 """Bytes of a new object that are held in memory, and sent in one piece."""
+
+
+class _Spool(tempfile.SpooledTemporaryFile[bytes]):
+    """What waits to be sent; errors of the local disk as StorageError."""
+
+    def write(self, data: ReadableBuffer) -> int:
+        with storage_faults("write", tempfile.gettempdir()):
+            return super().write(data)
+
+    def seek(self, *where: int) -> int:
+        with storage_faults("write", tempfile.gettempdir()):
+            return super().seek(*where)
 
 
 class NewObject:
@@ -22,7 +37,7 @@ class NewObject:
         self._send = send
         self._delete = delete
         self._path = path
-        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by close and abort
+        self._file = _Spool(IN_MEMORY)
         self._size: int | None = None
 
     @property

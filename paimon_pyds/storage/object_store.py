@@ -10,23 +10,26 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
+from hashlib import sha256
 from typing import Any, BinaryIO
+from weakref import WeakValueDictionary
 
 import obstore
 import pyarrow as pa
 from obstore import exceptions
 
-from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.redaction import redact
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, is_file, scheme_of
-from paimon_pyds.storage.arrow import ArrowFileIO
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
+from paimon_pyds.storage.arrow import ONLY_OBSTORE, ArrowFileIO
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
-from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, is_served, store_client
+from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, is_served, store_client
 from paimon_pyds.storage.store_options import check_account_key, family, option_prefix
 
 _BRIEF = {"connect_timeout": 2, "request_timeout": 5}
@@ -34,9 +37,13 @@ _BRIEF = {"connect_timeout": 2, "request_timeout": 5}
 _BRIEF_SECONDS = 10
 _TRIES = 5
 _NEAR = 1 << 20
+_NOT_CONDITIONAL = re.compile(r"status code: 501|NotImplemented|If-None-Match")
+"""What says that a store knows no conditional put; other failures say nothing of it."""
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 _conditional: dict[bytes, bool] = {}
 """Whether a store was seen to refuse a second put of one key."""
+_clients: WeakValueDictionary[tuple[bytes, str, bool, bool], Any] = WeakValueDictionary()
+"""Those in use, by what they are made of: tables of one bucket share connections, of which each table holds some."""
 _first_process = 0
 """The process in which obstore's threads run: they don't survive a fork, and a request would wait forever."""
 
@@ -52,8 +59,11 @@ class ObjectStoreFileIO(ArrowFileIO):
         self._stores: dict[tuple[str, bool, bool], Any] = {}
         self._unreachable_until = 0.0
         self._timeouts = {name: self._arguments.get(name, seconds) for name, seconds in TIMEOUTS.items()}
-        self._lock: Callable[[], AbstractContextManager[None]] | None = None
+        self._lock: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
         check_account_key(self._arguments, root)
+        place = (family(scheme_of(root)), root.partition("://")[2].partition("/")[0].partition("@")[2])
+        ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_") or k.upper().endswith("_PROXY"))
+        self._made_of = sha256(repr((place, sorted(self._arguments.items()), ambient)).encode()).digest()
 
     @property
     def served(self) -> bool:
@@ -63,7 +73,11 @@ class ObjectStoreFileIO(ArrowFileIO):
     @property
     def _has_directories(self) -> bool:
         """Whether empty directories may be there that obstore does not see."""
-        return family(scheme_of(self._root)) == "azure"
+        return family(scheme_of(self._root)) == "azure" and self._arrow_connects
+
+    @property
+    def _arrow_connects(self) -> bool:
+        return ONLY_OBSTORE.isdisjoint(self._arguments)
 
     def __repr__(self) -> str:
         return f"ObjectStoreFileIO({scheme_of(self._root)}://…)"
@@ -91,8 +105,13 @@ class ObjectStoreFileIO(ArrowFileIO):
             if brief:
                 timeouts = timeouts | {name: min(seconds, timeouts[name]) for name, seconds in _BRIEF.items()}
             tries = _TRIES if retries and not brief else 0
+            shared = (self._made_of, bucket, retries, brief)
             try:
-                store = store_client(self._root, bucket, self._arguments, timeouts, tries)
+                store = _clients.get(shared)
+                if store is None:
+                    store = store_client(self._root, bucket, self._arguments, timeouts, tries)
+                    if has_keys(self._arguments):  # else those of a file or service, which may be others next time
+                        _clients[shared] = store
                 self._stores[bucket, retries, brief] = store
             except (exceptions.BaseError, ValueError, TypeError, OverflowError) as error:
                 reason = self._reason(error)
@@ -117,8 +136,12 @@ class ObjectStoreFileIO(ArrowFileIO):
             if self._unanswered(error):
                 raise self._unreachable(action, path, reason) from None
             raise StorageError(f"can't {action}: {reason}", path=path, hint=_hint(str(error))) from None
+        except BaseException as error:
+            if type(error).__module__ != "pyo3_runtime":
+                raise
+            raise StorageError(f"can't {action}: obstore panicked ({self._reason(error)})", path=path) from None
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: BaseException) -> str:
         """What an error says, without secrets; what obstore says below the first line may repeat headers."""
         return redact(str(error).partition("\n")[0], self._secrets)
 
@@ -245,6 +268,13 @@ class ObjectStoreFileIO(ArrowFileIO):
         self._locate(path)
         return NewObject(self.send, self.delete, path)
 
+    def make_dir(self, path: str) -> None:
+        """Make a marker of a directory, whose name obstore can't spell; where pyarrow can't connect an object in it."""
+        if self._arrow_connects:
+            super().make_dir(path)
+        else:
+            self.replace(f"{path}/.directory", b"")
+
     def create_if_absent(self, path: str, data: bytes) -> bool:
         """Create the object in one atomic step; False when it is there already.
 
@@ -257,19 +287,26 @@ class ObjectStoreFileIO(ArrowFileIO):
         if not _conditional[self._identity]:
             return self._create_under_lock(path, data)
         unsettled: StorageError | None = None
-        deadline = time.monotonic() + self._timeouts["retry_timeout"]
-        for attempt in range(_TRIES):
+        for pause in self._pauses():
             try:
                 return self._create(path, data) or (unsettled is not None and self.read_bytes(path) == data)
             except _UnknownOutcomeError as error:
                 unsettled = error.storage_error
+            except FileNotFoundError:
+                pass  # what was there a moment ago may have been the first try, not yet whole
             except StorageError:
                 if unsettled is None:
                     raise
-            if time.monotonic() > deadline:
-                break
-            time.sleep(random.uniform(0.5, 1) * 0.1 * 2**attempt)
+            time.sleep(pause)
         raise _unknown_outcome(path, unsettled)
+
+    def _pauses(self) -> Iterator[float]:
+        """Seconds to wait after each try of a put, as long as it may be tried."""
+        deadline = time.monotonic() + self._timeouts["retry_timeout"]
+        for attempt in range(_TRIES):
+            yield random.uniform(0.5, 1) * 0.1 * 2**attempt
+            if time.monotonic() > deadline:
+                return
 
     def _create(self, path: str, data: bytes) -> bool:
         """One put; False when the object is there. Raises StorageError, _UnknownOutcomeError."""
@@ -278,27 +315,37 @@ class ObjectStoreFileIO(ArrowFileIO):
             with self._requests("write", path):
                 try:
                     obstore.put(store, key, data, mode="create", use_multipart=False)
-                except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+                except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
+                    # S3 also says 409 to a put beside another, which may yet fail: that is no object
+                    if "status code: 409" in str(error) and not is_file(self, path):
+                        raise _UnknownOutcomeError(error, "another put of it was under way", path) from None
                     return False
                 except exceptions.GenericError as error:
                     self._unanswered(error)
-                    raise _UnknownOutcomeError(StorageError(f"can't write: {self._reason(error)}", path=path)) from None
+                    raise _UnknownOutcomeError(error, self._reason(error), path) from None
         except FileNotFoundError:
             raise StorageError("can't write: the bucket does not exist", path=path) from None
         return True
 
     def _probe(self, directory: str) -> bool:
-        """Whether the store keeps an object that it is to create only if absent."""
-        path = f"{directory}/.paimon-pyds-{uuid.uuid4()}.tmp"
+        """Whether the store keeps an object that it is to create only if absent. Raises StorageError: it didn't say."""
+        path = f"{directory}/.probe.{uuid.uuid4()}.tmp"  # a name that the search for orphans knows
+        fault: StorageError | None = None
         try:
             self.replace(path, b"")
-            with suppress(_UnknownOutcomeError):
-                return not self._create(path, b"")
+            for pause in self._pauses():
+                try:
+                    return not self._create(path, b"")
+                except _UnknownOutcomeError as error:
+                    if error.refused:
+                        return False
+                    fault = error.storage_error
+                time.sleep(pause)
         finally:
-            self.delete([path])
-        return False
+            discard(self, [path])
+        raise fault or StorageError("can't write: the store was not asked", path=path)
 
-    def with_lock(self, lock: Callable[[], AbstractContextManager[None]]) -> ObjectStoreFileIO:
+    def with_lock(self, lock: Callable[[], AbstractContextManager[Callable[[], bool]]]) -> ObjectStoreFileIO:
         """See `Lockable`. Copies for other processes have no lock."""
         other = copy(self)
         other._lock = lock
@@ -312,17 +359,24 @@ class ObjectStoreFileIO(ArrowFileIO):
                 path=path.rpartition("/")[0],
                 hint="bring the store up to date, or let all writers hold a lock: lock.enabled of a JDBC catalog",
             )
-        with self._lock():
+        with self._lock() as held:
             if is_file(self, path):
                 return False
+            if not held():  # another writer may have looked by now, and is about to put
+                raise CommitError(
+                    "the lock expired before the store answered; nothing was written",
+                    path=path,
+                    hint="try again, or raise lock-acquire-timeout for all writers",
+                )
+            fault: StorageError | None = None
             try:
                 self.send(path, data)
             except StorageError as error:
-                with suppress(FileNotFoundError, StorageError):
-                    if self.read_bytes(path) == data:
-                        return True
-                raise _unknown_outcome(path, error) from error
-            return True
+                fault = error
+            with suppress(FileNotFoundError, StorageError):
+                if held() and (fault is None or self.read_bytes(path) == data):
+                    return True
+            raise _unknown_outcome(path, fault or StorageError("the lock expired meanwhile")) from fault
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Create an object of a unique name, so that one of the same content is what an earlier try has made."""
@@ -368,18 +422,24 @@ class ObjectStoreFileIO(ArrowFileIO):
                 obstore.delete(store, [item["path"] for item in found])
             markers = [item["path"] for item in obstore.list(store, below).collect()]
             bucket = path.rstrip("/").removesuffix(key).rstrip("/")
-            for marker in sorted(markers, reverse=True):
+            for marker in sorted(markers, reverse=True) if self._arrow_connects else ():
                 super().delete_tree(f"{bucket}/{marker}")
         if self._has_directories:
             super().delete_tree(path)
 
 
 class _UnknownOutcomeError(Exception):
-    """A put that failed and may have had its effect, or have it yet."""
+    """A put that failed and may have had its effect, or have it yet.
 
-    def __init__(self, error: StorageError) -> None:
-        super().__init__(str(error))
-        self.storage_error = error
+    Attributes:
+        storage_error: the same for users.
+        refused: whether the store said that it has no conditional put.
+    """
+
+    def __init__(self, error: Exception, reason: str, path: str) -> None:
+        super().__init__(reason)
+        self.storage_error = StorageError(f"can't write: {reason}", path=path)
+        self.refused = _NOT_CONDITIONAL.search(str(error)) is not None
 
 
 def _merged(ranges: Sequence[tuple[int, int]]) -> list[int]:

@@ -11,7 +11,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from paimon_pyds.storage import scheme_of
 from paimon_pyds.storage.aws_profile import current_profile
-from paimon_pyds.storage.store_options import S3_LIKE, family
+from paimon_pyds.storage.store_options import S3_LIKE, check_texts, family
 
 REQUESTS_AT_ONCE = 128
 TIMEOUTS = {"connect_timeout": 5, "request_timeout": 30, "retry_timeout": 20}
@@ -44,6 +44,7 @@ _NAMES: dict[str, dict[str, str]] = {
     },
 }
 """What pyarrow's arguments are called by obstore."""
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _WHOLE_REQUEST = timedelta(minutes=5)
 
 
@@ -102,10 +103,11 @@ def store_client(root: str, bucket: str, arguments: Mapping[str, Any], timeouts:
 
 
 def _s3_keys(arguments: Mapping[str, Any]) -> Callable[[], dict[str, Any]] | None:
-    """What gives out keys of S3; None where obstore finds them itself."""
+    """What gives out keys of S3; None where obstore finds them itself. Raises OptionError for one with a line break."""
     if not _has_keys(arguments):
         return current_profile().credentials()
     if not {"access_key", "secret_key"} <= arguments.keys():
+        check_texts({name: os.environ[name] for name in _KEYS if name in os.environ})
         return None
     # obstore would put a session token of the environment beside them
     keys = {
@@ -120,3 +122,10 @@ def _s3_keys(arguments: Mapping[str, Any]) -> Callable[[], dict[str, Any]] | Non
 def _has_keys(arguments: Mapping[str, Any]) -> bool:
     """Whether options or the environment give keys of S3, or say that none are needed: profiles come after these."""
     return "access_key" in arguments or arguments.get("anonymous", False) or "AWS_ACCESS_KEY_ID" in os.environ
+
+
+def has_keys(arguments: Mapping[str, Any]) -> bool:
+    """Whether the arguments themselves say who asks, in any store."""
+    return bool(
+        {"access_key", "access_token", "account_key", "sas_token", "client_secret", "anonymous"} & arguments.keys()
+    )

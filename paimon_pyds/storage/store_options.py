@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paimon_pyds.errors import OptionError, suggest
+from paimon_pyds.redaction import UNSEEN
 
 S3_LIKE = frozenset({"s3", "oss", "obs"})
 """The kinds of stores that speak the protocol of S3."""
@@ -169,9 +170,14 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
     }
     if {"access_key", "secret_key"} & {_ARGUMENTS[_plain_name(key)] for key in options}:
         arguments = {}
+    check_texts({**options, **arguments})
     for key, value in options.items():
         name = _plain_name(key)
         argument = _ARGUMENTS[name]
+        if argument == "endpoint_override" and "@" in value.rpartition("://")[2].partition("/")[0]:
+            raise OptionError(
+                f"credentials in the address of {key} are not taken", hint="give them as storage options of their own"
+            )
         if argument == "force_virtual_addressing":
             # pyarrow addresses by path already; only the opposite has to be asked for.
             arguments[argument] = not _flag(key, value)
@@ -184,6 +190,16 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
                 _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
             )
     return _of_vendor(kind, arguments) if kind in _VARIABLES else arguments
+
+
+def check_texts(given: Mapping[str, object]) -> None:
+    """Raise OptionError for a line break, or the like, in what goes into headers of requests: obstore panics then."""
+    for name, text in given.items():
+        if UNSEEN.search(str(text)):
+            raise OptionError(
+                f"{name} has a line break or another control character",
+                hint="look at the end of what was copied or read",
+            )
 
 
 def check_account_key(arguments: Mapping[str, Any], root: str) -> None:

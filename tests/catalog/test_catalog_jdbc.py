@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sqlite3
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.catalog import Catalog
+from paimon_pyds.catalog import Catalog, jdbc
 from paimon_pyds.catalog.database import Database
+from paimon_pyds.catalog.identifier import parse_identifier
+from paimon_pyds.catalog.jdbc import CatalogLock
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -114,12 +119,15 @@ def test_a_lock_that_another_holds(catalog: Catalog, tmp_path: Path) -> None:
     sql(tmp_path, insert.format("CURRENT_TIMESTAMP"))
     with pytest.raises(CommitError, match=r"jdbc\.shop\.t was not free"):
         impatient.append(rows(1))
+    with pytest.raises(CommitError, match=r"jdbc\.shop\.t was not free"):
+        impatient.alter(add_columns={"n": "INT"})
     left = [path for path in Path(table.path).rglob("*") if path.is_file() and path.name != "schema-0"]
     assert (left, ids(table)) == ([], [])
     assert len(sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == 1
     sql(tmp_path, "DELETE FROM paimon_distributed_locks")
     sql(tmp_path, insert.format("datetime('now', '-500 seconds')"))
     table.append(rows(1))
+    assert table.alter(add_columns={"n": "INT"}).id == 1
     assert (ids(table), sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == ([1], [])
 
 
@@ -135,6 +143,75 @@ def test_a_database_that_fails_after_the_snapshot_is_published(
     table.append(rows(1))
     assert ids(table) == [1]
     assert "stays until it expires" in caplog.text
+
+
+def test_a_release_that_fails_in_the_driver_keeps_what_is_published(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    table = locking(tmp_path).table("shop.t")
+    remove = CatalogLock._remove
+
+    def fail(lock: CatalogLock, condition: str, *values: object) -> None:
+        if condition == "acquired_at = ?":
+            raise RuntimeError("the driver is broken")
+        remove(lock, condition, *values)
+
+    monkeypatch.setattr(CatalogLock, "_remove", fail)
+    table.append(rows(1))
+    assert ids(catalog.table("shop.t")) == [1]
+
+
+def test_a_lock_that_expired_is_anothers(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who held it releases nothing of the next one, and learns that it has expired."""
+    lock = locking(tmp_path)._backend._lock(parse_identifier("shop.t"))  # type: ignore[attr-defined]
+    now = jdbc._now()
+    with lock.held() as held, lock.held() as again:
+        assert held() and again()
+        monkeypatch.setattr(jdbc, "_now", lambda: now + 61)
+        assert not held() and not again()
+        sql(tmp_path, "UPDATE paimon_distributed_locks SET acquired_at = '2040-01-01 00:00:00'")
+    assert sql(tmp_path, "SELECT lock_id FROM paimon_distributed_locks") == [("jdbc.shop.t",)]
+    sql(tmp_path, "DELETE FROM paimon_distributed_locks")
+    with pytest.raises(KeyboardInterrupt), lock.held():
+        raise KeyboardInterrupt  # what was sent may still arrive
+    assert len(sql(tmp_path, "SELECT lock_id FROM paimon_distributed_locks")) == 1
+
+
+def test_names_and_files_stay_together(catalog: Catalog, tmp_path: Path) -> None:
+    """When the database refuses a name, or its answer is lost, there are no files without a name, and the other way."""
+    catalog.create_table("shop.t", rows(1))
+    sql(tmp_path, "CREATE UNIQUE INDEX as_mysql ON paimon_tables(table_name COLLATE NOCASE)")
+    with pytest.raises(AlreadyExistsError, match=r"shop\.T is the name of another table"):
+        catalog.create_table("shop.T", SCHEMA)
+    catalog.create_table("shop.u", rows(2))
+    with pytest.raises(AlreadyExistsError, match=r"shop\.T is the name of another table"):
+        catalog.rename_table("shop.u", "T")
+    assert sorted(path.name for path in (tmp_path / "wh" / "shop.db").iterdir()) == ["t", "u"]
+    assert (ids(catalog.table("shop.t")), ids(catalog.table("shop.u"))) == ([1], [2])
+    shutil.rmtree(tmp_path / "wh" / "shop.db" / "u")
+    catalog.drop_table("shop.u")
+    assert catalog.tables("shop") == ["t"]
+    Table.create(tmp_path / "wh" / "shop.db" / "v", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match="does not name"):
+        catalog.create_table("shop.v", SCHEMA)
+
+
+def test_an_answer_of_the_database_that_is_lost(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Database.run
+
+    def lost(database: Database, *statements: tuple[str, Sequence[object]]) -> list[tuple[Any, ...]]:
+        found = run(database, *statements)
+        if statements[0][0].startswith(("INSERT INTO paimon_tables", "UPDATE")):
+            raise StorageError("the connection broke")
+        return found
+
+    monkeypatch.setattr(Database, "run", lost)
+    catalog.create_table("shop.t", rows(1))
+    catalog.rename_table("shop.t", "u")
+    assert ids(catalog.table("shop.u")) == [1] and catalog.tables("shop") == ["u"]
 
 
 def test_options_that_name_no_database(tmp_path: Path) -> None:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import socket
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timezone
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from paimon_pyds.catalog import Catalog, rest_auth, rest_client, rest_publisher
-from paimon_pyds.catalog.rest_auth import DlfSignature, Request
+from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature, Request
+from paimon_pyds.catalog.rest_client import RestClient
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
@@ -150,6 +156,24 @@ def test_a_commit_whose_answer_is_lost(catalog: Catalog, server: RestCatalogServ
         server.faults = [Fault("POST", "/commit", status, after, times=2)]
         table.append(rows(2 * number))
     assert (ids(table), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+
+
+def test_a_commit_that_another_was_faster_than(catalog: Catalog, server: RestCatalogServer) -> None:
+    table = catalog.create_table("shop.t", SCHEMA)
+    server.faults = [Fault("POST", "/commit", 409)]
+    table.append(rows(0))
+    assert (ids(table), len(table.snapshots()), len(server.bodies)) == ([0, 1], 1, 1)
+
+
+def test_what_an_earlier_try_may_have_made(catalog: Catalog, server: RestCatalogServer) -> None:
+    server.faults = [Fault("POST", "/databases", 503, after=True)]
+    with pytest.raises(AlreadyExistsError, match="an earlier try may have done it"):
+        catalog.create_database("new")
+    catalog.create_database("new", ignore_if_exists=True)
+    server.faults = [Fault("POST", "/databases", 0, after=True)]
+    with pytest.raises(StorageError, match="whether it was done"):
+        catalog.create_database("newer")
+    assert catalog.databases() == ["new", "newer", "shop"]
 
 
 @pytest.mark.parametrize("status", [0, 401, 503])
@@ -289,6 +313,40 @@ def test_what_the_server_refuses(catalog: Catalog, server: RestCatalogServer) ->
     server.faults = [Fault("GET", "/databases", 503, times=9)]
     with pytest.raises(StorageError, match="503"):
         catalog.databases()
+
+
+def test_pages_without_an_end(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest_client, "_MOST_PAGES", 5)
+    numbers = count()
+    monkeypatch.setattr(
+        RestClient, "get", lambda *_: {"databases": [f"d{next(numbers)}"], "nextPageToken": f"p{next(numbers)}"}
+    )
+    with pytest.raises(StorageError, match="have no end"):
+        catalog.databases()
+
+
+@pytest.mark.parametrize("status", ["200 OK", "500 Oh"])
+def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
+    monkeypatch.setattr(rest_client, "_LONGEST_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(rest_client, "_TRIES", 1)
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        with suppress(OSError):
+            connection = listening.accept()[0]
+            connection.recv(1 << 16)
+            connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 1000000\r\n\r\n".encode())
+            while True:
+                connection.sendall(b" ")
+                time.sleep(0.01)
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    client = RestClient(f"http://127.0.0.1:{listening.getsockname()[1]}", Bearer(TOKEN), {})
+    with pytest.raises(StorageError, match="takes longer than" if status == "200 OK" else "status 500"):
+        client._send(Request("GET", "/v1/config", {}), again=True, tries=1)
+    listening.close()
+    thread.join()
 
 
 def test_a_server_that_is_not_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from paimon_pyds.catalog import Catalog
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.storage import discard, saves_requests
 from paimon_pyds.table import Table
 from support.rest_catalog import TOKEN, RestCatalogServer, rest_catalog
 from support.s3_server import Server, serving
@@ -85,10 +87,27 @@ def test_tables_by_the_credentials_of_the_catalog(server: RestCatalogServer, sto
     assert catalog.table("shop.t").verify().ok
     assert renewals(server) == 2  # each table that was opened asks once
     assert any("x-amz-security-token" in str(h).lower().replace("_", "-") for h in store.headers)
+    assert saves_requests(table.store.io)
     store.keys = {ADMIN}
     with pytest.raises(PaimonError) as caught:
         table.append(rows(20))
     assert "canary" not in str(caught.value)
+    lost = catalog.table("shop.t").store.io
+    lost._renewed_ms = 0.0  # type: ignore[attr-defined]
+    catalog.drop_table("shop.t")
+    discard(lost, [f"{table.path}/x"])  # the catalog gives no credentials for it; what cleans up hides no other error
+
+
+@pytest.mark.parametrize("enabled", ["false", "true"])
+def test_the_caller_says_what_is_kept_on_disk(server: RestCatalogServer, tmp_path: Path, enabled: str) -> None:
+    server.overrides |= {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/of-the-server"}
+    own = {"local-cache.enabled": enabled, "local-cache.dir": f"{tmp_path}/mine"}
+    catalog = Catalog.open({"metastore": "rest", "uri": server.address, "token": TOKEN, **own})
+    catalog.create_database("shop")
+    catalog.create_table("shop.t", rows(0))
+    METADATA_CACHE.clear()
+    assert catalog.table("shop.t").scan("id = 3").to_arrow().num_rows == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"] * (enabled == "true")
 
 
 def test_credentials_that_expire_in_the_middle(

@@ -6,6 +6,7 @@ import itertools
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, Increment, commit, publisher
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.errors import CommitError, OptionError, SchemaError
+from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, SchemaError, TableNotFoundError
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_pyds.metadata.store import TableStore
@@ -153,6 +154,43 @@ def test_a_lost_race_is_tried_again_on_top_of_the_winner(table: pp.Table, monkey
     lists = {p.name for p in Path(table.path, "manifest").glob("manifest-list-*")}
     named = {n for s in table.snapshots() for n in (s.base_manifest_list, s.delta_manifest_list)}
     assert lists == named
+
+
+@pytest.mark.parametrize("snapshots", [0, 2])
+@pytest.mark.parametrize("what", ["dropped", "made anew", "made anew, as many commits", "renamed"])
+def test_a_table_that_is_gone_when_the_snapshot_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, snapshots: int
+) -> None:
+    """Its snapshot goes again, too: the next table of that path would have it."""
+    catalog = pp.Catalog(tmp_path)
+    table = catalog.create_table("t", _SCHEMA)
+    create = TableStore.try_create_snapshot
+
+    def append(table: pp.Table) -> None:
+        for number in range(snapshots):
+            table.append(_rows(("x", 1, number)))
+
+    def late(self: TableStore, snapshot: Any) -> bool:
+        monkeypatch.setattr(TableStore, "try_create_snapshot", create)
+        if what == "renamed":
+            catalog.rename_table("t", "u")
+        else:
+            catalog.drop_table("t")
+        if what.startswith("made anew"):
+            made = catalog.create_table("t", _SCHEMA)
+            if what.endswith("commits"):
+                append(made)
+        return create(self, snapshot)
+
+    append(table)
+    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
+    with pytest.raises((TableNotFoundError, CommitConflictError)):
+        table.append(_rows(("y", 1, 2)))
+    again = catalog.table("t") if what.startswith("made anew") else catalog.create_table("t", _SCHEMA)
+    kept = snapshots if what.endswith("commits") else 0
+    assert len(_content(again)) == kept
+    append(again)
+    assert len(_content(again)) == kept + snapshots
 
 
 def test_endless_races_end_in_one_clear_error(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from paimon_pyds.metadata.paths import (
     partition_path,
 )
 from paimon_pyds.metadata.schema import parse_schema
+from paimon_pyds.storage import normalise_location, scheme_of
 from paimon_pyds.types import DataField, parse_type
 from paimon_pyds.types.java_text import java_float_text, partition_text
 from support.fixtures import DEV, requires_shared
@@ -208,6 +209,29 @@ def test_external_paths_and_what_lies_beside_them() -> None:
     assert paths.extra_file(file, "data-1.parquet.index") == "/ext/p=a%3Db/bucket-0/data-1.parquet.index"
     with pytest.raises(UnsupportedError, match="s3"):
         paths.data_file("", 0, "data-1.parquet", "s3://b/data-1.parquet")
+
+
+@pytest.mark.parametrize(
+    ("root", "allowed", "external"),
+    [
+        ("s3a://b/t", "s3://ext/d", "s3n://ext//d/p=%201/f"),
+        ("s3://b/t", "s3a://ext/d", "S3://ext/d/p=%201/f"),
+        ("abfss://c@a.dfs.core.windows.net/t", "abfs://c@a.dfs.core.windows.net/d",
+         "abfss://c@a.dfs.core.windows.net/d/p=%201/f"),
+        ("dbfs:/Volumes/c/t", "/Volumes/d", "dbfs:/Volumes/d/p=%201/f"),
+        ("/Volumes/c/t", "dbfs:///Volumes/d", "/Volumes/d/./p=%201/f"),
+        ("/dbfs/t", "dbfs:/d", "file:/dbfs/d/p=%201/f"),
+    ],
+)  # fmt: skip
+def test_one_place_in_several_spellings(root: str, allowed: str, external: str) -> None:
+    root = normalise_location(root)
+    paths = TablePaths(root).with_external(ExternalPaths.of({"external-paths.allow": allowed}).allowed)
+    found = paths.data_file("", 0, "f", external)
+    assert found.endswith("/d/p=%201/f") and scheme_of(found) == scheme_of(root)
+    with pytest.raises((SecurityError, UnsupportedError)):
+        paths.data_file("", 0, "f", external.replace("/d/", "/dd/"))
+    with pytest.raises((SecurityError, UnsupportedError)):
+        paths.data_file("", 0, "f", "oss://ext/d/f")
 
 
 @pytest.mark.parametrize("name", ["", "..", ".", "../x", "a/b", "/etc/passwd", "a\0b"])

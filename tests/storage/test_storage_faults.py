@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from paimon_pyds.errors import StorageError
 from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.storage.object_files import IN_MEMORY, NewObject
 from support.tiny_disk import mounted
 
 IO = LocalFileIO()
@@ -46,6 +48,15 @@ def test_a_disk_that_fills_up_while_parquet_is_written(tiny_disk: Path) -> None:
         output.close()
     output.abort()
     assert os.listdir(tiny_disk) == []
+
+
+def test_a_disk_that_fills_up_with_what_waits_to_be_sent(tiny_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tiny_disk))
+    new = NewObject(lambda *_: None, lambda _: None, "s3://b/f")
+    with pytest.raises(StorageError, match=r"No space left on device.*free some space"):
+        new.sink.write(bytes(IN_MEMORY + 1))
+        new.close()
+    new.abort()
 
 
 @pytest.mark.parametrize(

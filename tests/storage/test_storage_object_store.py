@@ -7,15 +7,26 @@ import os
 import pickle
 import signal
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import obstore.store
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CommitOutcomeUnknownError, CorruptFileError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.catalog import jdbc
+from paimon_pyds.errors import (
+    CommitError,
+    CommitOutcomeUnknownError,
+    CorruptFileError,
+    PaimonError,
+    StorageError,
+    UnsupportedError,
+)
+from paimon_pyds.maintenance import orphan_tasks
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import FileIO, object_store, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
@@ -133,6 +144,58 @@ def test_an_acknowledgement_that_is_lost(server: Server, io: ObjectStoreFileIO, 
         io.create_if_absent(f"{root}/t", b"mine")
 
 
+@pytest.mark.parametrize("later", ["made", "never"])
+def test_a_conflict_with_a_put_that_is_still_under_way(
+    server: Server, io: ObjectStoreFileIO, root: str, later: str
+) -> None:
+    """S3 answers 409 (ConditionalRequestConflict) while the first try, whose answer was lost, is not whole yet."""
+    io.create_if_absent(f"{root}/warm", b"")
+    statuses = ["503 Slow Down", "409 Conflict"] if later == "made" else ["503 Slow Down", *["409 Conflict"] * 9]
+
+    def fail(number: int, method: str, path: str) -> str | None:
+        if method != "PUT" or not path.endswith("/s") or not statuses:
+            return None
+        server.status = statuses.pop(0)
+        return BEFORE
+
+    server.fail = fail
+    if later == "made":
+        assert io.create_if_absent(f"{root}/s", b"mine") and io.read_bytes(f"{root}/s") == b"mine"
+        statuses.append("409 Conflict")
+        assert io.create_if_absent(f"{root}/t/s", b"mine")
+        return
+    with pytest.raises(CommitOutcomeUnknownError):
+        io.create_if_absent(f"{root}/s", b"mine")
+
+
+@pytest.mark.parametrize("status", ["503 Slow Down", "403 Forbidden", "501 Not Implemented"])
+def test_a_store_that_does_not_say_whether_it_honours_the_condition(server: Server, root: str, status: str) -> None:
+    """Only what the store says of conditions is remembered, not an answer that was lost or a right that is missing."""
+    io, _ = open_file_io(root, server.options())
+    puts: list[str] = []
+
+    def fail(number: int, method: str, path: str) -> str | None:
+        puts.extend([path] * (method == "PUT"))
+        return BEFORE if method == "PUT" and len(puts) > 1 else None
+
+    server.fail, server.status = fail, status
+    with pytest.raises(UnsupportedError if status.startswith("501") else StorageError) as caught:
+        io.create_if_absent(f"{root}/s", b"1")
+    server.fail = lambda *_: None
+    assert "can't delete" not in str(caught.value) and io.list(root) == []
+    if not status.startswith("501"):
+        assert io.create_if_absent(f"{root}/s", b"1")
+
+
+def test_a_writer_that_may_not_delete(server: Server, root: str) -> None:
+    """What it asked the store with stays until orphans are removed."""
+    io, _ = open_file_io(root, server.options())
+    server.fail, server.status = (lambda n, method, path: BEFORE if method in ("POST", "DELETE") else None), "403 No"
+    assert io.create_if_absent(f"{root}/s", b"1") and not io.create_if_absent(f"{root}/s", b"1")
+    (left,) = [entry.name for entry in io.list(root) if entry.name != "s"]
+    assert orphan_tasks._TEMPORARY.fullmatch(left)
+
+
 def _replacing(server: Server) -> dict[str, str]:
     """Options of a store that ignores the condition, other than those of the same store when it doesn't."""
     if not server.serial:
@@ -199,6 +262,31 @@ def test_a_lost_acknowledgement_under_a_lock(server: Server, root: str, tmp_path
     database.close()
 
 
+def test_a_lock_that_expires_before_the_store_answers(
+    server: Server, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer holds it by now, and may have looked: nothing is put, or nobody knows whose put was the last."""
+    catalog = _locking(root, tmp_path, _replacing(server))
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.t", ROWS.schema)
+    clock, late = jdbc._now, [0]
+    monkeypatch.setattr(jdbc, "_now", lambda: clock() + late[0])
+
+    def expire(method: str) -> Callable[[int, str, str], str | None]:
+        late[0] = 0
+        return lambda n, m, path: late.__setitem__(0, 481 * (m == method and path.endswith("/snapshot-1")))
+
+    server.fail = expire("HEAD")
+    with pytest.raises(CommitError, match="lock expired before"):
+        table.append(ROWS)
+    server.fail = lambda *_: None
+    assert not table.snapshots()
+    io = table.store.io
+    server.fail = expire("PUT")
+    with pytest.raises(CommitOutcomeUnknownError, match="lock expired meanwhile"):
+        io.create_if_absent(f"{table.path}/snapshot/snapshot-1", b"{}")
+
+
 def test_tables_are_written_and_changed(server: Server, root: str) -> None:
     table = pp.Table.create(f"{root}/wh/t", ROWS.schema, partition_by=["p"], storage_options=server.options())
     table.append(ROWS)
@@ -209,6 +297,29 @@ def test_tables_are_written_and_changed(server: Server, root: str) -> None:
     again = pp.Table.open(f"{root}/wh/t", storage_options=server.options())
     assert _ids(again) == sorted([*(i for i in range(20) if i != 3), 0, 1, 50])
     assert "hush" not in repr(again) + repr(again.store.io)
+
+
+def test_a_drop_that_fails_halfway(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left can be dropped again, or hides nothing from the next table."""
+    catalog = pp.Catalog(root, server.options())
+    delete, left = obstore.delete, [0]
+
+    def fail(store: obstore.store.ObjectStore, keys: list[str]) -> None:
+        left[0] -= 1
+        delete(store, keys[:-1] if left[0] < 0 else keys)
+        if left[0] < 0:
+            raise obstore.exceptions.PermissionDeniedError("no more")
+
+    for deletes in range(2):
+        name = f"t{deletes}"
+        catalog.create_table(name, ROWS.schema).append(ROWS)
+        left[0] = deletes
+        monkeypatch.setattr(obstore, "delete", fail)
+        with pytest.raises(StorageError):
+            catalog.drop_table(name)
+        monkeypatch.setattr(obstore, "delete", delete)
+        catalog.drop_table(name, ignore_if_not_exists=True)
+        assert _ids(catalog.create_table(name, ROWS.schema)) == []
 
 
 def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
@@ -324,6 +435,24 @@ def test_a_forked_process_is_refused_not_stuck(io: ObjectStoreFileIO, root: str)
             os._exit(0)
     os.waitpid(pid, 0)
     assert b"spawn" in os.read(read, 10_000)
+
+
+def test_tables_of_one_bucket_share_connections(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def client(path: str, options: dict[str, str]) -> object:
+        io, _ = open_file_io(path, options)
+        assert isinstance(io, ObjectStoreFileIO)
+        return io._locate(path)[0]
+
+    first = client(f"{root}/a", server.options())
+    assert client(f"{root}/b", server.options()) is first
+    assert client(f"{root}x/b", server.options()) is not first
+    assert client(f"{root}/b", server.options(**{"s3.secret-key": "another"})) is not first
+    assert client(f"{root}/b", server.options(**{"s3.request-timeout": "5"})) is not first
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert client(f"{root}/b", server.options()) is not first
+    gone = weakref.ref(first)
+    del first
+    assert gone() is None
 
 
 def test_a_bucket_that_is_missing(server: Server) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
-from paimon_pyds.storage import open_file_io, options_of_store
+from paimon_pyds.storage import open_file_io, options_of_store, store_options
 from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
 from paimon_pyds.storage.store_options import client_arguments
@@ -126,6 +126,47 @@ def test_what_only_obstore_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
     io = ArrowFileIO("gs://b/t", {"gs.auth.service.account.json.keyfile": "/k"})
     with pytest.raises(UnsupportedError, match="service_account"):
         io.size("gs://b/t/f")
+
+
+@pytest.mark.parametrize(
+    ("root", "options", "told"),
+    [
+        ("s3://b/t", {"s3.access-key": "hush\n", "s3.secret-key": "s"}, "line break"),
+        ("s3://b/t", {"s3.access-key": "a", "s3.secret-key": "s", "s3.session-token": "hush\r\n"}, "line break"),
+        ("gs://b/t", {"gs.access-token": "hush\n"}, "line break"),
+        ("s3://b/t", {"s3.endpoint": "http://u:hush@h:1"}, r"address of s3\.endpoint"),
+        ("s3://b/t", {"s3.region": "r"}, "AWS_SESSION_TOKEN has a line break"),
+    ],
+)
+def test_what_no_header_can_hold(
+    monkeypatch: pytest.MonkeyPatch, root: str, options: dict[str, str], told: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "hush\n")
+    with pytest.raises(OptionError, match=told) as caught:
+        open_file_io(root, options)[0].read_bytes(f"{root}/x")
+    assert "hush" not in str(caught.value)
+
+
+def test_a_panic_of_obstore_is_an_error_of_the_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_options, "check_texts", lambda _: None)
+    io, _ = open_file_io("gs://b/t", {"gs.access-token": "hush\n"})
+    with pytest.raises(StorageError, match="obstore panicked"):
+        io.read_bytes("gs://b/t/x")
+
+
+def test_directories_where_only_obstore_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Databases are made there, too; pyarrow, which makes markers elsewhere, is not asked."""
+    sent: list[str] = []
+    monkeypatch.setattr(ObjectStoreFileIO, "send", lambda self, path, data: sent.append(path))
+    io, _ = open_file_io("gs://b/wh", {"gs.auth.service.account.json.keyfile": "/k"})
+    io.make_dir("gs://b/wh/shop.db")
+    assert sent == ["gs://b/wh/shop.db/.directory"]
+    endpoint = {"fs.azure.account.oauth2.client.endpoint": "https://login.example.us/ten/oauth2/token"}
+    for options, asked in (({}, True), (endpoint, False)):
+        io, _ = open_file_io(AZURE, {"azure.client-id": "i", "azure.client-secret": "s"} | options)
+        assert isinstance(io, ObjectStoreFileIO) and io._has_directories is asked
 
 
 def test_keys_of_options_and_a_session_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

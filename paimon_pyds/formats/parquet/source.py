@@ -23,7 +23,7 @@ from paimon_pyds.formats.parquet.page_index import (
 )
 from paimon_pyds.formats.parquet.thrift import check_struct
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage import FileIO, SavesRequests, requests_at_once
+from paimon_pyds.storage import FileIO, requests_at_once, saves_requests
 
 if TYPE_CHECKING:
     from paimon_pyds.storage.kept_ranges import KeptRanges
@@ -141,7 +141,7 @@ class ParquetSource:
             metadata = pq.read_metadata(pa.BufferReader(footer))
             if whole is not None:
                 source = pa.BufferReader(joined_buffer([whole]))
-            elif isinstance(self._io, SavesRequests):
+            elif saves_requests(self._io):
                 source = self._io.open_sized(self.path, self.size)
             else:
                 source = self._io.open_input(self.path)
