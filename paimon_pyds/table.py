@@ -671,6 +671,7 @@ class Table:
         *,
         where: Filter = None,
         snapshot: int | None = None,
+        progress: Progress | None = None,
     ) -> Layout:
         """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
 
@@ -680,10 +681,12 @@ class Table:
             columns: by default all whose values have an order; of a table with a primary key those of the key.
             where: a condition on partition columns.
             snapshot: the number of a snapshot; the latest by default.
+            progress: as for `append`.
         """
         from paimon_pyds.layout.overlap import layout_of
 
-        return layout_of(self._store, columns, where, snapshot)
+        with shown("layout", progress):
+            return layout_of(self._store, columns, where, snapshot)
 
     def advise_partition(
         self,
@@ -691,6 +694,7 @@ class Table:
         *,
         files: int = 3,
         where: Filter = None,
+        progress: Progress | None = None,
     ) -> PartitionAdvice:
         """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
 
@@ -700,10 +704,12 @@ class Table:
             filters: recorded ones, with how often they were used.
             files: how many files to sample.
             where: a condition on partition columns that files are taken from.
+            progress: as for `append`.
         """
         from paimon_pyds.layout.partitions import advise_partition
 
-        return advise_partition(self._store, filters, files=files, where=where)
+        with shown("advise", progress):
+            return advise_partition(self._store, filters, files=files, where=where)
 
     def rescale(
         self,
@@ -1231,6 +1237,7 @@ class Table:
         *,
         files: int = 3,
         where: Filter = None,
+        progress: Progress | None = None,
     ) -> CostReport:
         """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.index_tools.cost`.
 
@@ -1239,14 +1246,21 @@ class Table:
             filters: what to ask them.
             files: how many files to sample.
             where: a condition on partition columns.
+            progress: as for `append`.
         """
         from paimon_pyds.index_tools.cost import index_cost
 
         tried = None if options is None else option_texts(options)
-        return index_cost(self._store, tried, filters, files=files, where=where)
+        with shown("index cost", progress):
+            return index_cost(self._store, tried, filters, files=files, where=where)
 
     def index_advise(
-        self, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: Filter = None
+        self,
+        recorded: Sequence[RecordedFilter | str],
+        *,
+        files: int = 3,
+        where: Filter = None,
+        progress: Progress | None = None,
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 
@@ -1254,7 +1268,8 @@ class Table:
         """
         from paimon_pyds.index_tools.advise import index_advise
 
-        return index_advise(self._store, recorded, files=files, where=where)
+        with shown("advise", progress):
+            return index_advise(self._store, recorded, files=files, where=where)
 
     def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
         """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
