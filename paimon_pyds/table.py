@@ -25,10 +25,7 @@ from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
-    import duckdb
-    import pandas  # noqa: TID251
     import polars
-    import torch
     from typing_extensions import Unpack
 
     from paimon_pyds.commit_message import CommitMessage
@@ -82,7 +79,7 @@ _ALSO_AFTER_COMMITS = (
 """Options that something besides snapshots may expire by after a commit."""
 
 
-class Table:
+class Table(RowStream):
     """A Paimon table at a path. Open one with `Table.open`, make one with `Table.create`.
 
     Every call sees the table as it is at that moment; a `Scan` keeps the snapshot it started with.
@@ -306,29 +303,21 @@ class Table:
         """The first rows, at most ``n``; no more files are read than it takes."""
         return self.scan().head(n)
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """All rows as record batches, in bounded memory."""
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows as record batches, in bounded memory. What else rows can be taken as is inherited, as of a scan."""
         return self.scan().to_batches()
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """All rows as a stream for any library that reads Arrow's, as in ``polars.DataFrame(table)``."""
-        return self.scan().__arrow_c_stream__(requested_schema)
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        return self.scan().to_arrow()
 
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """All rows as a pandas DataFrame: see `RowStream.to_pandas`."""
-        return self.scan().to_pandas(**options)
+    def to_reader(self) -> pa.RecordBatchReader:
+        """All rows as a stream."""
+        return self.scan().to_reader()
 
-    def to_polars(self) -> polars.DataFrame:
-        """All rows as a polars DataFrame."""
-        return self.scan().to_polars()
-
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation: see `RowStream.to_duckdb`."""
-        return self.scan().to_duckdb(connection)
-
-    def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
-        """All rows as dictionaries of PyTorch tensors: see `RowStream.to_torch`."""
-        return self.scan().to_torch(batch_rows)
+    def scan_polars(self) -> polars.LazyFrame:
+        """All rows as a lazy frame of polars, which reads what its query needs: see `RowStream.scan_polars`."""
+        return self.scan().scan_polars()
 
     def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
