@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import ArgumentTypeError, SchemaError
 from paimon_pyds.frames import RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -79,6 +79,16 @@ _ALSO_AFTER_COMMITS = (
 """Options that something besides snapshots may expire by after a commit."""
 
 
+_ELSEWHERE = {
+    "columns": "schema.field_names", "dtypes": "schema", "shape": "count()", "show": "head()", "limit": "head(n)",
+    "filter": "scan(filter)", "where": "scan(filter)", "query": "scan(filter)", "select": "scan(columns=[…])",
+    "read": "scan().to_arrow()", "load": "scan().to_arrow()", "collect": "to_arrow()", "to_df": "to_pandas()",
+    "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
+    "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
+}  # fmt: skip
+"""What pandas, Spark, delta-rs and PyIceberg call it."""
+
+
 class Table(RowStream):
     """A Paimon table at a path. Open one with `Table.open`, make one with `Table.create`.
 
@@ -86,7 +96,16 @@ class Table(RowStream):
     """
 
     def __init__(self, store: TableStore) -> None:
+        if not isinstance(store, TableStore):
+            raise ArgumentTypeError(f"Table is made of its store, not of {store!r:.100}", hint="Table.open(path)")
         self._last_store = store
+
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Names that other libraries have for it are answered with ours."""
+            hint = f": write table.{_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"Table has no {name!r}{hint}", name=name, obj=self)
 
     @property
     def _store(self) -> TableStore:

@@ -194,7 +194,7 @@ def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypat
 def test_duckdb_reads_scans_and_gives_rows(table: pp.Table) -> None:
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
-        scan = table.scan("id > 2")
+        scan = table.scan("id > 2")  # noqa: F841 - DuckDB finds it by its name
         assert connection.sql("SELECT max(id), count(*) FROM scan").fetchall() == [(4, 2)]
         assert connection.sql("SELECT sum(id) FROM 'table' WHERE id < 3").fetchall() == [(3,)]
         assert table.to_duckdb(connection).filter("id = 4").fetchall() == [(4, "d")]
