@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from paimon_pyds.errors import OptionError
@@ -202,7 +202,7 @@ def shown(operation: str, show: Progress | None = None) -> Iterator[None]:
     token = current.set(running)
     drawer, ended = None, "failed"
     try:
-        drawer = None if view is None else _drawer(view, running)
+        drawer = running.drawer = None if view is None else _drawer(view, running)
         yield
         ended = "finished"
     finally:
@@ -212,12 +212,44 @@ def shown(operation: str, show: Progress | None = None) -> Iterator[None]:
         running.tell(ended)
 
 
+def followed(operation: str, items: Iterator[T]) -> Iterator[T]:
+    """The items, as an operation that is shown while the next one is waited for. What is done with an item by who takes
+    it is no part of that: it may print, and begin operations of its own.
+
+    Args:
+        operation: as for `shown`.
+        items: a generator, which is closed in the end.
+    """
+    context, around, end = copy_context(), shown(operation), object()
+    context.run(around.__enter__)
+    running = context.run(current.get)
+    if running is None or running is current.get():
+        yield from items
+        return
+    try:
+        while (item := context.run(next, items, end)) is not end:
+            running.pause(True)
+            yield item  # type: ignore[misc]
+            running.pause(False)
+    except GeneratorExit:  # no more items are wanted
+        context.run(items.close)  # type: ignore[attr-defined]
+        context.run(around.__exit__, None, None, None)
+        raise
+    except BaseException as error:
+        context.run(around.__exit__, type(error), error, error.__traceback__)
+        raise
+    context.run(around.__exit__, None, None, None)
+
+
 class Operation:
     """An operation that somebody looks at. All its threads may use it.
 
     Attributes:
         phases: those that run, in the order in which they began; to be looked at with ``lock`` held.
+        drawer: what draws it, if anything does.
     """
+
+    drawer: Drawer | None = None
 
     def __init__(self, name: str, listener: Callable[[ProgressEvent], None] | None) -> None:
         self.name = name
@@ -249,6 +281,11 @@ class Operation:
                 phase.done[unit] = phase.done.get(unit, 0) + n
             if time.monotonic() - self._reported >= _EVENT_INTERVAL:
                 self.tell(phase.name, phase)
+
+    def pause(self, paused: bool) -> None:
+        """Draw nothing for a while, as it is not this that is waited for; or go on."""
+        if self.drawer is not None:
+            self.drawer.pause(paused)
 
     def tell(self, name: str, phase: Phase = _UNSEEN) -> None:
         """Call the listener. What it runs itself is no part of the operation, and its errors do not end that."""

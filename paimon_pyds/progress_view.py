@@ -151,6 +151,9 @@ class Drawer:
         self._view = view
         self._operation = operation
         self._ended = threading.Event()
+        self._paused = False
+        self._drawn = False
+        self._lock = threading.Lock()
         run = copy_context().run  # a notebook knows by the context which cell it is
         self._thread = threading.Thread(target=run, args=(self._run,), name="paimon-progress", daemon=True)
         self._thread.start()
@@ -160,15 +163,39 @@ class Drawer:
         self._ended.set()
         self._thread.join(1.0)
 
+    def pause(self, paused: bool) -> None:
+        """Remove what is drawn, so that others may write; or go on."""
+        self._paused = paused
+        if paused and self._lock.acquire(timeout=1.0):
+            try:
+                self._clear()
+            finally:
+                self._lock.release()
+        elif paused:
+            self._ended.set()
+
     def _run(self) -> None:
-        if self._ended.wait(_DELAY) or not _drawing.acquire(blocking=False):
+        if self._ended.wait(_DELAY):
             return
         try:
             while not self._ended.is_set():
-                self._view.draw(*line_of(self._operation))
+                with self._lock:
+                    self._draw()
                 self._ended.wait(self._view.interval)
-            self._view.clear()
         except Exception:  # noqa: BLE001 - such as a pipe that nobody reads any more
             return
         finally:
+            with self._lock:
+                self._clear()
+
+    def _draw(self) -> None:
+        if not self._paused and (self._drawn or _drawing.acquire(blocking=False)):
+            self._drawn = True
+            self._view.draw(*line_of(self._operation))
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._drawn = False
+            with suppress(Exception):
+                self._view.clear()
             _drawing.release()

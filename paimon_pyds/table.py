@@ -25,10 +25,7 @@ from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
-    import duckdb
-    import pandas  # noqa: TID251
     import polars
-    import torch
     from typing_extensions import Unpack
 
     from paimon_pyds.commit_message import CommitMessage
@@ -82,7 +79,17 @@ _ALSO_AFTER_COMMITS = (
 """Options that something besides snapshots may expire by after a commit."""
 
 
-class Table:
+_ELSEWHERE = {
+    "columns": "schema.field_names", "dtypes": "schema", "shape": "count()", "show": "head()", "limit": "head(n)",
+    "filter": "scan(filter)", "where": "scan(filter)", "query": "scan(filter)", "select": "scan(columns=[…])",
+    "read": "scan().to_arrow()", "load": "scan().to_arrow()", "collect": "to_arrow()", "to_df": "to_pandas()",
+    "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
+    "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
+}  # fmt: skip
+"""What pandas, Spark, delta-rs and PyIceberg call it."""
+
+
+class Table(RowStream):
     """A Paimon table at a path. Open one with `Table.open`, make one with `Table.create`.
 
     Every call sees the table as it is at that moment; a `Scan` keeps the snapshot it started with.
@@ -94,6 +101,13 @@ class Table:
             text = "a Table is not made by calling the class"
             raise ArgumentTypeError(text, hint="Table.open(path) opens one, Table.create(path, …) makes one")
         self._last_store = store
+
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Names that other libraries have for it are answered with ours."""
+            hint = f": write table.{_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"Table has no {name!r}{hint}", name=name, obj=self)
 
     @property
     def _store(self) -> TableStore:
@@ -310,29 +324,21 @@ class Table:
         """The first rows, at most ``n``; no more files are read than it takes."""
         return self.scan().head(n)
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """All rows as record batches, in bounded memory."""
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows as record batches, in bounded memory. What else rows can be taken as is inherited, as of a scan."""
         return self.scan().to_batches()
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """All rows as a stream for any library that reads Arrow's, as in ``polars.DataFrame(table)``."""
-        return self.scan().__arrow_c_stream__(requested_schema)
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        return self.scan().to_arrow()
 
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """All rows as a pandas DataFrame: see `RowStream.to_pandas`."""
-        return self.scan().to_pandas(**options)
+    def to_reader(self) -> pa.RecordBatchReader:
+        """All rows as a stream."""
+        return self.scan().to_reader()
 
-    def to_polars(self) -> polars.DataFrame:
-        """All rows as a polars DataFrame."""
-        return self.scan().to_polars()
-
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation: see `RowStream.to_duckdb`."""
-        return self.scan().to_duckdb(connection)
-
-    def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
-        """All rows as dictionaries of PyTorch tensors: see `RowStream.to_torch`."""
-        return self.scan().to_torch(batch_rows)
+    def scan_polars(self) -> polars.LazyFrame:
+        """All rows as a lazy frame of polars, which reads what its query needs: see `RowStream.scan_polars`."""
+        return self.scan().scan_polars()
 
     def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
@@ -679,6 +685,7 @@ class Table:
         *,
         where: Filter = None,
         snapshot: int | None = None,
+        progress: Progress | None = None,
     ) -> Layout:
         """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
 
@@ -688,10 +695,12 @@ class Table:
             columns: by default all whose values have an order; of a table with a primary key those of the key.
             where: a condition on partition columns.
             snapshot: the number of a snapshot; the latest by default.
+            progress: as for `append`.
         """
         from paimon_pyds.layout.overlap import layout_of
 
-        return layout_of(self._store, columns, where, snapshot)
+        with shown("layout", progress):
+            return layout_of(self._store, columns, where, snapshot)
 
     def advise_partition(
         self,
@@ -699,6 +708,7 @@ class Table:
         *,
         files: int = 3,
         where: Filter = None,
+        progress: Progress | None = None,
     ) -> PartitionAdvice:
         """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
 
@@ -708,10 +718,12 @@ class Table:
             filters: recorded ones, with how often they were used.
             files: how many files to sample.
             where: a condition on partition columns that files are taken from.
+            progress: as for `append`.
         """
         from paimon_pyds.layout.partitions import advise_partition
 
-        return advise_partition(self._store, filters, files=files, where=where)
+        with shown("advise", progress):
+            return advise_partition(self._store, filters, files=files, where=where)
 
     def rescale(
         self,
@@ -1239,6 +1251,7 @@ class Table:
         *,
         files: int = 3,
         where: Filter = None,
+        progress: Progress | None = None,
     ) -> CostReport:
         """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.index_tools.cost`.
 
@@ -1247,14 +1260,21 @@ class Table:
             filters: what to ask them.
             files: how many files to sample.
             where: a condition on partition columns.
+            progress: as for `append`.
         """
         from paimon_pyds.index_tools.cost import index_cost
 
         tried = None if options is None else option_texts(options)
-        return index_cost(self._store, tried, filters, files=files, where=where)
+        with shown("index cost", progress):
+            return index_cost(self._store, tried, filters, files=files, where=where)
 
     def index_advise(
-        self, recorded: Sequence[RecordedFilter | str], *, files: int = 3, where: Filter = None
+        self,
+        recorded: Sequence[RecordedFilter | str],
+        *,
+        files: int = 3,
+        where: Filter = None,
+        progress: Progress | None = None,
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 
@@ -1262,7 +1282,8 @@ class Table:
         """
         from paimon_pyds.index_tools.advise import index_advise
 
-        return index_advise(self._store, recorded, files=files, where=where)
+        with shown("advise", progress):
+            return index_advise(self._store, recorded, files=files, where=where)
 
     def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
         """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""

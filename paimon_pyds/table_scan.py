@@ -22,7 +22,7 @@ from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, c
 from paimon_pyds.options.option import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
-from paimon_pyds.progress import shown
+from paimon_pyds.progress import followed, shown
 from paimon_pyds.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, arrow_schema, fields_named
@@ -230,6 +230,9 @@ class Scan(RowStream):
         Args:
             on_file: called with a trace of each file as it is done.
         """
+        return followed("read", self._batches(on_file))
+
+    def _batches(self, on_file: Callable[[FileTrace], None] | None) -> Iterator[pa.RecordBatch]:
         self._check_types()
         if self._predicate in (Const.FALSE, Const.UNKNOWN) or self.row_limit == 0:
             return
@@ -274,6 +277,12 @@ class Scan(RowStream):
             analyze: run the scan too, drop its rows, and add what reading each file took.
         """
         self._check_types()
+        if not analyze:
+            return self._explained(analyze)
+        with shown("explain"):
+            return self._explained(analyze)
+
+    def _explained(self, analyze: bool) -> Explanation:
         scan = self._but(_store=self._store.counted())
         explained = scan._explain(analyze)
         counts = scan._store.requests

@@ -66,7 +66,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "paimon-pyds index cost /wh/shop.db/orders --option file-index.bitmap.columns=color --filter \"color = 'red'\"",
     ],
     "index eval": ["paimon-pyds index eval data-1.parquet.index --table /wh/shop.db/orders --filter \"color = 'red'\""],
-    "index advise": ["paimon-pyds index advise /wh/shop.db/orders --filters filters.txt"],
+    "index advise": [
+        "paimon-pyds index advise /wh/shop.db/orders --filters filters.txt",
+        "paimon-pyds index advise /wh/shop.db/orders --filter \"color = 'red'\"",
+    ],
     "advise partition": ["paimon-pyds advise partition /wh/shop.db/orders --filters filters.txt"],
     "tag create": ["paimon-pyds tag create /wh/shop.db/orders before-sale --snapshot 1"],
     "tag rename": ["paimon-pyds tag rename /wh/shop.db/orders before-sale first"],

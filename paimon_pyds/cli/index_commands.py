@@ -80,7 +80,9 @@ def add_advise_commands(commands: Commands) -> None:
 
 def _add_advice_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
     filters = 'recorded filters: one a line, as text or {"filter": …, "count": …}'
-    parser.add_argument("--filters", required=required, metavar="FILE", help=filters)
+    given = parser.add_mutually_exclusive_group(required=required)
+    given.add_argument("--filters", metavar="FILE", help=filters)
+    given.add_argument("--filter", action="append", default=[], help="a filter; can be repeated")
     parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
 
@@ -202,10 +204,13 @@ def _share(part: int, whole: int) -> str:
     return f"{part:,} ({part / max(1, whole):.2%})"
 
 
-def _recorded(path: str) -> list[RecordedFilter]:
-    """The filters of a file."""
+def _recorded(arguments: argparse.Namespace) -> list[RecordedFilter]:
+    """The filters of a file, or those that are given."""
     from paimon_pyds.index_tools.needs import read_recorded
 
+    path = arguments.filters
+    if path is None:
+        return read_recorded(text.replace("\n", " ") for text in arguments.filter)
     try:
         with open(path, encoding="utf-8") as file:
             return read_recorded(file)
@@ -215,7 +220,7 @@ def _recorded(path: str) -> list[RecordedFilter]:
 
 
 def _advise_partition(arguments: argparse.Namespace) -> None:
-    recorded = [] if arguments.filters is None else _recorded(arguments.filters)
+    recorded = _recorded(arguments)
     advice = open_table(arguments).advise_partition(recorded, files=arguments.files, where=arguments.where)
     if arguments.output == "json":
         show.json_value(advice.as_dict())
@@ -225,7 +230,7 @@ def _advise_partition(arguments: argparse.Namespace) -> None:
 
 def _advise(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
-    report = table.index_advise(_recorded(arguments.filters), files=arguments.files, where=arguments.where)
+    report = table.index_advise(_recorded(arguments), files=arguments.files, where=arguments.where)
     if arguments.output == "json":
         show.json_value(report.to_dict())
     else:

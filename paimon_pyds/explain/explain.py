@@ -18,6 +18,7 @@ from paimon_pyds.explain.scan import ExplainedScan, to_text
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, computed_parts
+from paimon_pyds.progress import counted as counted_items
 from paimon_pyds.query.top_n_rows import by_best_value
 from paimon_pyds.query.top_n_run import TopNQuery
 from paimon_pyds.read import FileTrace
@@ -148,7 +149,8 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
     from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
     threads = threads_for(plan.spec.io, _AT_ONCE)
-    return list(concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.files)), threads))
+    asked = concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.files)), threads)
+    return list(counted_items(asked, "asking files", files=len(plan.files)))
 
 
 def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:

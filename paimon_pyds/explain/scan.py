@@ -31,7 +31,8 @@ _SHOWN_POSITIONS = 5
 _LONGEST, _WIDEST = 80, 400
 REST = "other columns are read for the rows found only"
 ENDS = "reading ends when they are found, which only `analyze` tells"
-_ADVICE = "No index was asked: table.index_advise([filter]), or paimon-pyds index advise, tells what one would bring"
+_ADVICE = "No index was asked. What one would bring, tells"
+_LONGEST_COMMAND = 300
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
 
@@ -93,7 +94,13 @@ class ExplainedScan:
         """What may help where files are read and no index was asked about the filter; empty elsewhere."""
         answers = [a for f in self.files for a in f.index_answers] + [a for s in self.skips for a in s.index_answers]
         by_index = any(answer.index is not None for answer in answers)
-        return _ADVICE if self.predicate and self._read_files and not by_index else ""
+        if not self.predicate or not self._read_files or by_index:
+            return ""
+        from shlex import quote
+
+        command = f"paimon-pyds index advise {quote(redact(self.table))} --filter {quote(self.predicate)}"
+        shortened = "…" in self.predicate or len(command) > _LONGEST_COMMAND
+        return f"{_ADVICE} {'table.index_advise([filter])' if shortened else command}"
 
     @property
     def _read_files(self) -> int:

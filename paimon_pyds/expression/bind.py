@@ -117,6 +117,8 @@ class Binder:
         wanted = name.parts[1] if named else name.parts[0]
         names = [field.name for scope in named or self._scopes for field in scope.fields]
         hint = suggest(wanted[:200], names, "there are") or "there are no columns"
+        if not named and hint.startswith("there are: "):
+            hint += f"; a text is written '{wanted:.100}'"
         where = f" in {named[0].names[0]}" if named else ""
         self.fail(name, f"no column {wanted!r:.100}{where}", hint)
 

@@ -277,6 +277,13 @@ class RowBinder:
             return None
         return internal_literal(scalar_to_internal(value), node.type)
 
+    def type_of(self, expression: Expression) -> Type:
+        """The type of an expression's values; None when it is NULL, or can't be bound."""
+        try:
+            return self._binder.bind(expression).type
+        except PredicateError:
+            return None
+
     def condition(self, expression: Expression, text: str) -> Predicate:
         """A condition to be evaluated on rows, shown as ``text``.
         Raises ExpressionError: it names no column, mixes types, or is no condition."""

@@ -13,7 +13,7 @@ from paimon_pyds.predicate.tree import And, Computed, Const, Leaf, Or, Predicate
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Expression, Literal
-from paimon_pyds.types import DataField
+from paimon_pyds.types import DataField, DataType
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
@@ -101,6 +101,9 @@ class _RowEvaluator:
 
     def constant(self, expression: Expression) -> Literal | None:
         return self._binder.constant(expression)
+
+    def type_of(self, expression: Expression) -> DataType | None:
+        return self._binder.type_of(expression)
 
     def condition(self, expression: Expression, text: str) -> Predicate:
         return self._binder.condition(expression, text)

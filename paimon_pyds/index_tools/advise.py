@@ -41,6 +41,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, plain
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.progress import counted as counted_items
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.types import DataField
@@ -140,7 +141,7 @@ class _Advisor:
         needs = needs_of(bound)
         names = {need.column.name for need in needs.values()}
         ids = {f.id for f in self.schema.fields if f.name in names}
-        for file in self.chosen:
+        for file in counted_items(self.chosen, "sampling", files=len(self.chosen)):
             sample = read_sample(self.read, file, {f.name for f in self.read.fields_of(file) if f.id in ids}, _ROWS)
             for need in needs.values():
                 need.look(sample, self.schema.fields, max(1, _CONDITIONS // len(needs)))

@@ -29,6 +29,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.progress import counted as counted_items
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.selection import RowSelection
@@ -228,7 +229,8 @@ def index_cost(
     report = CostReport(len(live), sum(f.row_count for f in live), threshold=threshold)
     report.filters = [FilterCost(text if isinstance(text, str) else str(text)) for text in filters]
     costs: dict[tuple[str, str], IndexCost] = {}
-    for file in sample_files(live, files):
+    chosen = sample_files(live, files)
+    for file in counted_items(chosen, "sampling", files=len(chosen)):
         own = [(spec, mine) for spec in specs for mine in file_specs([spec], schema.fields, read.fields_of(file))]
         columns = _columns([mine for _, mine in own], predicates, schema, read.fields_of(file))
         sample = read_sample(read, file, columns)

@@ -30,6 +30,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.progress import counted as counted_items
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
 from paimon_pyds.types import DataField, arrow_type
@@ -255,7 +256,7 @@ class _Advisor:
     def sampled(self, field: DataField) -> tuple[pa.Array, dict[Predicate, npt.NDArray[np.bool_]]]:
         """The first rows of some files, as the table has the column; and what recorded filters keep of them."""
         values, masks = [], {part: [np.zeros(0, np.bool_)] for part in self.parts.get(field.name, {})}
-        for file in self.chosen:
+        for file in counted_items(self.chosen, "sampling", files=len(self.chosen)):
             names = {f.name for f in self.read.fields_of(file) if f.id == field.id}
             sample = read_sample(self.read, file, names, _ROWS)
             values += [batch.column(0) for batch in sample.as_table([field])]

@@ -296,7 +296,9 @@ def columns(name: str, value: Any) -> tuple[DataField, ...]:
     found = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
     if all(isinstance(item, DataField) for item in found):
         return found
-    raise _refused(name, "an Arrow schema or a list of DataField", value)
+    raise _refused(
+        name, "an Arrow schema, such as pa.schema([('id', pa.int64())]), a list of DataField, or data", value
+    )
 
 
 def present(name: str, value: Any, what: str) -> Any:

@@ -21,7 +21,7 @@ from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate, 
 from paimon_pyds.types import AtomicType
 from paimon_pyds.types.kinds import INTEGER_BITS, TIMESTAMP_KINDS, Kind
 
-_MANY = 64
+MANY = 64
 """So many conditions are evaluated one by one."""
 _BRANCHES = 16
 _LOWER, _UPPER = frozenset({Op.EQ, Op.IN, Op.GT, Op.GE}), frozenset({Op.EQ, Op.IN, Op.LT, Op.LE})
@@ -46,9 +46,11 @@ def any_of(*children: Predicate) -> Predicate:
         else:
             parts.append(equal.setdefault(child.column, [child]))
     joined = [_one_of(part) if isinstance(part, list) else part for part in parts]
-    if len(joined) > _MANY:
-        joined = _join_ranges(joined)
-    return make_or(*(_balanced(joined) if len(joined) > _MANY else joined))
+    if len(joined) > MANY:
+        from paimon_pyds.predicate.long_ors import gathered  # most filters are short
+
+        joined = gathered(_join_ranges(joined))
+    return make_or(*(_balanced(joined) if len(joined) > MANY else joined))
 
 
 def _one_of(leaves: Sequence[Leaf]) -> Leaf:
@@ -81,7 +83,7 @@ def _join_ranges(parts: Sequence[Predicate]) -> list[Predicate]:
             ranges[found[0]].append(found[1])
             members[found[0]].append(part)
     for column, found_ranges in ranges.items():
-        others += members[column] if len(found_ranges) <= _MANY else [_or_of_ranges(column, found_ranges)]
+        others += members[column] if len(found_ranges) <= MANY else [_or_of_ranges(column, found_ranges)]
     return others
 
 
@@ -114,7 +116,7 @@ def _or_of_ranges(column: ColumnRef, ranges: Sequence[tuple[int, int]]) -> Predi
             joined.append([low, high])
     assert isinstance(column.type, AtomicType)
     parts = [_between(column, column.type, low, high) for low, high in joined]
-    if len(parts) <= _MANY:
+    if len(parts) <= MANY:
         return make_or(*parts)
     lows, highs = np.array(joined, np.int64).T.copy()
     return Or(tuple(_balanced(parts)), Ranges(column, lows, highs))
@@ -144,7 +146,7 @@ def _balanced(children: Sequence[Predicate]) -> Sequence[Predicate]:
     """The same conditions, as branches of a tree if very many of them bound one column."""
     spans = [_spans(child, number) for number, child in enumerate(children)]
     bounded = Counter(column for of_child in spans for column in of_child).most_common(1)
-    if not bounded or bounded[0][1] <= _MANY:
+    if not bounded or bounded[0][1] <= MANY:
         return children
     column = bounded[0][0]
     ordered = sorted(of_child[column] for of_child in spans if column in of_child)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.compare import compare_literals
-from paimon_pyds.predicate.disjunction import any_of
+from paimon_pyds.predicate.disjunction import MANY, any_of
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, Wanted, make_and, negate
 from paimon_pyds.records import dataclass
@@ -21,7 +21,7 @@ from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, integer, names
-from paimon_pyds.types import DataField, fields_named
+from paimon_pyds.types import DataField, DataType, fields_named
 from paimon_pyds.types.kinds import STRING_KINDS, Kind
 
 MAX_GROWTH = 16
@@ -43,6 +43,9 @@ class RowEvaluator(Protocol):
 
     def constant(self, expression: Expression) -> Literal | None:
         """The value of an expression without columns; None when it has none, or none that a literal can have."""
+
+    def type_of(self, expression: Expression) -> DataType | None:
+        """The type of an expression's values; None when it is NULL, or can't be bound."""
 
     def condition(self, expression: Expression, text: str) -> Predicate:
         """A condition to be evaluated on rows, shown as ``text``. Raises PredicateError: it can't be bound."""
@@ -115,7 +118,12 @@ class _NormalForm:
         if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
             if node.function == "NOT":
                 return self.rows(node.arguments[0], wanted.opposite)
-            parts = [self.rows(argument, wanted) for argument in node.arguments]
+            arguments: Sequence[Expression] = node.arguments
+            if len(arguments) > MANY and self._evaluator is not None and (node.function, wanted) == ("OR", Wanted.TRUE):
+                from paimon_pyds.predicate.long_ors import listed  # most filters are short
+
+                arguments = listed(arguments, self._evaluator.type_of)
+            parts = [self.rows(argument, wanted) for argument in arguments]
             return self._joined((node.function == "AND") == wanted.positive, parts)
         try:
             found = self._condition(node, wanted)

@@ -15,7 +15,9 @@ SimpleStats) and of partitions:
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +30,7 @@ from paimon_pyds.predicate.like import like_prefix
 from paimon_pyds.predicate.literal_bounds import domain, steps_of
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
 from paimon_pyds.records import dataclass
+from paimon_pyds.types import scalar_to_internal
 from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -158,6 +161,13 @@ class ColumnBounds:
         if len(bounded):
             at = from_numpy(bounded)
             low, high = self._min.take(at), self._max.take(at)
+            if len(bounded) * _FEW < len(literals):
+                with suppress(UnicodeDecodeError):  # bounds that are not UTF-8, as Java allows
+                    ends = [tuple(map(scalar_to_internal, pair)) for pair in zip(low, high, strict=True)]
+                    found[bounded] = [
+                        bisect_left(literals, least) < bisect_right(literals, most) for least, most in ends
+                    ]
+                    return found
             values = array(literals, low.type)
             place = _search_sorted(values, low)
             reached = place < len(values)

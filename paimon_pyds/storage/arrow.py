@@ -347,6 +347,15 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
     check_account_key(arguments, root)
     try:
         return kind(**_pyarrow_arguments(store, root, dict(arguments)))
+    except OSError as error:
+        missing = next((library for library in ("libjvm", "libhdfs") if f"load {library}" in str(error)), None)
+        if missing is None:
+            raise
+        raise UnsupportedError(
+            f"hdfs is read through Hadoop, of which {missing} is not found on this machine",
+            path=root,
+            hint="set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what `hadoop classpath --glob` prints",
+        ) from None
     except (TypeError, ValueError, OverflowError) as error:
         secrets = [str(value) for name, value in arguments.items() if names_secret(name)]
         reason = redact(str(error), secrets)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import SchemaError, suggest
 from paimon_pyds.one_line import one_line
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import visible
@@ -182,6 +182,15 @@ _PRECISION_DEFAULT = {Kind.DECIMAL: 10, Kind.TIME: 0, Kind.TIMESTAMP: 6, Kind.TI
 _PRECISION_RANGE = {Kind.DECIMAL: (1, 38), Kind.TIME: (0, 9), Kind.TIMESTAMP: (0, 9), Kind.TIMESTAMP_LTZ: (0, 9)}
 
 
+_ELSEWHERE = {
+    "LONG": "BIGINT", "TEXT": "STRING", "STR": "STRING", "SHORT": "SMALLINT", "BYTE": "TINYINT", "BOOL": "BOOLEAN",
+    "NUMBER": "DECIMAL(p, s)", "DATETIME": "TIMESTAMP", "BLOB": "BYTES", "INT64": "BIGINT", "INT32": "INT",
+    "FLOAT64": "DOUBLE", "FLOAT32": "FLOAT", "REAL": "FLOAT",
+}  # fmt: skip
+"""Names of types that other systems have."""
+_TYPE_NAMES = ("BIGINT", "INT", "STRING", "DOUBLE", "DECIMAL", "DATE", "TIMESTAMP", "BOOLEAN")
+
+
 def parse_type(json: object, _depth: int = 0) -> DataType:
     """The type of a schema file's ``"type"``: a text for atomic types, an object for nested ones.
     Raises SchemaError: the text is not a type of Paimon."""
@@ -212,7 +221,8 @@ def _parse_atom(text: str) -> AtomicType:
     try:
         kind = Kind(name)
     except ValueError:
-        raise SchemaError(f"not a Paimon type: {text!r:.200}") from None
+        hint = f"write {_ELSEWHERE[name]}" if name in _ELSEWHERE else suggest(name, _TYPE_NAMES, "such as")
+        raise SchemaError(f"not a Paimon type: {text!r:.200}", hint=hint) from None
     if kind in NESTED_KINDS:
         raise SchemaError(f"a nested type must be a JSON object, not {text!r:.200}")
     if kind in STRING_KINDS or kind in BINARY_KINDS:

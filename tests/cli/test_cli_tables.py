@@ -72,6 +72,8 @@ def test_create(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "already exists" in _run(capsys, "create", path, "a INT", status=1)
     assert _run(capsys, "create", path, "a INT", "--if-missing") == "a table is there already\n"
     for text, message in (("", "'' is no column"), ("a", "'a' is no column"), ("a FOO", "not a Paimon type: 'FOO'"),
+                          ("a LONG", "not a Paimon type: 'LONG' — write BIGINT"),
+                          ("a BIGIN", "not a Paimon type: 'BIGIN' — did you mean BIGINT?"),
                           ("a MAP<INT>", "not a Paimon type"), ("a ARRAY<INT", "not a Paimon type")):  # fmt: skip
         assert message in _run(capsys, "create", str(tmp_path / "no"), text, status=1)
 

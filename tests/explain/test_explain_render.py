@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
@@ -190,6 +191,12 @@ def test_a_page_fits_phones(small: pp.Table) -> None:
     assert "prefers-color-scheme:dark" in page and "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
+def _runs(hint: str) -> bool:
+    """Whether a hint ends with a command that can be pasted."""
+    _, *arguments = shlex.split(hint[hint.index("paimon-pyds ") :])
+    return main(arguments) == 0
+
+
 def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
     rows = pa.table({"id": range(1000), "s": [f"s{i % 7}" for i in range(1000)]})
     table = pp.Table.create(tmp_path / "t", rows.schema)
@@ -198,7 +205,12 @@ def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
         table.append(rows.slice(start, 500))
     plain = table.explain("id < 10", analyze=True)
     assert plain.verdict.startswith("Read ") and plain.verdict.endswith(", 1 of 2 files skipped")
-    assert plain.text.startswith(f"{plain.verdict}\nNo index was asked: table.index_advise([filter])")
+    assert plain.text.startswith(f"{plain.verdict}\nNo index was asked. What one would bring, tells ")
+    assert _runs(plain.hint), plain.hint
+    quoted = table.explain(r"s = 'it\'s $HOME' OR s = 's1'")
+    assert "$HOME" in quoted.hint and _runs(quoted.hint), quoted.hint
+    many = ", ".join(f"'s{n}'" for n in range(100))
+    assert table.explain(f"id < 500 AND s IN ({many})").hint.endswith("table.index_advise([filter])")
     assert _Checker(plain.page).text.index(plain.verdict) < _Checker(plain.page).text.index("id < 10")
     assert not table.explain().hint and "No index" not in table.explain("id < 0").page
     table.alter({"file-index.bloom-filter.columns": "s"})

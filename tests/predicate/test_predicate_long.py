@@ -51,6 +51,13 @@ FORMS = {
     "floats": lambda n: f"d = {n}.0 AND b <> 2" if n % 9 else "d = CAST('NaN' AS DOUBLE) AND b = 1",
     "chars": lambda n: f"c = 'c{n % 90}' AND a < {n}",
     "computed": lambda n: f"a = {n * 3} AND b + 1 = {n % 7}",
+    "three columns": lambda n: f"s = 'v{n * 3}' AND a = {n * 3} AND b = {n * 3 % 7}",
+    "prefixes": lambda n: f"s LIKE 'v{n * 3}%'",
+    "parts of texts": lambda n: f"s LIKE '%{n}' OR s LIKE '%v{n}%' OR startswith(s, 'v{n}') OR s LIKE 'v{n}_'",
+    "patterns": lambda n: f"s LIKE '%v{n}%5%' OR s LIKE '_{n}' OR a = {n} AND s LIKE 'v_{n}'",
+    "ranges of texts": lambda n: f"s > 'v{n * 7}' AND s {'<=' if n % 2 else '<'} 'v{n * 7 + DRAW.randrange(-2, 3)}'",
+    "computed lists": lambda n: f"upper(s) = 'V{n}'" if n < 98 else f"{n} = a + b" if n % 2 else f"{n}L = a + b",
+    "computed values": lambda n: f"a + {n} = b * 70",
     "mixed": lambda n: [f"a = {n}", f"b = 3 AND a BETWEEN {n} AND {n + 2}", f"s = 'v{n}'", "a IS NULL"][n % 4],
 }  # fmt: skip
 
@@ -124,6 +131,41 @@ def test_thousands_of_pairs_are_walked_through_once(tmp_path: Path) -> None:
     scan = table.scan(" OR ".join(f"a = {n * 5} AND b > {n % 7}" for n in range(4000)))
     assert scan.to_arrow().num_rows == sum(n * 5 % 7 > n % 7 for n in range(4000))
     assert calls_of(lambda: scan.to_arrow()) < 100 * 4000
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "a = {n} AND b = {m}", "s LIKE 'v{n}%'", "s LIKE '%{n}'", "s LIKE '%{n}%'", "upper(s) = 'V{n}'", "a + b = {n}",
+        "s >= 'v{n}' AND s < 'v{n}0'",
+    ],
+)  # fmt: skip
+def test_thousands_of_conditions_of_one_form_are_evaluated_at_once(form: str) -> None:
+    found = bind_filter(" OR ".join(form.format(n=n, m=n % 7) for n in range(5000)), FIELDS)
+    assert matches(found, BATCH).true_count > 100
+    assert calls_of(lambda: matches(found, BATCH)) < 1000
+    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+
+
+def test_parts_of_texts_are_looked_for_within_each_text() -> None:
+    texts = ["", "abcdefgh", "ijklmnop", None, "xabcdefghijklmnopx", "", "äöü", "abcdefghijklmnop", ""]
+    parts = ["hi", "hijk", "abcdefghijk", "öü", "opx", *(f"none {n}" for n in range(100))]
+    batch = pa.record_batch({"s": texts})
+    for form, test in (("%{}%", str.__contains__), ("{}%", str.startswith), ("%{}", str.endswith)):
+        found = matches(bind_filter(" OR ".join(f"s LIKE '{form.format(p)}'" for p in parts), FIELDS), batch)
+        assert found.to_pylist() == [any(test(text or "", part) for part in parts) for text in texts]
+        sliced = matches(
+            bind_filter(" OR ".join(f"s LIKE '{form.format(p)}'" for p in parts), FIELDS), batch.slice(2, 5)
+        )
+        assert sliced == found.slice(2, 5)
+
+
+def test_computed_conditions_are_not_asked_of_rows_that_one_before_them_keeps() -> None:
+    parts = ["a + 0 = 5", "9 / (a - 5) > 8", *(f"a + {n} = b * 70" for n in range(100))]
+    found = bind_filter(" OR ".join(parts), FIELDS)
+    assert matches(found, BATCH).true_count > 100
+    with pytest.raises(PredicateError, match="division by zero"):
+        matches(bind_filter(" OR ".join(parts[1:]), FIELDS), BATCH)
 
 
 def calls_of(function: Callable[[], object]) -> int:

@@ -22,7 +22,7 @@ from paimon_pyds import progress, progress_view
 from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.errors import CommitError, OptionError
 from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.progress import Operation, ProgressEvent, phase, shown
+from paimon_pyds.progress import Operation, ProgressEvent, followed, phase, shown
 from paimon_pyds.progress_view import line_of
 from support.progress import Seen, once
 
@@ -121,6 +121,19 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
         ["planning", "asking indexes", "reading"],
         {"files": 3, "rows": 300},
     ),
+    "iteration": (lambda t, _: sum(1 for _ in t), ["planning", "reading"], {"files": 3, "rows": 300}),
+    "to_batches": (lambda t, _: list(t.scan().to_batches()), ["planning", "reading"], {"files": 3, "rows": 300}),
+    "to_reader": (lambda t, _: t.scan().to_reader().read_all(), ["planning", "reading"], {"files": 3, "rows": 300}),
+    "no more batches": (lambda t, _: next(iter(t)), ["planning", "reading"], {}),
+    "analyze a scan": (
+        lambda t, _: t.explain("id % 7 = 1", analyze=True),
+        ["planning", "reading"],
+        {"files": 3, "rows": 300},
+    ),
+    "layout": (lambda t, seen: t.layout(progress=seen), ["planning"], {"manifests": 3}),
+    "advise": (lambda t, seen: t.index_advise(["s = 'x'"], progress=seen), ["planning", "sampling"], {"files": 3}),
+    "advise a partition": (lambda t, seen: t.advise_partition(progress=seen), ["planning", "sampling"], {"files": 3}),
+    "index cost": (lambda t, seen: t.index_cost(progress=seen), ["planning", "sampling"], {"files": 3}),
     "max": (lambda t, _: t.max("s", "id % 7 = 1"), ["planning", "asking indexes", "reading"], {"files": 3}),
 }
 
@@ -407,6 +420,36 @@ def test_one_operation_is_drawn_at_a_time(table: pp.Table, tmp_path: Path, scree
     table.append(rows())
     assert (table.count(), other.count()) == (500, 100)
     assert screen.read().endswith("\r\x1b[K")
+
+
+def test_a_loop_over_batches_is_drawn_only_while_it_waits(table: pp.Table, tmp_path: Path, screen: Screen) -> None:
+    other = pp.Table.create(tmp_path / "other", _SCHEMA)
+    drawn = []
+    for batch in followed("read", _slow(table, screen)):
+        before = len(screen.read())
+        assert progress.current.get() is None
+        other.append(batch)  # an operation of its own
+        drawn.append(screen.read()[before:])
+    assert other.count() == 300
+    assert len(drawn) == 3
+    assert "read: " not in "".join(drawn)
+    assert screen.read().endswith("\r\x1b[K")
+
+
+def _slow(table: pp.Table, screen: Screen) -> Iterator[pa.RecordBatch]:
+    for batch in table.scan().to_batches():
+        screen.text = ""
+        screen.read_until("read: ")
+        yield batch
+
+
+def test_errors_and_ends_of_a_loop_are_told(table: pp.Table, seen: Seen) -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(followed("read", (1 // n for n in (1, 0))))
+    assert seen.phases == ["failed"]
+    for _ in table:
+        break
+    assert seen.phases == ["failed", "planning", "reading", "finished"]
 
 
 def test_nothing_is_full_before_the_commit_is_done(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,19 @@ def test_renaming_where_the_store_has_directories(tmp_path: Path, monkeypatch: p
     assert io.read_bytes("hdfs://name:8020/wh/v/f") == b"x"
 
 
+def test_hadoop_that_is_not_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(**_: object) -> None:
+        raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed: no such file" * 9)
+
+    monkeypatch.setattr(pafs, "HadoopFileSystem", load)
+    with pytest.raises(UnsupportedError) as caught:
+        ArrowFileIO("hdfs://name:8020/wh").exists("hdfs://name:8020/wh/t")
+    assert str(caught.value) == (
+        "hdfs is read through Hadoop, of which libjvm is not found on this machine — at hdfs://name:8020/wh — set "
+        "JAVA_HOME, HADOOP_HOME, and CLASSPATH to what `hadoop classpath --glob` prints"
+    )
+
+
 def test_options_and_their_secrecy() -> None:
     io = ArrowFileIO("s3://b/t", {"s3.secret-key": "hush", "s3.endpoint": "http://h:9", "s3.path-style-access": "true"})
     assert "hush" not in repr(io) and "hush" not in str(io)

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import ArgumentTypeError, PaimonError, SnapshotNotFoundError
+from paimon_pyds.errors import ArgumentTypeError, PaimonError, PredicateError, SnapshotNotFoundError
+from paimon_pyds.table import _ELSEWHERE
 
 Call = Callable[[Any], Any]
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string())])
@@ -82,7 +83,7 @@ def test_calling_the_class_says_what_to_call(table: pp.Table) -> None:
         (lambda t: pp.Table.open(None), "path takes a path, not None (NoneType)"),
         (lambda t: pp.Table.open(t.path, branch=5), "branch takes a text, not 5 (int)"),
         (lambda t: pp.Table.open(t.path, storage_options="x"), "storage_options takes a dictionary"),
-        (lambda t: pp.Table.create("/nowhere", {"a": "INT"}), "schema takes an Arrow schema or a list of DataField"),
+        (lambda t: pp.Table.create("/nowhere", {"a": "INT"}), "schema takes an Arrow schema, such as pa.schema"),
         (lambda t: pp.Table.create("/nowhere", SCHEMA, options=["a"]), "options takes a dictionary"),
         (lambda t: pp.Table.create("/nowhere", SCHEMA, partition_by="id"), "partition_by takes a list of names"),
     ],
@@ -113,3 +114,24 @@ def test_times_without_a_snapshot_are_told_as_times(table: pp.Table) -> None:
     ) as caught:
         table.scan(timestamp="2001-01-01 00:00:00")
     assert f"{table.snapshots()[0].time_millis} ms" in str(caught.value)
+
+
+def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1]})
+    with pytest.raises(AttributeError, match=r"Table has no 'filter': write table\.scan\(filter\)"):
+        table.filter("id = 1")  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"Table has no 'colour'$"):
+        _ = table.colour  # type: ignore[attr-defined]
+    assert not hasattr(table, "shape")
+    with pytest.raises(ArgumentTypeError, match=r"not of '/wh/t' — Table\.open\(path\)"):
+        pp.Table("/wh/t")  # type: ignore[arg-type]
+    with pytest.raises(PredicateError, match="there are: id; a text is written 'red'"):
+        table.scan("id = red")
+
+
+def test_every_answer_is_there(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1]})
+    for answer in _ELSEWHERE.values():
+        found = table
+        for name in answer.partition("(")[0].split("."):
+            found = getattr(found, name)

@@ -189,6 +189,14 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
+def test_a_table_is_taken_as_its_scan_is(table: pp.Table) -> None:
+    assert table.to_arrow().to_pylist() == EVERYTHING
+    assert table.to_reader().read_all().to_pylist() == EVERYTHING
+    assert [row for batch in table.to_batches() for row in batch.to_pylist()] == EVERYTHING
+    pl = pytest.importorskip("polars")
+    assert table.scan_polars().filter(pl.col("id") > 3).collect().to_dicts() == EVERYTHING[3:]
+
+
 def test_pandas_frames(table: pp.Table) -> None:
     pd = pytest.importorskip("pandas")
     frame = table.to_pandas(types_mapper=pd.ArrowDtype)
@@ -214,6 +222,20 @@ def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypat
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(UnsupportedError, match=f"{name} is not installed — pip install {name}"):
             getattr(table, f"to_{name}")()
+
+
+def test_duckdb_reads_scans_and_gives_rows(table: pp.Table) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        scan = table.scan("id > 2")  # noqa: F841 - DuckDB finds it by its name
+        assert connection.sql("SELECT max(id), count(*) FROM scan").fetchall() == [(4, 2)]
+        assert connection.sql("SELECT sum(id) FROM 'table' WHERE id < 3").fetchall() == [(3,)]
+        assert table.to_duckdb(connection).filter("id = 4").fetchall() == [(4, "d")]
+        table.append(connection.sql("SELECT 5::BIGINT AS id, 'e' AS s UNION ALL SELECT 6, NULL"))
+        changes = connection.sql("SELECT 5 AS id, 'f' AS s UNION ALL SELECT 7, 'g' ORDER BY id")
+        table.merge(changes, on="id", when_matched="update", when_not_matched="insert")
+    assert sorted(row["id"] for row in _sorted(table)) == [1, 2, 3, 4, 5, 6, 7]
+    assert table.scan("id = 5").to_arrow()["s"].to_pylist() == ["f"]
 
 
 @pytest.fixture

@@ -1,0 +1,367 @@
+"""Very many conditions of one form that are joined by OR, evaluated together: what one costs for a batch, all do.
+
+``a = 1 AND b = 7 OR a = 2 AND b = 9 OR …`` asks whether a row's values are among these pairs, ``s LIKE 'x%' OR …``
+whether a text has one of these parts, ``upper(s) = 'B1' OR …`` whether one value is in a list. Rows answer that
+(`Computed`); leaves beside it say what statistics and indexes can tell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_pyds.buffers import array, from_numpy, one_array, to_numpy
+from paimon_pyds.errors import ExpressionError
+from paimon_pyds.predicate.exact import column_values
+from paimon_pyds.predicate.like import like_prefix, like_regex
+from paimon_pyds.predicate.prune import text_successor
+from paimon_pyds.predicate.tree import (
+    And,
+    ColumnRef,
+    Computed,
+    Const,
+    Leaf,
+    Op,
+    Predicate,
+    RowCondition,
+    conjuncts,
+    make_and,
+    make_or,
+)
+from paimon_pyds.sql.tree import Call, Expression, Item, Name, Value
+from paimon_pyds.types import DataType, arrow_type
+from paimon_pyds.types.kinds import INTEGER_KINDS, TIMESTAMP_KINDS, Kind
+
+_FEW = 64
+"""So many conditions are evaluated one by one."""
+_BRANCHES = 16
+_TOGETHER = 50
+"""So many patterns are one regular expression."""
+_LISTED_KINDS = INTEGER_KINDS | TIMESTAMP_KINDS | {Kind.VARCHAR, Kind.DATE, Kind.TIME, Kind.DECIMAL, Kind.BOOLEAN}
+_RANGED_KINDS = {Kind.VARCHAR, Kind.VARBINARY, Kind.DECIMAL}
+"""Ranges of the others, where they are ordered, are arrays (`paimon_pyds.predicate.disjunction`)."""
+_PARTS_OF_TEXTS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
+
+_Texts = Sequence[str]
+_Places = npt.NDArray[np.int64]
+
+
+def gathered(parts: Sequence[Predicate]) -> list[Predicate]:
+    """Conditions joined by OR, with very many of one form as one."""
+    forms: dict[Any, list[Predicate]] = defaultdict(list)
+    for part in parts:
+        forms[_form(part)].append(part)
+    found: list[Predicate] = []
+    for form, members in forms.items():
+        found += members if form is None or len(members) <= _FEW else [form[0](members)]
+    return found
+
+
+def _form(part: Predicate) -> tuple[Callable[[Sequence[Any]], Predicate], object] | None:
+    """What makes one condition of such ones, and what else they have in common; None of others."""
+    if isinstance(part, Computed):
+        return _any_computed, None
+    if isinstance(part, Leaf):
+        return (_any_text, part.column) if part.op in _PARTS_OF_TEXTS and part.literals[0] else None
+    tests = conjuncts(part)
+    columns = frozenset(test.column for test in tests if isinstance(test, Leaf))
+    kinds = {column.type.kind for column in columns if column.type is not None}
+    ops = [test.op for test in tests if isinstance(test, Leaf)]
+    if ops.count(Op.EQ) == len(columns) == len(tests) and kinds <= _LISTED_KINDS:
+        return _any_row, columns
+    lower, upper = ops.count(Op.GE) + ops.count(Op.GT), ops.count(Op.LE) + ops.count(Op.LT)
+    ranged = len(columns) == lower == upper == 1 and len(tests) == 2 and kinds <= _RANGED_KINDS
+    return (_any_range, columns) if ranged else None
+
+
+def _computed(text: str, columns: Sequence[ColumnRef], condition: RowCondition) -> Computed:
+    names = tuple(dict.fromkeys(column.name for column in columns))
+    return Computed(text, names, hashlib.sha256(pickle.dumps(condition)).hexdigest()[:32], condition)
+
+
+# --------------------------------------------------------------------------------------------------- values of columns
+
+
+@dataclass(frozen=True)
+class _AnyRow:
+    """Whether rows have, in some columns, the values of one of many rows.
+
+    Attributes:
+        columns: the columns.
+        values: of each, every value once.
+        codes: of each but the first, sorted: the rows up to there, as a number made of those up to the column before
+            and of the place of the value.
+    """
+
+    columns: tuple[ColumnRef, ...]
+    values: tuple[pa.Array, ...]
+    codes: tuple[_Places, ...]
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether it has, per row."""
+        found: _Places | None = None
+        for number, (column, values) in enumerate(zip(self.columns, self.values, strict=True)):
+            given = one_array(column_values(column, batch))
+            given = given if given.type == values.type else given.cast(values.type)
+            here = to_numpy(pc.index_in(given, values).fill_null(-1)).astype(np.int64)
+            if found is None:
+                found = here
+                continue
+            codes = self.codes[number - 1]
+            joined = np.where((found < 0) | (here < 0), -1, found * len(values) + here)
+            at = np.minimum(np.searchsorted(codes, joined), len(codes) - 1)
+            found = np.where(codes[at] == joined, at, -1)
+        assert found is not None
+        return from_numpy(found >= 0)
+
+
+def _any_row(members: Sequence[And]) -> Predicate:
+    rows = [{test.column: test.literals[0] for test in member.children if isinstance(test, Leaf)} for member in members]
+    columns = sorted(rows[0], key=str)
+    lists: list[pa.Array] = []
+    codes: list[_Places] = []
+    found = np.zeros(len(rows), np.int64)
+    tests: list[Predicate] = []
+    for column in columns:
+        assert column.type is not None
+        values = sorted({row[column] for row in rows})
+        place = {value: number for number, value in enumerate(values)}
+        lists.append(array(values, arrow_type(column.type)))
+        here = np.array([place[row[column]] for row in rows], np.int64)
+        if column is columns[0]:
+            found = here
+        else:
+            distinct, found = np.unique(found * len(values) + here, return_inverse=True)
+            codes.append(distinct)
+        tests.append(Leaf(Op.IN if len(values) > 1 else Op.EQ, column, tuple(values)))
+    text = f"({', '.join(map(str, columns))}) IN ({len(rows):,} rows)"
+    return make_and(*tests, _computed(text, columns, _AnyRow(tuple(columns), tuple(lists), tuple(codes))))
+
+
+# ------------------------------------------------------------------------------------------------------ parts of texts
+
+
+@dataclass(frozen=True)
+class _AnyText:
+    """Whether the texts of a column have one of many parts, or match one of many patterns.
+
+    Attributes:
+        column: the column.
+        parts: by where they are looked for, and by their number of bytes.
+        regexes: of the patterns.
+    """
+
+    column: ColumnRef
+    parts: dict[Op, dict[int, frozenset[bytes]]]
+    regexes: _Texts
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether they have, per row."""
+        values = one_array(column_values(self.column, batch))
+        if pa.types.is_dictionary(values.type):
+            return self._of(values.dictionary).take(values.indices).fill_null(False)
+        return self._of(values)
+
+    def _of(self, values: pa.Array) -> pa.BooleanArray:
+        texts = _Bytes(values.cast(pa.large_string()).fill_null(""))
+        found = np.zeros(len(values), np.bool_)
+        for op, by_length in self.parts.items():
+            for length, parts in by_length.items():
+                places = {Op.STARTS_WITH: texts.starts, Op.ENDS_WITH: texts.stops - length}.get(op, texts.everywhere)
+                found[texts.rows_with(parts, length, places)] = True
+        for regex in self.regexes:
+            left = np.flatnonzero(~found)
+            found[left] = to_numpy(pc.match_substring_regex(values.take(from_numpy(left)), regex).fill_null(False))
+        return pc.and_(from_numpy(found), values.is_valid())
+
+
+class _Bytes:
+    """The bytes of all texts of a column, one after the other, and as numbers of eight bytes that begin at each."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        offsets = np.frombuffer(texts.buffers()[1], np.int64, len(texts) + 1, texts.offset * 8)
+        self._data = bytes(texts.buffers()[2][offsets[0] : offsets[-1]]) if len(texts) and texts.buffers()[2] else b""
+        self.starts, self.stops = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
+        words = np.frombuffer(self._data + bytes(8), np.uint8).astype(np.uint64)
+        for step in (1, 2, 4):
+            words = words[:-step] | words[step:] << np.uint64(8 * step)
+        self._words = words
+        self.everywhere = np.arange(len(self._data))
+
+    def rows_with(self, parts: frozenset[bytes], length: int, places: _Places) -> _Places:
+        """The rows that have one of some parts of one length at one of some places."""
+        places = places[(places >= 0) & (places + length <= len(self._data))]
+        size = min(length, 8)
+        for start in {0, length - size}:  # the first bytes, and the last ones
+            words = self._words[places + start] & np.uint64((1 << 8 * size) - 1)
+            wanted = np.array([int.from_bytes(part[start : start + size], "little") for part in parts], np.uint64)
+            places = places[to_numpy(pc.is_in(from_numpy(words), from_numpy(wanted)))]
+        rows: _Places = np.searchsorted(self.starts, places, "right") - 1
+        inside = places + length <= self.stops[rows]
+        places, rows = places[inside], rows[inside]
+        if length > size:
+            data = self._data
+            equal = [data[place : place + length] in parts for place in places.tolist()]
+            rows = rows[np.array(equal, np.bool_)]
+        return rows
+
+
+def _any_text(leaves: Sequence[Leaf]) -> Predicate:
+    column = leaves[0].column
+    parts: dict[Op, dict[int, set[bytes]]] = defaultdict(lambda: defaultdict(set))
+    patterns = [leaf.literals for leaf in leaves if leaf.op is Op.LIKE]
+    for leaf in leaves:
+        if leaf.op is not Op.LIKE:
+            part = leaf.literals[0].encode()
+            parts[leaf.op][len(part)].add(part)
+    regexes = [like_regex(*pattern)[6:-2] for pattern in dict.fromkeys(patterns)]
+    together = [rf"(?s)\A(?:{'|'.join(regexes[n : n + _TOGETHER])})\z" for n in range(0, len(regexes), _TOGETHER)]
+    frozen = {op: {n: frozenset(found) for n, found in by_length.items()} for op, by_length in parts.items()}
+    text = f"{column} LIKE ANY ({len(leaves):,} patterns)"
+    return make_and(_bounds(column, leaves), _computed(text, [column], _AnyText(column, frozen, together)))
+
+
+def _bounds(column: ColumnRef, leaves: Sequence[Leaf]) -> Predicate:
+    """What statistics can tell: between which texts those lie that match."""
+    prefixes = [
+        like_prefix(*leaf.literals) if leaf.op is Op.LIKE else leaf.literals[0] if leaf.op is Op.STARTS_WITH else ""
+        for leaf in leaves
+    ]
+    ends = [text_successor(prefix) for prefix in prefixes]
+    if not all(ends) or column.type is None or column.type.kind is not Kind.VARCHAR:
+        return Leaf(Op.IS_NOT_NULL, column)
+    return _spans(column, list(zip(prefixes, ends, strict=True)))
+
+
+def _spans(column: ColumnRef, ranges: Sequence[tuple[Any, Any]]) -> Predicate:
+    """A few ranges that many lie in."""
+    ordered = sorted(ranges)
+    size = -(-len(ordered) // _BRANCHES)
+    parts = (ordered[start : start + size] for start in range(0, len(ordered), size))
+    spans = ((part[0][0], max(high for _, high in part)) for part in parts)
+    return make_or(*(make_and(Leaf(Op.GE, column, (low,)), Leaf(Op.LE, column, (high,))) for low, high in spans))
+
+
+# ------------------------------------------------------------------------------------------------------------- ranges
+
+
+@dataclass(frozen=True)
+class _AnyRange:
+    """Whether the values of a column lie in one of many ranges.
+
+    Attributes:
+        column: the column.
+        ends: where ranges begin and end, in turn and in order: a value, and whether the place is behind it.
+    """
+
+    column: ColumnRef
+    ends: tuple[tuple[Any, bool], ...]
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether they do, per row."""
+        values = one_array(column_values(self.column, batch))
+        values = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        given = values.dictionary.to_pylist()
+        inside = [value is not None and bisect_right(self.ends, (value, False)) % 2 == 1 for value in given]
+        return pa.array(inside, pa.bool_()).take(values.indices).fill_null(False)
+
+
+def _any_range(members: Sequence[And]) -> Predicate:
+    ranges: list[tuple[Any, Any]] = []
+    for member in members:
+        place = {leaf.op: leaf.literals[0] for leaf in member.children if isinstance(leaf, Leaf)}
+        low = (place[Op.GE], False) if Op.GE in place else (place[Op.GT], True)
+        high = (place[Op.LT], False) if Op.LT in place else (place[Op.LE], True)
+        if low < high:
+            ranges.append((low, high))
+    joined: list[tuple[Any, Any]] = []
+    for low, high in sorted(ranges):
+        if joined and low <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], high)
+        else:
+            joined.append((low, high))
+    if not joined:
+        return Const.FALSE
+    column = next(leaf.column for leaf in members[0].children if isinstance(leaf, Leaf))
+    text = f"{column} in {len(members):,} ranges"
+    computed = _computed(text, [column], _AnyRange(column, tuple(end for one in joined for end in one)))
+    return make_and(_spans(column, [(low[0], high[0]) for low, high in joined]), computed)
+
+
+# ------------------------------------------------------------------------------------------------------ computed values
+
+
+@dataclass(frozen=True)
+class _AnyComputed:
+    """Whether one of many conditions holds."""
+
+    conditions: tuple[RowCondition, ...]
+
+    def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether one does, per row; of conditions that fail on rows which others keep, they are not asked of those."""
+        try:
+            return reduce(pc.or_, (condition.matches(batch) for condition in self.conditions))
+        except ExpressionError:
+            found = np.zeros(batch.num_rows, np.bool_)
+            for condition in self.conditions:
+                left = np.flatnonzero(~found)
+                found[left] = to_numpy(condition.matches(batch.take(from_numpy(left))))
+            return from_numpy(found)
+
+
+def _any_computed(members: Sequence[Computed]) -> Predicate:
+    text = f"{members[0].text} OR {len(members) - 1:,} conditions more"
+    columns = [ColumnRef(name) for member in members for name in member.columns]
+    return _computed(text, columns, _AnyComputed(tuple(member.condition for member in members)))
+
+
+def listed(parts: Sequence[Expression], of_type: Callable[[Expression], DataType | None]) -> list[Expression]:
+    """Conditions joined by OR, with very many comparisons of one computed value as one IN.
+
+    Args:
+        parts: the conditions.
+        of_type: the type of a computed value; None where it has none.
+    """
+    values: dict[tuple[Expression, DataType | None], list[Expression]] = defaultdict(list)
+    where: list[tuple[Expression, tuple[Expression, DataType | None] | None]] = []
+    for part in parts:
+        key = None
+        if isinstance(part, Call) and part.function == "=":
+            left, right = part.arguments
+            if isinstance(left, Value):
+                left, right = right, left
+            if (
+                isinstance(right, Value)
+                and right.literal.value is not None
+                and not isinstance(left, Value | Name | Item)
+            ):
+                assert isinstance(right, Value)
+                key = left, right.literal.type
+                values[key].append(right)
+        where.append((part, key))
+    kinds = {key: of_type(key[0]) for key, found in values.items() if len(found) > _FEW}
+    found: list[Expression] = []
+    for part, key in where:
+        type_ = kinds.get(key) if key is not None else None
+        if key is None or type_ is None or key[1] is None or not _alike(type_.kind, key[1].kind):
+            found.append(part)
+        elif values[key]:
+            found.append(Call("in", (key[0], *values[key]), start=part.start, stop=part.stop))
+            values[key] = []
+    return found
+
+
+def _alike(a: Kind, b: Kind) -> bool:
+    """Whether values of two types are compared alike one by one and in a list."""
+    return (a in INTEGER_KINDS and b in INTEGER_KINDS) or (a is Kind.VARCHAR and b is Kind.VARCHAR)
