@@ -47,13 +47,17 @@ def resized(
     parts: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if rows + batch.num_rows > most or size + batch.nbytes > held:
+        if not batch.num_rows:
+            continue
+        nbytes = batch.nbytes
+        if rows + batch.num_rows > most or size + nbytes > held:
             yield from _joined(parts, schema)
             parts, rows, size = [], 0, 0
-        for part in sliced(batch, most, held):
+        whole = batch.num_rows <= most and nbytes <= held
+        for part in (batch,) if whole else sliced(batch, most, held):
             parts.append(part)
             rows += part.num_rows
-            size += part.nbytes
+            size += nbytes if whole else part.nbytes
             if not join or rows * 2 >= most or size * 2 >= held:
                 yield from _joined(parts, schema)
                 parts, rows, size = [], 0, 0

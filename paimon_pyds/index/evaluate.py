@@ -312,7 +312,8 @@ class FileIndex:
         reader = self._reader(column, index_type)
         if reader is None:
             return None
-        self.check_rows(reader, column.name, index_type, question.row_count)
+        if reader.row_count != question.row_count:
+            self.check_rows(reader, column.name, index_type, question.row_count)
         answer = reader.answer(probe, extended=question.extended)
         self._note(leaves, column.name, index_type, answer or _UNKNOWN, question, self._source.bytes_read - before)
         return answer

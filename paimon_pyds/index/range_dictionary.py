@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import bisect
 import struct
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -225,14 +225,18 @@ class RangeDictionary:
 
     def find(self, key: Key) -> tuple[int, bool]:
         """The code of a key and True; or, when it isn't there, the code of the next greater key and False."""
-        number = _place(self._firsts, key, "right") - 1
+        binary = self._codec.is_binary
+        firsts = self._firsts
+        number = (bisect.bisect_right(firsts, key) if binary else int(firsts.searchsorted(key, "right"))) - 1
         if number < 0:
             return 0, False
         code = int(self._codes[number])
-        if self._firsts[number] == key:
+        if firsts[number] == key:
             return code, True
-        keys = self._others(number) if self._sizes[number] else []
-        at = _place(keys, key, "left")
+        if not self._sizes[number]:
+            return code + 1, False
+        keys = self._others(number)
+        at = bisect.bisect_left(keys, key) if binary else int(keys.searchsorted(key))
         return code + 1 + at, at < len(keys) and bool(keys[at] == key)
 
     def keys_at(self, codes: I64) -> Any:
@@ -252,10 +256,3 @@ class RangeDictionary:
             else:
                 found[part] = np.append(np.int64(first), np.asarray(others, np.int64))[within[part]]
         return found
-
-
-def _place(keys: Any, key: Key, side: Literal["left", "right"]) -> int:
-    """Where a key belongs among ascending ones: an array, or a list of bytes."""
-    if isinstance(keys, np.ndarray):
-        return int(keys.searchsorted(key, side))
-    return (bisect.bisect_left if side == "left" else bisect.bisect_right)(keys, key)

@@ -221,11 +221,10 @@ class FileReading:
         positions = _Positions(selection, self.file.row_count)
         filtering, output = self.filtering, self.output
         for batch in self._read_or_count([*filtering.file_fields, *self.output_only], selection, batch_rows):
-            here = positions.take(batch.num_rows)
             mask = matches(self.spec.predicate, filtering.apply(_pick(batch, filtering.file_fields)))
-            kept = batch.filter(mask)
+            rows, kept = positions.take(batch.num_rows, is_true(mask)), batch.filter(mask)
             if kept.num_rows:
-                yield self._result(output.apply(_pick(kept, output.file_fields)), here[is_true(mask)])
+                yield self._result(output.apply(_pick(kept, output.file_fields)), rows)
 
     def _in_two_passes(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Filter columns first; the others for the survivors of a whole row group, a window of bounded size."""
@@ -236,9 +235,8 @@ class FileReading:
         kept_batches: list[pa.RecordBatch] = []
         kept_rows: list[npt.NDArray[np.int64]] = []
         for batch in self._read_or_count(self.filtering.file_fields, selection, batch_rows):
-            here = positions.take(batch.num_rows)
             mask = matches(self.spec.predicate, self.filtering.apply(batch))
-            kept_rows.append(here[is_true(mask)])
+            kept_rows.append(positions.take(batch.num_rows, is_true(mask)))
             if keep:
                 kept_batches.append(_pick(batch, keep).filter(mask))
         rows = np.concatenate(kept_rows) if kept_rows else np.empty(0, np.int64)
@@ -316,11 +314,14 @@ class _Positions:
         self._rows = None if one_run else selection.to_array(row_count)
         self._next = 0
 
-    def take(self, n: int) -> npt.NDArray[np.int64]:
+    def take(self, n: int, kept: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
+        """The next ``n`` positions; of these, those that are ``kept``."""
         start, self._next = self._next, self._next + n
-        if self._rows is None:
-            return np.arange(self._first + start, self._first + start + n, dtype=np.int64)
-        return self._rows[start : start + n]
+        if self._rows is not None:
+            rows = self._rows[start : start + n]
+            return rows if kept is None else rows[kept]
+        first = self._first + start
+        return np.arange(first, first + n, dtype=np.int64) if kept is None else np.flatnonzero(kept) + first
 
 
 def metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:

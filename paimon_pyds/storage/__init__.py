@@ -303,6 +303,8 @@ def read_coalesced(
     Ranges at most ``gap`` bytes apart are read in one request of at most ``max_request`` bytes (a single range may be
     longer). Ranges may overlap and come in any order.
     """
+    if len(ranges) == 1:
+        return [read(*ranges[0])]
     result = [b""] * len(ranges)
     order: Sequence[int] = range(len(ranges))
     if len(ranges) > _MANY_RANGES:  # most of so many lie alone, likely
@@ -380,8 +382,10 @@ class storage_faults:  # of the kind of suppress; a generator would take a fifth
         secrets = self._secrets
         if isinstance(error, OSError):
             if self._missing_passes and error.errno in (errno.ENOENT, errno.ENOTDIR):
-                missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), redact(self._path, secrets))
-                raise missing from scrubbed(error, secrets)
+                # In no variable: this frame would hold the error, which holds it and all that the callers have loaded.
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), redact(self._path, secrets)) from (
+                    scrubbed(error, secrets)
+                )
             if self._missing_passes and isinstance(error, FileNotFoundError):
                 return
             raise storage_error(error, self._action, self._path, secrets) from scrubbed(error, secrets)
