@@ -150,7 +150,7 @@ class Bench:
         files100k.make(path, 100_000)
         for what, where, target in (("cold", None, "≤ 3 s"), ("1 % by partition", "p = 17", "≤ 0.3 s")):
             self.compare(
-                f"plan 100,000 files, {what} ({target})",
+                f"plan 100,000 files, {what} ({target}), CPU time",
                 target,
                 ("ours_plan", {"path": path, "filter": where}),
                 ("rust_plan", {"path": path, "filter": where}),
@@ -159,7 +159,7 @@ class Bench:
         self.run("ours_plan", path=path, filter=None, cache=cache)
         for what, where, target in (("", None, "≤ 0.3×"), (", 1 % by partition", "p = 17", "≤ 1.0×")):
             self.compare(
-                f"plan 100,000 files, warm, in a new process{what}",
+                f"plan 100,000 files, warm, in a new process{what}, CPU time",
                 target,
                 ("ours_plan", {"path": path, "filter": where, "cache": cache}),
                 ("rust_plan", {"path": path, "filter": where}),

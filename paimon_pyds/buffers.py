@@ -2,15 +2,16 @@
 of Avro and of Thrift's compact protocol) that are read at many places at once; checksums of bytes.
 
 What pyarrow itself offers for that (``pa.array``, ``pa.scalar``, ``to_numpy``) imports pandas when it is first called,
-which takes longer than planning a query: a process that only plans does without. Values and types that are not handled
-here are left to pyarrow. Layouts: Arrow columnar format, sections Fixed-Size Primitive, Variable-size Binary and List.
+which takes longer than planning a query: a process that only plans does without, and without ``pyarrow.compute``
+(`pc`). Values and types that are not handled here are left to pyarrow. Layouts: Arrow columnar format, sections
+Fixed-Size Primitive, Variable-size Binary and List.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import accumulate
 from typing import Any
 
@@ -39,6 +40,41 @@ _KEPT = frozenset({int, bool, type(None)})
 """Types of values whose scalars are kept: small, and those that compare as equal are."""
 _LARGEST_COUNTED = (32 << 20) - (64 << 10)
 """glibc learns from blocks up to 32 MiB, its own header included."""
+
+
+_PLAIN = {
+    **{name: name for name in ("dictionary_encode", "filter", "if_else", "invert", "is_valid", "take", "unique")},
+    **{name: name for name in ("equal", "greater", "greater_equal", "less", "less_equal")},
+    "and_": "and",
+    "or_": "or",
+}
+"""Functions of ``pyarrow.compute`` that are called here with arrays, batches and scalars only, and what Arrow calls
+them."""
+
+
+class _Compute:
+    """``pyarrow.compute``, imported when a function of it is asked for that is not among `_PLAIN`: to make them all for
+    Python takes 30 ms, longer than a plan that needs some comparisons."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PLAIN:
+            found = partial(_call, _PLAIN[name])
+        else:
+            import pyarrow.compute
+
+            found = getattr(pyarrow.compute, name)
+        self.__dict__[name] = found
+        return found
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    from pyarrow._compute import call_function  # it has no public name of its own
+
+    return call_function(name, list(arguments))
+
+
+pc: Any = _Compute()
+"""``pyarrow.compute`` for modules that planning imports."""
 
 
 @cache
@@ -223,8 +259,6 @@ def fixed_binary(rows: npt.NDArray[Any]) -> pa.Array:
 
 def join_binary(*parts: pa.Array) -> tuple[bytes, npt.NDArray[np.int64]]:
     """The concatenation, row by row, of binary arrays, and where each row begins; one more bound at the end."""
-    import pyarrow.compute as pc
-
     joined = pc.binary_join_element_wise(*parts, scalar(b"", pa.binary()))
     _, offsets, data = joined.buffers()
     if len(joined) == 0:
@@ -242,7 +276,7 @@ def valid_mask(array: pa.Array) -> npt.NDArray[np.bool_] | None:
     """True where a value is there; None when all are."""
     if array.null_count == 0:
         return None
-    return is_true(array.is_valid())
+    return is_true(pc.is_valid(array))
 
 
 def binary_parts(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -272,7 +306,8 @@ def slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt
     small = data.size < 2**31
     buffers = [None, pa.py_buffer(bounds.astype(np.int32) if small else bounds), pa.py_buffer(data)]
     every = pa.Array.from_buffers(pa.binary() if small else pa.large_binary(), 2 * count - 1, buffers)
-    return every.take(from_numpy(np.arange(0, 2 * count, 2))).cast(pa.binary())
+    found = pc.take(every, from_numpy(np.arange(0, 2 * count, 2)))
+    return found if small else found.cast(pa.binary())
 
 
 def build(

@@ -6,19 +6,24 @@ and what reading it showed (`read.live_rows.FileTrace`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from functools import partial
+from itertools import accumulate, repeat
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import to_numpy
+from paimon_pyds.caching import collection_paused
 from paimon_pyds.formats import WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.one_line import files_text, names_text, one_line, size_text
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.records import dataclass
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import AtomicType, DataField, Kind, MapType, arrow_schema
 
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from paimon_pyds.index.keys import Key
     from paimon_pyds.merge.filter import MergeFilter
     from paimon_pyds.metadata.schema import TableSchema
+    from paimon_pyds.selection import RowSelection
 
 _STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
 _LONG = AtomicType(Kind.BIGINT, nullable=False)
@@ -243,6 +249,138 @@ class PlannedFile(NamedTuple):
         return self._replace(selection=bitmap, deletion=None, index_path=None, bounds=None)
 
 
+class FileColumns(NamedTuple):
+    """What many files are made of, where all else of a `PlannedFile` has its default.
+
+    Attributes:
+        entries: manifest entries.
+        of_file: for each entry, its place among ``buckets``.
+        buckets: that the files are in.
+        directories: of these.
+    """
+
+    entries: pa.RecordBatch
+    of_file: npt.NDArray[np.int32]
+    buckets: Sequence[PartitionBucket]
+    directories: Sequence[str]
+
+    def values(self, start: int, stop: int) -> tuple[Any, ...]:
+        """What `_files_of` makes some of the files of: plain values, which pickle small."""
+        entries, of_file = self.entries.slice(start, stop - start), self.of_file[start:stop].tolist()
+        used = {number: place for place, number in enumerate(dict.fromkeys(of_file))}
+        numbers = (to_numpy(entries.column(name)).tolist() for name in _NUMBERS)
+        row_ids = entries.column("first_row_id")
+        return (
+            [(self.buckets[number], self.directories[number]) for number in used],
+            [used[number] for number in of_file],
+            entries.column("file_name").to_pylist(),
+            None if row_ids.null_count == len(row_ids) else row_ids.to_pylist(),
+            *numbers,
+        )
+
+
+_NUMBERS = ("file_size", "row_count", "schema_id", "total_buckets", "max_sequence_number")
+
+
+def _files_of(
+    places: Sequence[tuple[PartitionBucket, str]],
+    of_file: Sequence[int],
+    names: Sequence[str],
+    row_ids: Sequence[int | None] | None,
+    *numbers: Sequence[int],
+) -> tuple[PlannedFile, ...]:
+    """Files by their `FileColumns.values`."""
+    sizes, rows, schema_ids, totals, sequences = numbers
+    none = repeat(None)
+    columns = zip(  # all members of a PlannedFile
+        [f"{places[at][1]}/{name}" for at, name in zip(of_file, names, strict=True)], sizes, rows, schema_ids,
+        [places[at][0] for at in of_file], totals, none, none, none, none if row_ids is None else row_ids, sequences,
+        none, none, none, repeat(()), none, strict=False,
+    )  # fmt: skip
+    # Many files: its own constructor would take twice as long.
+    return tuple(map(partial(tuple.__new__, PlannedFile), columns))
+
+
+class Files:
+    """The files of a plan or a split. Of many files it takes longer to make the objects than to plan, so that waits
+    until somebody looks at them. They pickle as values.
+
+    Args:
+        source: the files, or what they are made of.
+        start, stop: those of the latter that are meant; all by default.
+    """
+
+    __slots__ = ("_made", "_range", "_source")
+
+    def __init__(self, source: tuple[PlannedFile, ...] | FileColumns, start: int = 0, stop: int | None = None) -> None:
+        self._source = source if isinstance(source, FileColumns) else None
+        self._made = None if isinstance(source, FileColumns) else source
+        count = len(source.of_file) if isinstance(source, FileColumns) else len(source)
+        self._range = start, count if stop is None else stop
+
+    @property
+    def made(self) -> tuple[PlannedFile, ...]:
+        """The files."""
+        if self._made is None:
+            assert self._source is not None
+            with collection_paused():
+                self._made = _files_of(*self._source.values(*self._range))
+        return self._made
+
+    def numbers(self, name: str) -> npt.NDArray[np.int64] | None:
+        """A column of integers of the manifest entries; None where the files were not made of such."""
+        if self._source is None:
+            return None
+        start, stop = self._range
+        found: npt.NDArray[np.int64] = to_numpy(self._source.entries.column(name))[start:stop]
+        return found
+
+    def part(self, start: int, stop: int) -> Files:
+        """Some of the files."""
+        if self._source is None:
+            return Files(self.made[start:stop])
+        first, last = self._range
+        begin = min(first + start, last)
+        return Files(self._source, begin, max(begin, min(first + stop, last)))
+
+    def with_rows(self, limit: int) -> Files:
+        """The first of the files, until they have so many rows."""
+        rows = self.numbers("row_count")
+        totals = accumulate((file.row_count for file in self.made) if rows is None else rows.tolist(), initial=0)
+        enough = next((number for number, total in enumerate(totals) if total >= limit), len(self))
+        return self.part(0, enough)
+
+    @property
+    def row_count(self) -> int:
+        """Physical rows, of windows only where files have such."""
+        rows = self.numbers("row_count")
+        return sum(file.read_rows for file in self.made) if rows is None else sum(rows.tolist())
+
+    @property
+    def size(self) -> int:
+        """About the bytes that these are of."""
+        sizes = self.numbers("file_size")
+        return sum(file.read_size for file in self.made) if sizes is None else sum(sizes.tolist())
+
+    def __len__(self) -> int:
+        return self._range[1] - self._range[0]
+
+    def __eq__(self, other: object) -> bool:
+        return self.made == other.made if isinstance(other, Files) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.made)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._source is None:
+            return Files, (self.made,)
+        return _unpickled, self._source.values(*self._range)
+
+
+def _unpickled(*values: Any) -> Files:
+    return Files(_files_of(*values))
+
+
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
     """What all splits of a plan have in common.
@@ -308,10 +446,20 @@ class Split:
     """
 
     spec: ReadSpec
-    files: tuple[PlannedFile, ...]
+    found: Files
+
+    @classmethod
+    def of(cls, spec: ReadSpec, files: Iterable[PlannedFile]) -> Split:
+        """These files."""
+        return cls(spec, Files(tuple(files)))
 
     def __repr__(self) -> str:
-        return one_line(self, files_text(len(self.files), self.row_count, self.size))
+        return one_line(self, files_text(len(self.found), self.row_count, self.size))
+
+    @property
+    def files(self) -> tuple[PlannedFile, ...]:
+        """The files."""
+        return self.found.made
 
     @property
     def raw_convertible(self) -> bool:
@@ -321,12 +469,12 @@ class Split:
     @property
     def row_count(self) -> int:
         """Physical rows in the files, before deletions and filters."""
-        return sum(file.read_rows for file in self.files)
+        return self.found.row_count
 
     @property
     def size(self) -> int:
         """Bytes of the data files."""
-        return sum(file.read_size for file in self.files)
+        return self.found.size
 
 
 def sections(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:

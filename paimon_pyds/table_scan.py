@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.caching import cached_property
+from paimon_pyds.caching import cached_property, collection_paused
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.frames import RowStream
 from paimon_pyds.metadata.schema import TableSchema
@@ -186,7 +186,8 @@ class Scan(RowStream):
         return self._planned(self._fields)
 
     def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
-        from paimon_pyds.scan.plan import plan_scan
+        with collection_paused():  # the modules of a first plan are many objects that stay
+            from paimon_pyds.scan.plan import plan_scan
 
         self._store.lists_ahead(self.snapshot)
         self._warn_of_vectors()

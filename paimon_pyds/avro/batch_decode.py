@@ -291,13 +291,17 @@ def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) 
     Raises pa.ArrowInvalid: a string that is not UTF-8, an integer that does not fit the type."""
     validity = None if capture.valid is None else pa.py_buffer(np.packbits(capture.valid, bitorder="little"))
     if isinstance(capture, Longs):
-        array = pa.Array.from_buffers(pa.int64(), len(capture.values), [validity, pa.py_buffer(capture.values)])
-        return array if type_ == pa.int64() else array.cast(type_)
+        values = capture.values.astype(type_.to_pandas_dtype(), copy=False)
+        if ((values != capture.values) & (True if capture.valid is None else capture.valid)).any():
+            raise pa.ArrowInvalid(f"an integer does not fit {type_}")
+        return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(values)])
     if isinstance(capture, Bytes):
         plain = slices(data, capture.starts, capture.ends)
         _, offsets, body = plain.buffers()
-        array = pa.Array.from_buffers(pa.binary(), len(plain), [validity, offsets, body])
-        return array if type_ == pa.binary() else array.cast(type_)
+        array = pa.Array.from_buffers(type_, len(plain), [validity, offsets, body])
+        if type_ == pa.string():
+            array.validate(full=True)
+        return array
     offsets = np.zeros(len(capture.counts) + 1, np.int32)
     np.cumsum(capture.counts, out=offsets[1:])
     items = pa.nulls(0, type_.value_type)

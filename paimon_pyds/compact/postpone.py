@@ -240,7 +240,7 @@ def _tasks(
     for partition, total in totals.items():
         if partition not in files:
             continue
-        split = Split(spec, tuple(file for *_, file in sorted(files[partition], key=lambda f: f[:2])))
+        split = Split.of(spec, (file for *_, file in sorted(files[partition], key=lambda f: f[:2])))
         own = replace(context, dynamic_options={**context.dynamic_options, "bucket": str(total)})
         tasks += [_Task(own, split, share) for share in bucket_shares(range(total), _BUCKETS_AT_ONCE)]
     return tasks

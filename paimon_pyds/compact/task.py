@@ -197,4 +197,4 @@ def read_rows(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.R
     """These columns of the rows; all of them, and what else is written, or those of sort keys."""
     whole = fields == task.spec.fields
     spec = task.spec if whole else replace(task.spec, fields=fields, metadata_columns=())
-    return read_split(Split(spec, task.files))
+    return read_split(Split.of(spec, task.files))

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import AtomicType, timestamp_unit
 from paimon_pyds.types.java_text import java_float_text, time_text

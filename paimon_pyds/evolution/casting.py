@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.evolution import cast_text
 from paimon_pyds.expression.arrays import by_distinct, filled, in_unit, unscaled, valid

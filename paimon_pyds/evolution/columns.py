@@ -16,9 +16,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import is_true
+from paimon_pyds.buffers import is_true, pc
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.evolution.devolve import devolve_leaf

@@ -26,7 +26,7 @@ from paimon_pyds.read.live_rows import SectionTrace
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, redact
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile
-from paimon_pyds.split import PlannedFile, ReadSpec
+from paimon_pyds.split import Files, PlannedFile, ReadSpec
 from paimon_pyds.storage import requests_at_once
 
 FOOTERS = 200
@@ -318,11 +318,11 @@ def in_visiting_order(plan: ScanPlan, visits: Mapping[str, PlannedVisit]) -> Sca
     left = tuple(files[path] for path in visits if path in files)
     left_out = [file for file in plan.files if file.path not in visits]
     if not left_out:
-        return replace(plan, files=left)
+        return replace(plan, found=Files(left))
     reason = "others have enough rows that come before all of theirs"
     skips = [SkippedFile(file.name, file.row_count, file.size, reason, _FIRST_ROWS) for file in left_out]
     step = PruneStep(_FIRST_ROWS, len(left), sum(f.row_count for f in left), sum(f.size for f in left))
-    return replace(plan, files=left, steps=(*plan.steps, step), skips=(*plan.skips, *skips))
+    return replace(plan, found=Files(left), steps=(*plan.steps, step), skips=(*plan.skips, *skips))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

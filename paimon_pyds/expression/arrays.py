@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import fixed_values
+from paimon_pyds.buffers import fixed_values, pc
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.types import AtomicType
 

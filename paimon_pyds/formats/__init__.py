@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,11 @@ import pyarrow as pa
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.records import dataclass
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, DataType, Kind
+
+if TYPE_CHECKING:
+    from paimon_pyds.selection import RowSelection
 
 InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
@@ -185,7 +187,7 @@ class FormatReader(Protocol):
     def groups(self) -> Sequence[tuple[int, int]]:
         """Row ranges (start, stop) that are decoded together: row groups, stripes; the whole file where unknown."""
 
-    def prune(self, predicate: Predicate, within: RowSelection = RowSelection.ALL) -> RowSelection:
+    def prune(self, predicate: Predicate, within: RowSelection = ...) -> RowSelection:
         """Rows that may match, by the file's own statistics: a superset of what matches.
 
         ``predicate`` is bound to the file's columns; ``within`` says which rows matter at all: others may be kept.

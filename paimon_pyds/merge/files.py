@@ -13,9 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, is_true, one_batch, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, is_true, one_batch, pc, scalar, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.manifest import file_identities
 from paimon_pyds.metadata.partition import partition_values

@@ -10,12 +10,12 @@ row form for the few that survive, and for commits. The Avro schemas of all meta
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import one_array, scalar
+from paimon_pyds.buffers import one_array, pc, scalar
 from paimon_pyds.one_line import one_line, size_text
 from paimon_pyds.records import dataclass
 
@@ -240,6 +240,20 @@ def entry_schema(columns: frozenset[str] | None) -> pa.Schema:
     return ENTRY_SCHEMA if columns is None else pa.schema([field for field in ENTRY_SCHEMA if field.name in columns])
 
 
+PLACE_COLUMNS = (
+    "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count", "max_sequence_number",
+    "schema_id", "level", "extra_files", "external_path", "first_row_id", "write_cols",
+)  # fmt: skip
+"""What a plan asks of all files. The other columns, statistics most of all, are four times as large."""
+_OTHER_COLUMNS = tuple(name for name in ENTRY_SCHEMA.names if name not in PLACE_COLUMNS)
+
+
+def column_groups(columns: Iterable[str]) -> list[tuple[str, ...]]:
+    """The parts in which decoded entries are kept that have these columns; one at least."""
+    wanted = frozenset(columns)
+    return [group for group in (PLACE_COLUMNS, _OTHER_COLUMNS) if not wanted.isdisjoint(group)] or [PLACE_COLUMNS]
+
+
 IDENTITY_COLUMNS = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 """What tells a file from all others: the same file with another embedded index is another one."""
 RUN_COLUMNS = (
@@ -252,8 +266,6 @@ same columns, so that a manifest is parsed once."""
 
 def is_of_compaction(entries: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
     """Whether a compaction wrote the file of each entry, by ``file_source``; where nothing tells, a write did."""
-    import pyarrow.compute as pc
-
     source = entries["file_source"]
     return pc.fill_null(pc.equal(source, scalar(FILE_SOURCE_COMPACT, pa.int8())), False)
 
@@ -272,8 +284,6 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
     Returns:
         entries of kind ADD, in order, over the same memory when there is no DELETE.
     """
-    import pyarrow.compute as pc
-
     tables = [b if isinstance(b, pa.Table) else pa.Table.from_batches([b]) for b in batches if b.num_rows]
     if not tables:
         return pa.Table.from_batches([], batches[0].schema if batches else ENTRY_SCHEMA)

@@ -16,7 +16,7 @@ from paimon_pyds.avro.batch_decode import MAX_ITEMS, PADDING, Positions, Walk, t
 from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.avro.container import BRANCH, Container, decode_records, first_record, read_container, write_container
 from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, parse_schema
-from paimon_pyds.buffers import array, from_numpy, to_numpy
+from paimon_pyds.buffers import array, from_numpy, pc, to_numpy
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.manifest import (
     ENTRY,
@@ -201,7 +201,7 @@ def _read_arrays(
     _check_versions(versions, container)
     if BRANCH in wanted:
         branches = to_arrow(walk.captured[BRANCH], pa.int64(), data)
-        if branches.unique().to_pylist() != [1]:
+        if pc.unique(branches).to_pylist() != [1]:
             raise CorruptFileError("an entry is null", path=container.path, field="record")
     arrays = []
     for field in fields:
@@ -214,7 +214,7 @@ def _read_arrays(
 
 
 def _check_versions(versions: pa.Array, container: Container) -> None:
-    for version in set(versions.unique().to_pylist()):
+    for version in set(pc.unique(versions).to_pylist()):
         check_version(version, MANIFEST_VERSION, str(container.path))
 
 

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, is_true, one_array, one_batch, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, is_true, one_array, one_batch, pc, scalar, to_numpy, valid_mask
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
 from paimon_pyds.metadata.partition import partition_mask, partition_values
@@ -100,7 +99,7 @@ class ManifestReader:
             batches = counted(batches, manifests=len(manifests))
         entries = pa.Table.from_batches([b for b in batches if b.num_rows], schema)
         if self._wanted is not None:
-            entries = entries.filter(from_numpy(self._wanted.mask(entries)))
+            entries = pc.filter(entries, from_numpy(self._wanted.mask(entries)))
         return entries if read == returned else entries.select(entry_schema(returned).names)
 
     def _batches(self, manifests: Sequence[ManifestFile], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
@@ -219,7 +218,7 @@ class EntryFilter:
 
     def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[npt.NDArray[np.bool_], int, int]:
         """Which entries lie in partitions that the predicate keeps, and how many partitions of how many these are."""
-        coded = one_array(entries.column("partition")).dictionary_encode()
+        coded = pc.dictionary_encode(one_array(entries.column("partition")))
         wanted = partition_mask(self.schema, self.predicate, coded.dictionary)
         return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
 
@@ -320,11 +319,13 @@ def _either(a: npt.NDArray[np.bool_] | None, b: npt.NDArray[np.bool_] | None) ->
 
 def _element(lists: pa.ListArray, i: int) -> pa.Int64Array:
     """The i-th element of every list; null where the list is null or shorter."""
-    lengths = to_numpy(pc.fill_null(lists.value_lengths(), scalar(0, pa.int32())))
-    offsets = to_numpy(lists.offsets)[:-1]
-    present = lengths > i
-    at = np.where(present, offsets + i, 0)
+    bounds = to_numpy(lists.offsets)
+    present = np.diff(bounds) > i
+    valid = valid_mask(lists)
+    if valid is not None:
+        present &= valid
+    at = np.where(present, bounds[:-1] + i, 0)
     if not len(lists.values):
         return pa.nulls(len(lists), pa.int64())
-    found = lists.values.take(from_numpy(at))
+    found = pc.take(lists.values, from_numpy(at))
     return found if present.all() else pc.if_else(from_numpy(present), found, scalar(None, pa.int64()))

@@ -11,7 +11,7 @@ import errno
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -360,21 +360,24 @@ class TableStore(SchemaStore):
             TableNotFoundError: the whole table is gone.
             CorruptFileError: the file is not a manifest, or has another size.
         """
-        from paimon_pyds.metadata.manifest_codec import decode_manifest
+        from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, column_groups
 
         def weigh(batch: pa.RecordBatch) -> int:
             return int(batch.get_total_buffer_size()) + 4096
 
         path = self.paths.manifest(name)
+        wanted = tuple(ENTRY_SCHEMA.names if columns is None else columns)
+        groups = column_groups(wanted)
         if kept and size is not None and size >= _LEAST_KEPT:
-            whole = METADATA_CACHE.get_or_load((self.io, path, size, None), lambda: self._kept(name, size), weigh)
-            return whole if columns is None else whole.select(list(columns))
+            return _joined(self._kept(path, size, groups, weigh), wanted)
+        from paimon_pyds.metadata.manifest_codec import decode_manifest
+
         if columns is None:
             return self._cached(name, size, (None, kept), decode_manifest, weigh)
-        whole = METADATA_CACHE.peek((self.io, path, size, None))
-        if whole is not None:
-            return whole.select(list(columns))
-        wanted = tuple(columns)
+        for among in ([None], groups):
+            held = [METADATA_CACHE.peek((self.io, path, size, group)) for group in among]
+            if None not in held:
+                return _joined(held, wanted)
         return self._cached(name, size, (wanted, kept), lambda d, p: decode_manifest(d, p, columns=wanted), weigh)
 
     def read_manifests(
@@ -433,16 +436,31 @@ class TableStore(SchemaStore):
             raise
         return name, len(data)
 
-    def _kept(self, name: str, size: int) -> pa.RecordBatch:
-        """All entries of a manifest, from this machine's disk where they are there. Errors as `read_manifest`."""
+    def _kept(
+        self, path: str, size: int, groups: Sequence[tuple[str, ...]], weigh: Callable[[pa.RecordBatch], int]
+    ) -> list[pa.RecordBatch]:
+        """The entries of a manifest in `column_groups`, from this machine's disk where they are there. Errors as
+        `read_manifest`."""
         from paimon_pyds.metadata.kept_entries import kept_entries
-        from paimon_pyds.metadata.manifest_codec import decode_manifest
+        from paimon_pyds.metadata.manifest import entry_schema
         from paimon_pyds.storage.local_cache import LocalCache
 
-        cache, path = self.local_cache or LocalCache.of(), self.paths.manifest(name)
-        return kept_entries(
-            cache, cache.key(self.io, path, size), lambda: decode_manifest(self._read(path, size), path)
-        )
+        cache = self.local_cache or LocalCache.of()
+
+        @lru_cache(maxsize=1)
+        def decoded() -> pa.RecordBatch:
+            from paimon_pyds.metadata.manifest_codec import decode_manifest
+
+            return decode_manifest(self._read(path, size), path, [name for group in groups for name in group])
+
+        def load(group: tuple[str, ...]) -> pa.RecordBatch:
+            schema = entry_schema(frozenset(group))
+            key = cache.key(self.io, path, size, group)
+            return kept_entries(cache, key, lambda: decoded().select(schema.names), schema)
+
+        return [
+            METADATA_CACHE.get_or_load((self.io, path, size, group), partial(load, group), weigh) for group in groups
+        ]
 
     def _read(self, path: str, size: int | None) -> bytes:
         try:
@@ -538,6 +556,15 @@ def _number_in(read: Callable[[], bytes]) -> int | None:
             raise
         return None
     return int(text) if text.isdigit() and len(text) < 19 else None
+
+
+def _joined(parts: Sequence[pa.RecordBatch], columns: Sequence[str]) -> pa.RecordBatch:
+    """These columns of batches of the same rows."""
+    whole = parts[0]
+    for part in parts[1:]:
+        for field, column in zip(part.schema, part.columns, strict=True):
+            whole = whole.append_column(field, column)
+    return whole.select(list(columns))
 
 
 def _is_file_name(name: str) -> bool:

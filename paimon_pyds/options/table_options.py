@@ -335,11 +335,11 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: b
     Other unknown keys pass: people keep properties of their own in a table. Options of a single operation have no such
     excuse: with ``own`` False each unknown key is refused.
     """
-    import difflib
-
     names = [*OPTIONS, *(f"file-index.{index}.columns" for index in INDEX_TYPES), *namespace]
     for key in options:
         if option_of(key) is None and key not in names:
+            import difflib
+
             folded = key.lower().replace("_", "-")
             similar = difflib.get_close_matches(folded, names, n=1, cutoff=0.8 if len(folded) < 10 else 0.85)
             if names_secret(key):

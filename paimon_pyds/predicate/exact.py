@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, scalar
+from paimon_pyds.buffers import array, from_numpy, pc, scalar
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.like import like_regex
 from paimon_pyds.predicate.literal_bounds import steps_of

@@ -4,8 +4,8 @@ point), and the escape character stands only before ``%``, ``_`` or itself."""
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.tree import Op
 

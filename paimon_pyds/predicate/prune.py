@@ -23,9 +23,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.predicate.like import like_prefix
 from paimon_pyds.predicate.literal_bounds import domain, steps_of
 from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
@@ -85,7 +84,8 @@ class ColumnBounds:
         self._has_max = is_true(pc.is_valid(stats.max)) & given
         nulls = stats.null_count
         self._nulls_known = is_true(pc.is_valid(nulls))
-        self._nulls = np.asarray(to_numpy(pc.fill_null(nulls, scalar(0, pa.int64()))), np.int64)
+        known = pc.fill_null(nulls, scalar(0, pa.int64())) if nulls.null_count else nulls
+        self._nulls = np.asarray(to_numpy(known), np.int64)
         if self._float:
             self._min_nan, self._max_nan = is_true(pc.is_nan(stats.min)), is_true(pc.is_nan(stats.max))
             self._has_min &= counted | ~self._min_nan

@@ -40,7 +40,7 @@ from paimon_pyds.row import encode_rows
 from paimon_pyds.scan.plan import ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.travel import Additions, TableState
-from paimon_pyds.split import PlannedFile, sections
+from paimon_pyds.split import Files, PlannedFile, sections
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.placement import Places
@@ -201,7 +201,7 @@ class KeyPlaces:
             metadata_columns=(_BUCKET,),
         )
         plan = plan_scan(self.store, request)
-        return plan if self._ttl is None else replace(plan, files=self._young(plan.files))
+        return plan if self._ttl is None else replace(plan, found=Files(self._young(plan.files)))
 
     def added_by(self, snapshot: Snapshot) -> Callable[[pa.RecordBatch], bool]:
         """Says whether a snapshot added versions, deletes among them, of any of some keys.

@@ -149,7 +149,7 @@ def _rows_of(spec: ReadSpec, files: Sequence[PlannedFile], keys: SortedKeys) -> 
     fields = tuple(keys.schema.field(name) for name in keys.schema.trimmed_primary_keys)
     if any(field.type.kind is Kind.CHAR for field in fields):
         spec = replace(with_filter(spec, keys.predicate), filter_fields=keys.fields)
-        yield from read_split(Split(spec, tuple(files)), _BATCH_ROWS)
+        yield from read_split(Split.of(spec, files), _BATCH_ROWS)
         return
     wanted = KeySet.of(fields, keys.rows)
     traces = [FileTrace(file.path, file.row_count) for file in files]

@@ -174,7 +174,7 @@ def read_splits(
                 on_file(trace)
 
         if threads <= 1 or len(files) <= 1 or limit is not None:
-            yield from read_split(Split(spec, tuple(files)), batch_rows, limit=limit, on_file=done)
+            yield from read_split(Split.of(spec, files), batch_rows, limit=limit, on_file=done)
             return
         for part in _parts(spec, files):
             for section in part.done:

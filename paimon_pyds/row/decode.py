@@ -289,6 +289,8 @@ class _Rows:
         if not pa.types.is_string(want):
             return array
         try:
-            return array.cast(want)
+            text = array.view(want)
+            text.validate(full=True)
         except pa.ArrowInvalid as error:
             raise self._corrupt(f"field {index} of a row is not UTF-8", "string") from error
+        return text

@@ -51,7 +51,7 @@ from paimon_pyds.rowlevel.target import RowEdits, RowTarget
 from paimon_pyds.scan.plan import Planner, ScanRequest, plan_scan
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.travel import Additions, TableState
-from paimon_pyds.split import PlannedFile, Split
+from paimon_pyds.split import Files, PlannedFile, Split
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.writer import joined_batches
@@ -291,9 +291,7 @@ def _tasks(target: RowTarget, plan: ScanPlan, change: RowChange) -> list[_Task]:
     for file in plan.files:
         buckets.setdefault(file.bucket_id, []).append(file)
     contexts = {total: target.moving_context(total) for total in {file.total_buckets for file in plan.files}}
-    return [
-        _Task(Split(plan.spec, tuple(files)), contexts[files[0].total_buckets], change) for files in buckets.values()
-    ]
+    return [_Task(Split.of(plan.spec, files), contexts[files[0].total_buckets], change) for files in buckets.values()]
 
 
 def _write(task: _Task) -> Versions:
@@ -335,7 +333,7 @@ def drop_partitions(target: RowTarget, predicate: Predicate, executor: Executor)
     plan = plan_rows(target, predicate, ())
     known = [file.live_row_count for file in plan.files]
     unknown = tuple(file for file, count in zip(plan.files, known, strict=True) if count is None)
-    splits = replace(plan, files=unknown).pack()
+    splits = replace(plan, found=Files(unknown)).pack()
     read = mapped(executor, "reading", _count, splits, lambda split: split.files)
     count = sum(filter(None, known)) + sum(read)
     emptied = Overwrite(None if whole is Const.TRUE else partitions_meeting(target.schema, whole))

@@ -13,9 +13,8 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true, one_array, scalar
+from paimon_pyds.buffers import from_numpy, is_true, one_array, pc, scalar
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.keys import OrderCodec, order_codec
 from paimon_pyds.merge.files import MERGED
@@ -61,6 +60,7 @@ class _BoundsPlanner(Planner):
     def __init__(self, store: TableStore, request: ScanRequest, columns: Sequence[DataField]) -> None:
         super().__init__(store, request)
         self.bounded = columns
+        self.settled = False
 
     def details(self, entries: pa.RecordBatch) -> FileDetails:
         if not entries.num_rows:

@@ -12,18 +12,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import repeat
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, to_numpy
+from paimon_pyds.buffers import array, from_numpy, pc, to_numpy
 from paimon_pyds.caching import collection_paused
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.formats import traits_of
 from paimon_pyds.merge.files import (
     MERGED,
@@ -41,7 +38,7 @@ from paimon_pyds.merge.files import (
 )
 from paimon_pyds.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
-from paimon_pyds.metadata.manifest import ManifestFile
+from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
@@ -49,11 +46,18 @@ from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
 from paimon_pyds.progress import current, phase
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets
-from paimon_pyds.scan.planned_files import FileDetails, deletion_files, planned_files, renewed_files
+from paimon_pyds.scan.planned_files import (
+    FileDetails,
+    deletion_files,
+    files_when_asked,
+    has_orc,
+    planned_files,
+    renewed_files,
+)
 from paimon_pyds.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask
 from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
-from paimon_pyds.split import FileBounds, MergedRows, Merging, PlannedFile, ReadSpec, first_files
+from paimon_pyds.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec, first_files
 from paimon_pyds.types import DataField
 
 _PLAN_COLUMNS = (
@@ -118,7 +122,14 @@ class Planner:
         self.unmerged = self.merge_filter(request.predicate).before
         """The part of the filter that may act before versions of a row are merged: all of it where none are."""
         keys = self.schema.partition_keys
-        self.partition_predicate: Predicate = partition_filter(request.predicate, keys)[0] if keys else Const.TRUE
+        self.partition_predicate: Predicate = Const.TRUE
+        rest = request.predicate
+        if keys:
+            self.partition_predicate, rest = partition_filter(rest, keys)
+        self.settled = (
+            rest is Const.TRUE and request.between is None and not self.schema.primary_keys and not request.explain
+        )
+        """Whether partitions say all that the filter does: statistics are not asked then."""
         self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
         self.reader = ManifestReader(store, kept=True)
 
@@ -131,15 +142,17 @@ class Planner:
         entries = self.pruned(self.entries(), ("partitions", self.by_partition))
         has_buckets = self.schema.primary_keys or int(options.get("bucket")) > 0
         skew = bucket_skew(entries) if request.explain and has_buckets else None
-        entries = self.pruned(entries, ("buckets", self.by_bucket))
-        if self.schema.primary_keys:
-            entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
-        entries = self.pruned(entries, ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index))
+        if not self.settled:
+            entries = self.pruned(entries, ("buckets", self.by_bucket))
+            if self.schema.primary_keys:
+                entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
+            statistics, index = ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index)
+            entries = self.pruned(entries, statistics, index)
         with collection_paused():
             files = self.files(entries)
         return ScanPlan(
             spec=self.spec(files),
-            files=tuple(files),
+            found=files,
             snapshot_id=None if request.state.snapshot is None else request.state.snapshot.id,
             schema_id=self.schema.id,
             steps=tuple(self.steps),
@@ -165,9 +178,9 @@ class Planner:
                 self.skips += left_out(name, before, entries, self.request.predicate, self.masks[name])
         return entries
 
-    def spec(self, files: Sequence[PlannedFile]) -> ReadSpec:
+    def spec(self, files: Files) -> ReadSpec:
         request = self.request
-        schemas = {id_: self.store.schema(id_).fields for id_ in {file.schema_id for file in files}}
+        schemas = {id_: self.store.schema(id_).fields for id_ in _schema_ids(files)}
         return ReadSpec(
             io=self.store.io,
             schemas=with_key_values(schemas) if set(request.fields) & set(KEY_VALUE_FIELDS) else schemas,
@@ -178,7 +191,7 @@ class Planner:
             partition_fields=self.schema.partition_fields,
             options=without_secrets(dict(request.options)),
             use_index=request.options.get("file-index.read.enabled"),
-            merging=self.merging() if self.schema.primary_keys and any(file.merged for file in files) else None,
+            merging=self.merging() if self.schema.primary_keys and any(file.merged for file in files.made) else None,
         )
 
     def with_merged(self, entries: pa.RecordBatch) -> pa.RecordBatch:
@@ -218,6 +231,9 @@ class Planner:
         manifests = self.manifests()
         kept = self.entry_filter.may_hold(manifests)
         entries = self.read(kept)
+        if self.settled and has_orc(entries):  # statistics tell of instants in these (`instant_bounds`)
+            self.settled = False
+            entries = self.read(kept)
         if len(kept) == len(manifests) and self.request.between is None:
             self.check_total(entries)
         detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
@@ -230,7 +246,7 @@ class Planner:
         between = self.request.between
         if isinstance(between, Additions):
             return self.reader.added(manifests, self.columns)
-        entries = self.reader.live(manifests, self.columns)
+        entries = self.reader.live(manifests, PLACE_COLUMNS if self.settled else self.columns)
         if between is None or between.start is None:
             return entries
         older = self.entry_filter.may_hold(self.reader.manifests(between.start))
@@ -291,11 +307,11 @@ class Planner:
             keep &= levels > 0
         if keep.all():
             return entries
-        visible = entries.filter(from_numpy(keep))
+        visible = pc.filter(entries, from_numpy(keep))
         self.note("not compacted", visible, f"{visible.num_rows} of {entries.num_rows} files are visible")
         if self.request.explain:
             reason = "not on the highest level" if self.request.read_optimized else _NOT_COMPACTED
-            hidden = entries.filter(from_numpy(~keep))
+            hidden = pc.filter(entries, from_numpy(~keep))
             columns = (hidden.column(name).to_pylist() for name in ("file_name", "row_count", "file_size"))
             self.skips += [
                 SkippedFile(name, rows, size, reason, "not compacted")
@@ -307,11 +323,11 @@ class Planner:
         if self.partition_predicate is Const.TRUE:
             return entries, ""
         mask, kept, of = self.entry_filter.partitions_kept(entries)
-        return entries.filter(from_numpy(mask)), f"{kept} of {of} partitions"
+        return pc.filter(entries, from_numpy(mask)), f"{kept} of {of} partitions"
 
     def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         mask = self.buckets_of(self.request.predicate, entries)
-        return (entries, "") if mask is None else (entries.filter(from_numpy(mask)), buckets_text(entries, mask))
+        return (entries, "") if mask is None else (pc.filter(entries, from_numpy(mask)), buckets_text(entries, mask))
 
     def buckets_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
         """Which entries lie in buckets that a predicate keeps; None when it keeps all."""
@@ -330,7 +346,7 @@ class Planner:
             alone, mask = mask, keep_sections(mask, entries, self.request.options)
             if (held := int((mask & ~alone).sum())) and self.request.explain:
                 detail = f"{held} more could go, but are merged with others"
-        return (entries, detail) if mask.all() else (entries.filter(from_numpy(mask)), detail)
+        return (entries, detail) if mask.all() else (pc.filter(entries, from_numpy(mask)), detail)
 
     def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which entries a predicate keeps by their statistics."""
@@ -355,6 +371,8 @@ class Planner:
         if embedded.null_count == len(embedded) or not self.request.options.get("file-index.read.enabled"):
             return entries, ""
 
+        from paimon_pyds.evolution.columns import plan_evolution
+
         def devolved(row: int) -> Predicate:
             name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
             fields, wanted = self.fields_of(schema_id), self.request.filter_fields
@@ -365,16 +383,21 @@ class Planner:
         self.embedded = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
         self.skips += self.embedded.skips
         keep = self.embedded.keep
-        return entries.filter(from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
+        return pc.filter(entries, from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
 
-    def files(self, entries: pa.RecordBatch) -> list[PlannedFile]:
+    def files(self, entries: pa.RecordBatch) -> Files:
         files: list[PlannedFile] = []
         parts = by_state(entries) if self.schema.primary_keys else [entries]
         for part in parts:
             details = self.details(part)
+            if self.settled and not any(details):
+                found = files_when_asked(self.store, self.schema, part)
+                if found is not None:
+                    limit = self.request.limit if self.request.predicate is Const.TRUE else None
+                    return found if limit is None else found.with_rows(limit)
             planned = planned_files(self.store, self.schema, part, details)
             files += self.alive(planned) if details.deletions else planned
-        return self.limited(files)
+        return Files(tuple(self.limited(files)))
 
     def alive(self, files: Iterable[PlannedFile]) -> Iterator[PlannedFile]:
         """The files that have rows their deletion vectors leave. Raises CorruptFileError."""
@@ -400,11 +423,13 @@ class Planner:
         deletions = deletion_files(self.store, self.schema, snapshot)
         return FileDetails(deletions, self.embedded.selections, self.bounds(entries))
 
-    def bounds(self, entries: pa.RecordBatch) -> Iterable[FileBounds | None]:
+    def bounds(self, entries: pa.RecordBatch) -> Iterable[FileBounds | None] | None:
         """Of files that are merged, the embedded indexes: they tell readers whose rows are worth merging."""
+        if MERGED not in entries.schema.names:
+            return None
         embedded = entries.column("embedded_index")
-        if MERGED not in entries.schema.names or embedded.null_count == len(embedded):
-            return repeat(None)
+        if embedded.null_count == len(embedded):
+            return None
         indexes = pc.if_else(entries.column(MERGED), embedded, None).to_pylist()
         return (None if index is None else FileBounds(self.request.predicate, {}, index) for index in indexes)
 
@@ -417,6 +442,12 @@ class Planner:
         if self.request.explain:
             self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest]
         return kept
+
+
+def _schema_ids(files: Files) -> set[int]:
+    """The schemas that files were written with."""
+    numbers = files.numbers("schema_id")
+    return {file.schema_id for file in files.made} if numbers is None else set(numbers.tolist())
 
 
 def _total(entries: pa.RecordBatch, column: str) -> int:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import array, binary_parts, from_numpy, pc, to_numpy
 from paimon_pyds.errors import CorruptFileError, PredicateError
 from paimon_pyds.merge.files import MERGED, OLDER, SECTION
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
@@ -29,17 +29,18 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.table_options import zoned_partitions
-from paimon_pyds.row import decode_row
+from paimon_pyds.row import decode_row, decode_rows
 from paimon_pyds.scan.prune import instant_bounds
-from paimon_pyds.split import DeletionFile, FileBounds, PlannedFile, SortedRun
+from paimon_pyds.split import DeletionFile, FileBounds, FileColumns, Files, PlannedFile, SortedRun
 from paimon_pyds.sql.values import parse_timestamp
 from paimon_pyds.storage import FileIO
-from paimon_pyds.types import DataField, timestamp_unit
+from paimon_pyds.types import DataField, scalar_to_internal, timestamp_unit
 from paimon_pyds.types.kinds import NANOS_PER_UNIT, Kind
 
 _LEAST_BUCKET = -(1 << 31)
 _FEW = 16
 """So few files are told apart faster one by one than in arrays."""
+_AT_ONCE = 256 << 10
 
 
 class FileLocations(NamedTuple):
@@ -71,7 +72,8 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
         SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
     """
     paths = store.paths.with_options(schema.options)
-    shared, of_file = _buckets(entries)
+    shared, places = _buckets(entries)
+    of_file: list[int] = places.tolist()
     bucket_ids = [shared[number] for number in of_file]
     names = entries.column("file_name").to_pylist()
     check_names(names, "data file")
@@ -82,7 +84,7 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
             for id_, name in zip(bucket_ids, names, strict=True)
         ]
     else:
-        of_bucket = [paths.bucket_dir(partition_directory(schema, id_.partition), id_.bucket) for id_ in shared]
+        of_bucket = _directories(schema, paths, shared)
         directories = [of_bucket[number] for number in of_file]
     external = entries.column("external_path")
     if external.null_count == len(names):
@@ -105,22 +107,33 @@ def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBat
     return FileLocations(bucket_ids, names, files, indexes)
 
 
-def _buckets(entries: pa.RecordBatch) -> tuple[list[PartitionBucket], list[int]]:
+def _directories(schema: TableSchema, paths: TablePaths, buckets: Sequence[PartitionBucket]) -> list[str]:
+    """Where the files of some buckets lie, as `partition_directory` says of one: there may be very many."""
+    fields, rows = schema.partition_fields, list({id_.partition: None for id_ in buckets})
+    names = dict.fromkeys(rows, "")
+    if fields and rows:
+        columns = decode_rows(array(rows, pa.binary()), [f.type for f in fields], arity=True)
+        values = zip(*(map(scalar_to_internal, column) for column in columns), strict=True)
+        names = {row: partition_path(fields, of, schema.options) for row, of in zip(rows, values, strict=True)}
+    return [paths.bucket_dir(names[id_.partition], id_.bucket) for id_ in buckets]
+
+
+def _buckets(entries: pa.RecordBatch) -> tuple[list[PartitionBucket], npt.NDArray[np.int32]]:
     """The buckets that entries are of, and for each entry which one."""
     if entries.num_rows <= _FEW:
         each = list(map(PartitionBucket, entries.column("partition").to_pylist(), entries.column("bucket").to_pylist()))
         shared = {id_: number for number, id_ in enumerate(dict.fromkeys(each))}
-        return list(shared), [shared[id_] for id_ in each]
-    partitions = entries.column("partition").dictionary_encode()
+        return list(shared), np.array([shared[id_] for id_ in each], np.int32)
+    partitions = pc.dictionary_encode(entries.column("partition"))
     numbers = to_numpy(entries.column("bucket")).astype(np.int64)
     both = from_numpy((to_numpy(partitions.indices).astype(np.int64) << 32) + numbers - _LEAST_BUCKET)
-    coded = both.dictionary_encode()
+    coded = pc.dictionary_encode(both)
     rows = partitions.dictionary.to_pylist()
     ids = [
         PartitionBucket(rows[code >> 32], (code & 0xFFFFFFFF) + _LEAST_BUCKET)
         for code in to_numpy(coded.dictionary).tolist()
     ]
-    return ids, to_numpy(coded.indices).tolist()
+    return ids, to_numpy(coded.indices)
 
 
 class FileDetails(NamedTuple):
@@ -129,12 +142,12 @@ class FileDetails(NamedTuple):
     Attributes:
         deletions: deletion vectors, as `deletion_files` gives them.
         selections: what embedded indexes kept of files that they kept a part of.
-        bounds: of `PlannedFile`, one for each entry.
+        bounds: of `PlannedFile`, one for each entry; None where none is known.
     """
 
     deletions: Mapping[FileKey, DeletionFile] | None = None
     selections: Mapping[FileKey, bytes] | None = None
-    bounds: Iterable[FileBounds | None] = repeat(None)
+    bounds: Iterable[FileBounds | None] | None = None
 
 
 _NO_DETAILS = FileDetails()
@@ -168,14 +181,47 @@ def planned_files(
             deletions.get(key) or deletions.get((key[0]._replace(bucket=-1), key[1])) for key in located.file_keys()
         )
     instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
+    bounds = repeat(None) if details.bounds is None else details.bounds
     columns = zip(  # all members of a PlannedFile
         located.paths, sizes, rows, schema_ids, located.bucket_ids, totals, selected, located.indexes,
-        deleted, row_ids, sequences, write_cols, details.bounds, repeat(None), instants or repeat(()), repeat(None),
+        deleted, row_ids, sequences, write_cols, bounds, repeat(None), instants or repeat(()), repeat(None),
         strict=False,
     )  # fmt: skip
     # Many files: its own constructor would take twice as long.
     files: Iterator[PlannedFile] = map(partial(tuple.__new__, PlannedFile), columns)
     return _in_runs(files, entries) if schema.primary_keys else files
+
+
+def files_when_asked(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> Files | None:
+    """The files of manifest entries of a table without a primary key, each made when somebody looks at it.
+
+    None where `planned_files` has to look at more than their names and places. Arguments and errors as there.
+    """
+    usual = all(entries.column(name).null_count == entries.num_rows for name in ("external_path", "write_cols"))
+    extra = to_numpy(entries.column("extra_files").offsets)
+    if not usual or extra[0] != extra[-1] or zoned_partitions(schema):
+        return None
+    names = entries.column("file_name")
+    data, starts, ends = binary_parts(names)
+    if (ends - starts < 3).any() or _has_bytes(data[starts[0] : ends[-1]] if len(names) else data, b"/", b"\0"):
+        check_names(names.to_pylist(), "data file")
+    buckets, of_file = _buckets(entries)
+    directories = _directories(schema, store.paths.with_options(schema.options), buckets)
+    return Files(FileColumns(entries, of_file, buckets, directories))
+
+
+def has_orc(entries: pa.RecordBatch) -> bool:
+    """Whether there are ORC files among those of manifest entries."""
+    names = entries.column("file_name")
+    data, starts, ends = binary_parts(names)
+    if not (data[ends[ends > starts] - 1] == ord("c")).any():
+        return False
+    return any(name.endswith(".orc") for name in names.to_pylist())
+
+
+def _has_bytes(data: npt.NDArray[np.uint8], *wanted: bytes) -> bool:
+    parts = (data[at : at + _AT_ONCE].tobytes() for at in range(0, len(data), _AT_ONCE))
+    return any(byte in part for part in parts for byte in wanted)
 
 
 def _columns(entries: pa.RecordBatch, *names: str) -> Iterator[Iterable[Any]]:
@@ -318,6 +364,8 @@ class ZonedPartitions:
 
     def _spelled(self, outer: str, field: DataField, value: Any, own: str) -> Iterator[str]:
         """The names that one value may have, of those that are there."""
+        from urllib.parse import unquote
+
         yield own
         if field.type.kind is not Kind.TIMESTAMP_LTZ or value is None:
             return

@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.bucket import bucket_of
-from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
-from paimon_pyds.evolution.columns import Evolution, plan_evolution
+from paimon_pyds.buffers import array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.formats import InstantBounds, has_kind, is_legacy, traits_of
 from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
@@ -34,6 +31,7 @@ from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, times
 from paimon_pyds.types.kinds import FLOAT_KINDS, STRING_KINDS, UNITS_PER_SECOND, Kind
 
 if TYPE_CHECKING:
+    from paimon_pyds.evolution.columns import Evolution
     from paimon_pyds.index.evaluate import IndexAnswer
 
 _MAX_KEYS = 4_096
@@ -122,6 +120,8 @@ def statistics_groups(
     fields: Sequence[DataField], entries: pa.RecordBatch, fields_of: Callable[[int], Sequence[DataField]]
 ) -> Iterator[StatisticsGroup]:
     """The entries in groups that are evaluated together; arguments as for `statistics_mask`."""
+    from paimon_pyds.evolution.columns import plan_evolution  # plans that ask no statistics do without
+
     for rows in _groups(entries) if entries.num_rows else ():
         first = int(rows[0])
         schema_fields = fields_of(entries.column("schema_id")[first].as_py())
@@ -177,7 +177,7 @@ def instant_bounds(
         options: the table's.
         fields_of: the columns of a schema id.
     """
-    if not is_true(pc.ends_with(entries.column("file_name"), pattern=".orc")).any() or not is_legacy(options):
+    if not is_legacy(options) or not is_true(pc.ends_with(entries.column("file_name"), pattern=".orc")).any():
         return None
     wanted = {id_: _wanted(fields_of(id_)) for id_ in entries.column("schema_id").unique().to_pylist()}
     if not any(wanted.values()):
@@ -220,6 +220,8 @@ def bucket_mask(
         entries: manifest entries.
         schemas: gives all schemas of the table, see `bucket_key_fields`.
     """
+    from paimon_pyds.bucket import bucket_of
+
     fields = bucket_key_fields(schema, schemas)
     if fields is None:
         return None

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import pc, to_numpy
 from paimon_pyds.formats import traits_of
 from paimon_pyds.one_line import files_text, one_line
 from paimon_pyds.records import dataclass
-from paimon_pyds.selection import STRIP_BINS
-from paimon_pyds.split import PlannedFile, ReadSpec, Split, sections
+from paimon_pyds.split import Files, PlannedFile, ReadSpec, Split, sections
 
 if TYPE_CHECKING:
     from paimon_pyds.index.evaluate import IndexAnswer
 
 _SHOWN_BUCKETS = 4
+_MOST_BYTES = (1 << 63) - 1
 _GROUP_ROWS = 1_000_000
 """Rows of a row group that this package's writer makes: a window that cuts through a group may decode it twice."""
 
@@ -95,7 +97,9 @@ def bucket_skew(entries: pa.RecordBatch) -> BucketSkew | None:
     totals = to_numpy(entries.column("total_buckets"))[inside]
     if max(totals.max(), numbers.max()) < 1:  # no buckets, or one in each partition
         return None
-    coded = entries.column("partition").dictionary_encode()
+    from paimon_pyds.selection import STRIP_BINS  # it imports bitmaps, which plans do without
+
+    coded = pc.dictionary_encode(entries.column("partition"))
     partitions = to_numpy(coded.indices)[inside].astype(np.int64)
     _, bucket_at = np.unique((partitions << 32) + numbers[inside], return_inverse=True)
     known = np.zeros(len(coded.dictionary), np.int64)
@@ -129,7 +133,7 @@ class ScanPlan:
     """A plan: what to read of one snapshot. ``snapshot_id`` is None for a table that was never written."""
 
     spec: ReadSpec
-    files: tuple[PlannedFile, ...]
+    found: Files
     snapshot_id: int | None
     schema_id: int
     steps: tuple[PruneStep, ...] = ()
@@ -147,8 +151,12 @@ class ScanPlan:
 
     def __repr__(self) -> str:
         at = "never written" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
-        size = files_text(len(self.files), sum(f.row_count for f in self.files), sum(f.size for f in self.files))
-        return one_line(self, at, size)
+        return one_line(self, at, files_text(len(self.found), self.found.row_count, self.found.size))
+
+    @property
+    def files(self) -> tuple[PlannedFile, ...]:
+        """The files to read."""
+        return self.found.made
 
     @property
     def splits(self) -> tuple[Split, ...]:
@@ -165,8 +173,11 @@ class ScanPlan:
     @property
     def live_row_count(self) -> int | None:
         """How many rows the files add to the table, whatever the filter; None when only reading can tell."""
-        counts = [file.live_row_count for file in self.files]
-        return None if self.rows_in_doubt or None in counts else sum(count or 0 for count in counts)
+        if self.rows_in_doubt:
+            return None
+        rows = self.found.numbers("row_count")
+        counts = rows.tolist() if rows is not None else [file.live_row_count for file in self.files]
+        return None if None in counts else sum(count or 0 for count in counts)
 
     def pack(
         self, *, target_size: int | None = None, max_splits: int | None = None, cut: bool = False
@@ -182,12 +193,15 @@ class ScanPlan:
             cut: read a large file by several splits.
         """
         size = self.target_split_size if target_size is None else target_size
+        sizes, cost = self.found.numbers("file_size"), self.open_file_cost
         if max_splits is not None:
-            weight = sum(max(f.size, self.open_file_cost) for f in self.files)
+            each = (file.size for file in self.files) if sizes is None else sizes.tolist()
+            weight = sum(max(file_size, cost) for file_size in each)
             size = max(size, -(-weight // max(max_splits, 1)))
+        if sizes is not None and not (cut and _parts(int(sizes.max(initial=0)), size) > 1):
+            return tuple(Split(self.spec, self.found.part(*range_)) for range_ in _ranges(sizes, size, cost))
         files = [part for f in self.files for part in _windows(f, size)] if cut else self.files
-        groups = pack(files, size, self.open_file_cost)
-        return tuple(Split(self.spec, tuple(group)) for group in groups)
+        return tuple(Split.of(self.spec, group) for group in pack(files, size, cost))
 
 
 def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) -> Iterator[list[PlannedFile]]:
@@ -211,9 +225,28 @@ def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) ->
         yield group
 
 
+def _ranges(sizes: npt.NDArray[np.int64], target_size: int, open_file_cost: int) -> Iterator[tuple[int, int]]:
+    """What `pack` does of files of these sizes, none of which is merged with others: where each group starts and
+    ends."""
+    costs = np.maximum(sizes, min(open_file_cost, _MOST_BYTES))
+    if int(costs.max(initial=0)) < _MOST_BYTES // max(len(costs), 1):
+        ends = [0, *np.cumsum(costs).tolist()]
+    else:
+        ends = list(accumulate(costs.tolist(), initial=0))
+    start = 0
+    while start < len(sizes):
+        stop = max(start + 1, bisect_right(ends, ends[start] + target_size) - 1)
+        yield start, stop
+        start = stop
+
+
+def _parts(file_size: int, size: int) -> int:
+    return round(file_size / max(size, 1))
+
+
 def _windows(file: PlannedFile, size: int) -> Iterator[PlannedFile]:
     """The file in windows of about ``size`` bytes, at the edges of this package's row groups where it has such."""
-    parts = round(file.size / max(size, 1))
+    parts = _parts(file.size, size)
     if parts < 2 or file.merged or file.window is not None or not traits_of(file.path).reads_windows:
         yield file
         return

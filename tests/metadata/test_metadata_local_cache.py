@@ -97,13 +97,36 @@ def test_a_second_process_plans_without_decoding(tmp_path: Path, monkeypatch: py
     path, cache = tmp_path / "t", tmp_path / "cache" / "mine"
     seen = decodes(monkeypatch)
     first = table_of(path, cache).scan("i = 1").plan()
-    assert len(seen) == 1 and len(kept_files(cache)) == 1
+    assert len(seen) == 1 and len(kept_files(cache)) == 2  # where files lie, and their statistics
     assert cache.stat().st_mode & 0o777 == 0o700 and kept_files(cache)[0].stat().st_mode & 0o777 == 0o600
     assert table_of(path, cache).scan("i = 1").plan().files == first.files
     assert table_of(path, cache).scan("i = 1").to_arrow()["i"].to_pylist() == [1]
     assert len(seen) == 1
     table_of(path, cache).compact(full=True)
     assert table_of(path, cache).scan().to_arrow()["i"].to_pylist() == [1, 2]
+
+
+def test_a_plan_reads_what_it_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, cache = tmp_path / "t", tmp_path / "cache"
+    seen = decodes(monkeypatch)
+    files = table_of(path, cache).scan().plan().files
+    assert len(seen) == 1 and len(kept_files(cache)) == 1
+    (places,) = kept_files(cache)
+    assert places.stat().st_size < 16 << 10 < len(LONG)
+    table = table_of(path, cache)
+    assert table.scan("i = 1").plan().files == files and not table.scan("i > 2").plan().files
+    assert len(seen) == 2 and len(kept_files(cache)) == 2
+    places.unlink()
+    METADATA_CACHE.clear()
+    assert table.scan("i = 1").plan().files == files and not table.scan("i > 2").plan().files
+    assert len(seen) == 3 and len(kept_files(cache)) == 2
+    whole = table.store.read_manifest(manifest_of(path).name)  # a commit's, not by the cache on disk
+    some = [*whole.schema.names[::-3], *whole.schema.names[1::3]]
+    assert table.store.read_manifest(manifest_of(path).name, some).equals(whole.select(some))
+    METADATA_CACHE.clear()
+    assert table.scan("i = 1").plan().files == files
+    parts = table.store.read_manifest(manifest_of(path).name, some, manifest_of(path).stat().st_size)
+    assert parts.equals(whole.select(some)) and len(seen) == 4
 
 
 def test_small_manifests_and_what_is_no_plan_stay_away_from_it(tmp_path: Path) -> None:

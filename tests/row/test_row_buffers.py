@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import compute
 
-from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
+from paimon_pyds.buffers import _PLAIN, array, from_numpy, is_true, pc, scalar, to_numpy
 
 _NUMBERS = st.integers(-(2**65), 2**65) | st.integers(-200, 200)
 _VALUES = st.one_of(
@@ -91,6 +92,26 @@ def test_numbers_in_the_middle(values: list[int | None], start: int, length: int
     part = pa.array(values, pa.int32()).slice(start, length)
     assert np.array_equal(to_numpy(part), part.to_numpy(zero_copy_only=False), equal_nan=True)
     assert len(to_numpy(pa.chunked_array([], pa.int32()))) == 0
+
+
+def test_functions_of_arrow_are_those_of_pyarrow() -> None:
+    numbers, flags = pa.array([3, None, 1, 3], pa.int32()), pa.array([True, False, None, True])
+    batch = pa.record_batch([numbers], ["n"])
+    calls = [
+        *((name, numbers, other) for name in ("equal", "greater", "greater_equal", "less", "less_equal")
+          for other in (numbers[0], numbers)),
+        *((name, flags, other) for name in ("and_", "or_") for other in (flags, flags[2])),
+        *((name, numbers) for name in ("dictionary_encode", "is_valid", "unique")), ("invert", flags),
+        *((name, values, by) for values in (numbers, batch, pa.Table.from_batches([batch, batch]).slice(1, 4))
+          for name, by in (("filter", flags), ("take", pa.array([2, 0])))),
+        ("if_else", flags, numbers, numbers[2]), ("if_else", flags, numbers, None),
+    ]  # fmt: skip
+    assert {name for name, *_ in calls} == set(_PLAIN)
+    for name, *arguments in calls:
+        assert getattr(pc, name)(*arguments).equals(getattr(compute, name)(*arguments)), name
+    with pytest.raises(IndexError):
+        pc.take(numbers, pa.array([9]))
+    assert pc.starts_with is compute.starts_with
 
 
 _FAULTS = """
