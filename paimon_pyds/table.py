@@ -962,6 +962,7 @@ class Table:
         columns: Sequence[str] | None = None,
         *,
         options: OptionValues | None = None,
+        dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Statistics | None:
         """Make statistics, as ``ANALYZE TABLE … COMPUTE STATISTICS FOR COLUMNS`` does: one ANALYZE snapshot.
@@ -972,6 +973,7 @@ class Table:
         Args:
             columns: what to read; all columns but nested ones when None, with ``[]`` the rows are only counted.
             options: table options for this run.
+            dry_run: only give what is found.
             progress: as for `append`.
 
         Returns:
@@ -980,9 +982,14 @@ class Table:
         from paimon_pyds.maintenance.analyze import analyze
 
         with shown("analyze", progress):
-            scan = self.scan(options={"scan.mode": "latest-full"})
             names = None if columns is None else texts("columns", columns)
-            found, snapshot = analyze(self._store, scan, names, option_texts(options))
+            found, snapshot = analyze(
+                self._store,
+                lambda: self.scan(options={"scan.mode": "latest-full"}),
+                names,
+                option_texts(options),
+                dry_run=dry_run,
+            )
             self._maintain(None if snapshot is None else snapshot.id, options)
         return found
 

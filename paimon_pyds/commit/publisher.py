@@ -1,5 +1,5 @@
 """Publishing by the file system: ``snapshot-N`` is created if absent, which is atomic; and what all operations that
-commit have in common: when they start over (`Retries`), and what they remove when they fail.
+commit have in common: when they start over (`Retries`, `on_newest`), and what they remove when they fail.
 
 On a local disk Java Paimon looks whether ``snapshot-N`` is there and then moves its own to that name, which replaces a
 file that was created in between. Nothing here can prevent that: a commit looks at its snapshot once more before it
@@ -12,9 +12,10 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit_message import Changes, Increment
 from paimon_pyds.errors import (
     AlreadyCommittedError,
+    CommitConflictError,
     CommitError,
     CommitOutcomeUnknownError,
     PaimonError,
@@ -38,6 +40,7 @@ from paimon_pyds.redaction import redact
 
 _log = logging.getLogger("paimon_pyds.commit")
 _NOTE = "last commit"
+T = TypeVar("T")
 
 
 class FileSystemPublisher:
@@ -267,7 +270,7 @@ class Retries:
         count: the number of the try that runs, from 1.
     """
 
-    limit: int
+    limit: int = 0
     options: TableOptions | None = None
     count: int = 1
     _started: float = field(default_factory=time.monotonic)
@@ -275,7 +278,13 @@ class Retries:
     @staticmethod
     def of(options: TableOptions) -> Retries:
         """As often as ``commit.max-retries`` says."""
-        return Retries(int(options.get("commit.max-retries")), options)
+        retries = Retries()
+        retries.go_by(options)
+        return retries
+
+    def go_by(self, options: TableOptions) -> None:
+        """From now on as often, and with such waits, as these options say."""
+        self.limit, self.options = int(options.get("commit.max-retries")), options
 
     @property
     def exhausted(self) -> bool:
@@ -283,12 +292,12 @@ class Retries:
         timeout = None if self.options is None else self.options.get("commit.timeout")
         return self.count > self.limit or (timeout is not None and (time.monotonic() - self._started) * 1000 > timeout)
 
-    def again(self, error: CommitError) -> None:
+    def again(self, error: PaimonError) -> None:
         """Wait, and begin the next try; raise the error, which ended this one, when there is none."""
         self.wait(error)
         self.count += 1
 
-    def wait(self, error: CommitError) -> None:
+    def wait(self, error: PaimonError) -> None:
         """Wait for the next try, which the caller counts when it begins; otherwise as `again`."""
         if self.exhausted:
             raise error
@@ -300,3 +309,36 @@ class Retries:
             low = float(self.options.get("commit.min-retry-wait"))
             ceiling = min(float(self.options.get("commit.max-retry-wait")), low * 2 ** min(self.count, 16))
             time.sleep(random.uniform(low / 2, ceiling) / 1000)
+
+
+def on_newest(
+    store: TableStore, once: Callable[[Snapshot | None, Retries], T], given: Mapping[str, str] | None = None
+) -> T:
+    """What an operation gives that reads the newest snapshot and commits what follows from it.
+
+    It starts over when another commit got in its way, and when the snapshot expired while it was read; not where the
+    table still is as it was then: a file of it is lost, or the same conflict would come again.
+
+    Args:
+        store: the table.
+        once: called with the newest snapshot, and with its tries. It reads the schema afterwards: no file of the
+            snapshot has a later one, with more columns. It removes what it wrote when it fails, and raises nothing once
+            it has committed.
+        given: options of the operation, over the table's own.
+
+    Raises:
+        CommitConflictError, SnapshotNotFoundError: more often than ``commit.max-retries``.
+    """
+    retries, before = Retries(), None
+    while True:
+        newest = store.latest_snapshot()
+        try:
+            return once(newest, retries)
+        except (CommitConflictError, SnapshotNotFoundError) as error:
+            schema = store.latest_schema()
+            now = store.latest_snapshot(), schema.id
+            if now == before or (isinstance(error, SnapshotNotFoundError) and now[0] == newest):
+                raise
+            retries.go_by(TableOptions({**schema.options, **(given or {})}))
+            retries.again(error)
+            before = now

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit.manifests import ManifestWriter
-from paimon_pyds.commit.publisher import removing_unfinished
+from paimon_pyds.commit.publisher import on_newest, removing_unfinished
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.maintenance.expire import maintenance_options
@@ -78,6 +78,11 @@ class CloneOptions:
     timestamp: Any = None
     dry_run: bool = False
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether no state is named."""
+        return self.snapshot is None and self.tag is None and self.timestamp is None
+
 
 def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSummary:
     """Copy a state of a table to an empty place.
@@ -90,12 +95,22 @@ def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSumm
     Raises:
         AlreadyExistsError: something is in that place.
         OptionError: the place is in the table, or contradicting arguments.
-        SnapshotNotFoundError: there is no such state, or it expired while it was copied; nothing is left of the copy.
+        SnapshotNotFoundError: there is no such state, or it expired while it was copied, the newest one again and
+            again; nothing is left of the copy.
         StorageError: a file could not be copied; nothing is left of the copy.
         UnsupportedError: an option that is refused by name, such as one that takes rows of a branch, which the copy
             would not have.
     """
     started = time.monotonic()
+    summary = (
+        on_newest(store, lambda newest, _: _cloned(store, target, how))
+        if how.is_newest
+        else _cloned(store, target, how)
+    )
+    return replace(summary, seconds=time.monotonic() - started)
+
+
+def _cloned(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSummary:
     options = maintenance_options(store, None)
     check_readable(store.latest_schema())
     snapshot, newest = _state(store, how)
@@ -110,12 +125,12 @@ def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSumm
         with removing_unfinished(copy.remove):
             copy.write(snapshot, newest)
     id_ = None if snapshot is None else snapshot.id
-    return CloneSummary(id_, len(copy.files), copy.bytes, time.monotonic() - started, how.dry_run)
+    return CloneSummary(id_, len(copy.files), copy.bytes, 0.0, how.dry_run)
 
 
 def _state(store: TableStore, how: CloneOptions) -> tuple[Snapshot | None, int]:
     """The state, and the number of the newest schema that goes with it."""
-    if how.snapshot is None and how.tag is None and how.timestamp is None:
+    if how.is_newest:
         return store.latest_snapshot(), store.latest_schema().id
     snapshot, _ = named_state(store, how.snapshot, how.tag, how.timestamp)
     return snapshot, snapshot.schema_id

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from paimon_pyds.commit.publisher import on_newest
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -73,6 +74,19 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
     if how.snapshot is not None and how.timestamp is not None:
         raise OptionError("a tag is made of a snapshot or of a time, not of both")
     options = maintenance_options(store, None)
+
+    def once(*_: object) -> tuple[Snapshot, Snapshot | None]:
+        return _created(store, name, how, options)
+
+    newest = how.snapshot is None and how.timestamp is None
+    source, replaced = on_newest(store, once) if newest else once()
+    if replaced is not None and replaced != source:
+        _remove_state(store, replaced, threads_of(options))
+    return source
+
+
+def _created(store: TableStore, name: str, how: TagOptions, options: TableOptions) -> tuple[Snapshot, Snapshot | None]:
+    """The snapshot that a new tag keeps, and the one that it kept before. Raises as `create_tag`."""
     source, path = _source(store, how.snapshot, how.timestamp)
     retained_ms = _retained_ms(how.retain, options)
     data, target = tag_file(store, path, retained_ms), store.paths.tag(name)
@@ -91,9 +105,7 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
         raise SnapshotNotFoundError(
             f"snapshot {source.id} expires just now and can't be tagged", path=store.root, hint="tag a newer one"
         )
-    if before is not None and (old := parse_snapshot(before, target)) != source:
-        _remove_state(store, old, threads_of(options))
-    return source
+    return source, None if before is None else parse_snapshot(before, target)
 
 
 def check_tag_name(name: str) -> None:
