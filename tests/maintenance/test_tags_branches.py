@@ -139,7 +139,8 @@ def test_fast_forward(table: pp.Table, main_is_ahead: bool) -> None:
     summary = table.fast_forward("b")
     assert (summary.snapshots, summary.tags) == (2, ("later",))
     assert rows_of(table) == rows
-    assert table.store.snapshot_ids() == [1, 2, *ids]
+    assert table.store.snapshot_ids() == [1, 2, *ids, *([5, 6] if main_is_ahead else [])]
+    assert all(rows_of(table, snapshot=id_) == rows_of(branch, snapshot=min(id_, ids[-1])) for id_ in range(3, 7))
     assert list(table.tags()) == ["x"]
     assert table.arrow_schema.names == ["id", "more"]
     has_all(table)
