@@ -13,7 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import TypeVar
 
@@ -192,7 +192,7 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
     then noticed as the commit is published, or by the next one.
 
     The other writer made its snapshot before it found the number free, so one that was made later is no such case: it
-    follows a rollback, or is of a table that was created anew.
+    follows a rollback, or is of a table that was created anew. Nor is a fast-forward one.
     Raises CommitError: the snapshot was replaced, and its changes can't be published again by themselves.
     """
     last = store.notes.get(_NOTE)
@@ -205,7 +205,7 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
     except (PaimonError, OSError):
         return None
     store.notes.pop(_NOTE)
-    if other.time_millis > last.published_ms:
+    if other.time_millis > last.published_ms or _is_of_a_branch(store, other):
         return None
     what = f"snapshot {other.id} was replaced by another writer after it was published"
     if last.changes is None:
@@ -216,6 +216,15 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
         )
     _log.warning("%s; its files are committed again (%s)", what, store.root)
     return last.changes
+
+
+def _is_of_a_branch(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a branch has it under this number, too: the table was fast-forwarded to that."""
+    for name in store.branches():
+        with suppress(PaimonError, OSError):
+            if _is_same(TableStore(store.io, store.root, name).snapshot(snapshot.id), snapshot):
+                return True
+    return False
 
 
 @contextmanager

@@ -253,9 +253,12 @@ def _take_over(
             _restore_schemas(store, before)
             discard(store.io, standing.written)
             raise
+        store.notes.clear()  # nobody has replaced the last commit by mistake
         remove_changelogs_from(store, history)
         for id_ in reversed(range(first.id, last)):
             store.io.replace(store.paths.snapshot(id_), files.get(id_) or standing.as_number(id_))
+        if last == standing.snapshot.id:  # under no other number any more
+            discard(store.io, standing.written)
         delete_files(store.io, (store.paths.tag(tag.tag) for tag in tags), 1)
         for name in branch.tag_names():
             store.io.replace(store.paths.tag(name), branch.io.read_bytes(branch.paths.tag(name)))

@@ -149,6 +149,19 @@ def test_fast_forward(table: pp.Table, main_is_ahead: bool) -> None:
     assert rows_of(branch) == rows
 
 
+def test_a_writer_goes_on_after_its_commit_was_replaced_by_a_branch(table: pp.Table) -> None:
+    table.create_tag("x", 4)
+    table.create_branch("b", "x")
+    _append(pp.Table.open(table.path, branch="b"), 100)
+    _append(pp.Table.open(table.path, branch="b"), 101)
+    table.rollback(4)
+    _append(table, 70)
+    pp.Table.open(table.path).fast_forward("b")
+    rows = rows_of(table)
+    _append(table, 71)
+    assert len(rows_of(table)) == len(rows) + 1
+
+
 def test_rollback(table: pp.Table) -> None:
     states = {id_: rows_of(table, snapshot=id_) for id_ in table.store.snapshot_ids()}
     table.create_tag("third", 3)
