@@ -49,13 +49,14 @@ from paimon_pyds.storage import discard
 _TRIES = 10
 
 
-def create_branch(store: TableStore, name: str, tag: str | None = None) -> Snapshot | None:
+def create_branch(store: TableStore, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
     """Make a branch: of a tag, with its rows; without one it has the columns only. The snapshot that it begins with.
 
     Args:
         store: the table, on the branch that the new one comes from.
         name: not ``main``, blank or a number.
         tag: of the table.
+        dry_run: only look whether it can be done.
 
     Raises:
         AlreadyExistsError: there is a branch of this name.
@@ -64,6 +65,8 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> Snaps
     """
     _check_free(store, name)
     snapshot = None if tag is None else store.tag(text("tag", tag))
+    if dry_run:
+        return snapshot
     if store.server is not None:
         store.server.create_branch(store, name, tag)
         return snapshot
@@ -178,10 +181,15 @@ def removal_of(
     return removal
 
 
-def rename_branch(store: TableStore, name: str, new_name: str) -> None:
-    """Give a branch another name. Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name."""
+def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> None:
+    """Give a branch another name, or only look whether it can be done.
+
+    Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name.
+    """
     _check_there(store, name)
     _check_free(store, new_name)
+    if dry_run:
+        return
     if store.server is not None:
         store.server.rename_branch(store, name, new_name)
     else:

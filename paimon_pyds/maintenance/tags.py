@@ -55,6 +55,7 @@ class TagOptions:
     timestamp: datetime | str | int | None = None
     retain: str | timedelta | None = None
     replace: bool = False
+    dry_run: bool = False
 
 
 def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
@@ -90,13 +91,18 @@ def _created(store: TableStore, name: str, how: TagOptions, options: TableOption
     source, path = _source(store, how.snapshot, how.timestamp)
     retained_ms = _retained_ms(how.retain, options)
     data, target = tag_file(store, path, retained_ms), store.paths.tag(name)
+    taken = AlreadyExistsError(
+        f"there is a tag {name!r}", path=store.root, hint="replace it, delete it first, or take another name"
+    )
     before = store.io.read_bytes(target) if how.replace and name in store.tag_names() else None
+    if how.dry_run:
+        if before is None and name in store.tag_names():
+            raise taken
+        return source, None
     if before is not None:
         store.io.replace(target, data)
     elif not _made_by_server(store, name, source, path, retained_ms) and not _create(store, target, data):
-        raise AlreadyExistsError(
-            f"there is a tag {name!r}", path=store.root, hint="replace it, delete it first, or take another name"
-        )
+        raise taken
     if not _stays(store, source, path, target):
         if before is None:
             store.io.delete([target])
@@ -201,8 +207,8 @@ def _stays(store: TableStore, snapshot: Snapshot, path: str, target: str) -> boo
     return (earliest_by_hint(store) or 0) <= snapshot.id and store.snapshot_exists(snapshot.id)
 
 
-def rename_tag(store: TableStore, name: str, new_name: str) -> Snapshot:
-    """Give a tag another name; the snapshot that it keeps.
+def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
+    """Give a tag another name, or only look whether it can be done; the snapshot that it keeps.
 
     Raises:
         TagNotFoundError: there is no such tag.
@@ -213,7 +219,8 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> Snapshot:
     snapshot = store.tag(name)
     if new_name in store.tag_names():
         raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
-    store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
+    if not dry_run:
+        store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
     return snapshot
 
 
