@@ -109,7 +109,7 @@ def _out_of_place(store: TableStore, snapshot: Snapshot, latest: Snapshot | None
     ids = store.snapshot_ids()
     newer = [id_ for id_ in ids if id_ > snapshot.id]
     if newer and snapshot.id in ids:  # the oldest expire first: a gap shows that this number had expired
-        in_place = newer[0] == snapshot.id + 1 and _follows(store, newer[0], snapshot)
+        in_place = newer[0] == snapshot.id + 1 and _follows(store, newer[0], snapshot, latest)
     else:
         in_place = snapshot.id + 1 in newer or all(id_ > latest.id for id_ in ids)
     if not in_place and _is_there(store, snapshot):
@@ -117,12 +117,26 @@ def _out_of_place(store: TableStore, snapshot: Snapshot, latest: Snapshot | None
     return not in_place
 
 
-def _follows(store: TableStore, id_: int, snapshot: Snapshot) -> bool:
-    """Whether the snapshot with this number has what the one before it changed."""
+def _follows(store: TableStore, id_: int, snapshot: Snapshot, base: Snapshot) -> bool:
+    """Whether the snapshot with this number has what the one before it changed, compared with its base."""
     reader, name = ManifestReader(store), ("file_name",)
     try:
         after = store.snapshot(id_)
-        changed = reader.entries(reader.delta(snapshot), ("kind", "file_name"))
+        delta = reader.delta(snapshot)
+        names = {
+            manifest.file_name for manifest in reader.listed(after.base_manifest_list, after.base_manifest_list_size)
+        }
+        if delta and names.issuperset(manifest.file_name for manifest in delta):
+            return True
+        # Manifests may have been merged; files that were removed may have been rewritten by others since.
+        before, change, total = snapshot.total_record_count, after.delta_record_count, after.total_record_count
+        if before is not None and change is not None and total is not None and before + change != total:
+            return False
+        if snapshot.index_manifest != base.index_manifest and not _index_files(store, snapshot) <= _index_files(
+            store, after
+        ):
+            return False
+        changed = reader.entries(delta, ("kind", "file_name"))
         live = reader.live_files(after, name)["file_name"]
         own = reader.entries(reader.delta(after), name)["file_name"]
     except SnapshotNotFoundError:
@@ -131,6 +145,12 @@ def _follows(store: TableStore, id_: int, snapshot: Snapshot) -> bool:
     added, removed = (changed.filter(kind)["file_name"] for kind in (adds, pc.invert(adds)))
     there = pa.chunked_array([live, *own.chunks], pa.string())  # the next one may have removed what was added
     return len(added.filter(pc.is_in(added, there))) == len(added) and not pc.any(pc.is_in(removed, live)).as_py()
+
+
+def _index_files(store: TableStore, snapshot: Snapshot) -> set[str]:
+    """The names of the files with deletion vectors, and hash indexes."""
+    name = snapshot.index_manifest
+    return set() if name is None else {entry.file_name for entry in store.read_index_manifest(name)}
 
 
 def _was_created(store: TableStore, snapshot: Snapshot) -> bool | None:
@@ -161,11 +181,8 @@ def has_all(store: TableStore, latest: Snapshot, increment: Increment) -> bool:
     if increment.replacements is not None:
         files.update(increment.replacements["file_name"].to_pylist())
     index_files = {entry.file_name for entry in increment.index_entries}
-    if index_files:
-        name = latest.index_manifest
-        there = () if name is None else store.read_index_manifest(name)
-        if not index_files <= {entry.file_name for entry in there}:
-            return False
+    if index_files and not index_files <= _index_files(store, latest):
+        return False
     if files:
         live = ManifestReader(store).live_files(latest, ("file_name",))["file_name"]
         if not pc.all(pc.is_in(pa.array(sorted(files), pa.string()), live)).as_py():
