@@ -21,6 +21,7 @@ from paimon_pyds.errors import (
     OptionError,
     PaimonError,
     SchemaError,
+    SnapshotNotFoundError,
     UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
@@ -105,7 +106,14 @@ def _written(
         check_appendable(context.raw_options)
     try:
         if context.schema.crosses_partitions:
-            return _written_by_key(store, iter(rows), options, mode)
+            try:
+                return _written_by_key(store, iter(rows), options, mode)
+            except SnapshotNotFoundError as error:
+                raise CommitConflictError(
+                    "the snapshot that keys were looked for in has expired meanwhile",
+                    path=store.root,
+                    hint="write the rows again",
+                ) from error
         with TableWriter(context) as writer:
             for batch in rows:
                 writer.write(batch)

@@ -824,6 +824,8 @@ class Table(RowStream):
         timestamp: datetime | str | int | None = None,
         retain: str | timedelta | None = None,
         replace: bool = False,
+        *,
+        dry_run: bool = False,
     ) -> Snapshot:
         """Keep a state of the table readable under a name: that of the newest snapshot, or the one that is named.
 
@@ -834,16 +836,17 @@ class Table(RowStream):
             retain: for how long the tag lives, such as ``"7 d"``: then `expire_tags`, or a commit, deletes it. By
                 default as ``tag.default-time-retained`` says, or until `delete_tag`.
             replace: a tag of this name may be there, and names this state from now on.
+            dry_run: only look whether it can be done.
         """
         from paimon_pyds.maintenance.tags import TagOptions, create_tag
 
-        return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace))
+        return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
 
-    def rename_tag(self, name: str, new_name: str) -> Snapshot:
-        """Give a tag another name; the snapshot that it keeps."""
+    def rename_tag(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
+        """Give a tag another name, or only look whether it can be done; the snapshot that it keeps."""
         from paimon_pyds.maintenance.tags import rename_tag
 
-        return rename_tag(self._store, name, new_name)
+        return rename_tag(self._store, name, new_name, dry_run=dry_run)
 
     def delete_tag(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Delete a tag; where its snapshot has expired, also the files that only it needed.
@@ -982,6 +985,7 @@ class Table(RowStream):
         columns: Sequence[str] | None = None,
         *,
         options: OptionValues | None = None,
+        dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Statistics | None:
         """Make statistics, as ``ANALYZE TABLE … COMPUTE STATISTICS FOR COLUMNS`` does: one ANALYZE snapshot.
@@ -992,6 +996,7 @@ class Table(RowStream):
         Args:
             columns: what to read; all columns but nested ones when None, with ``[]`` the rows are only counted.
             options: table options for this run.
+            dry_run: only give what is found.
             progress: as for `append`.
 
         Returns:
@@ -1000,9 +1005,14 @@ class Table(RowStream):
         from paimon_pyds.maintenance.analyze import analyze
 
         with shown("analyze", progress):
-            scan = self.scan(options={"scan.mode": "latest-full"})
             names = None if columns is None else texts("columns", columns)
-            found, snapshot = analyze(self._store, scan, names, option_texts(options))
+            found, snapshot = analyze(
+                self._store,
+                lambda: self.scan(options={"scan.mode": "latest-full"}),
+                names,
+                option_texts(options),
+                dry_run=dry_run,
+            )
             self._maintain(None if snapshot is None else snapshot.id, options)
         return found
 
@@ -1013,25 +1023,26 @@ class Table(RowStream):
 
         return read_statistics(self._store, self.snapshot())
 
-    def create_branch(self, name: str, tag: str | None = None) -> Snapshot | None:
+    def create_branch(self, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
 
         Args:
             name: of the branch.
             tag: the branch begins with its rows; without one, with none.
+            dry_run: only look whether it can be done.
 
         Returns:
             The snapshot that the branch begins with.
         """
         from paimon_pyds.maintenance.branches import create_branch
 
-        return create_branch(self._store, name, tag)
+        return create_branch(self._store, name, tag, dry_run=dry_run)
 
-    def rename_branch(self, name: str, new_name: str) -> None:
-        """Give a branch another name."""
+    def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> None:
+        """Give a branch another name, or only look whether it can be done."""
         from paimon_pyds.maintenance.branches import rename_branch
 
-        rename_branch(self._store, name, new_name)
+        rename_branch(self._store, name, new_name, dry_run=dry_run)
 
     def delete_branch(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Delete a branch, and the files that only it needed.

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.errors import CorruptFileError, StorageError
+from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import HASH, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import file_paths, partition_directory
@@ -57,6 +57,7 @@ class HashIndex:
         Raises:
             CorruptFileError: the file is damaged.
             StorageError: it can't be read.
+            SnapshotNotFoundError: it is gone.
         """
         return np.concatenate([np.empty(0, np.int32), *self.parts(entry, 1 << 20)])
 
@@ -75,7 +76,7 @@ class HashIndex:
                 data = self._io.read_range(path, 4 * start, 4 * min(size, count - start))
                 yield np.frombuffer(data, ">i4").astype(np.int32)
         except FileNotFoundError:
-            raise StorageError(
+            raise SnapshotNotFoundError(
                 "the hash index of a bucket is gone: the snapshot that this write began with has expired",
                 path=path,
                 hint="write the rows again",

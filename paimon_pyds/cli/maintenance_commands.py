@@ -107,6 +107,7 @@ def _add_table_commands(commands: Commands) -> None:
     help_ = "Make statistics of the table and its columns, which Java's optimizers use."
     parser = add_table_command(commands, "analyze", help_)
     parser.add_argument("--columns", type=names_in, help="separated by commas; all by default")
+    parser.add_argument("--dry-run", action="store_true", help="only show what is found")
     parser.set_defaults(run=_analyze)
 
     help_ = "Remove all rows, snapshots and files for good; columns and options stay."
@@ -158,6 +159,7 @@ def _add_tag_commands(commands: Commands) -> None:
     parser.add_argument("--timestamp", help=f"the state of: {_TIME}")
     parser.add_argument("--retain", metavar="DURATION", help="for how long, such as '7 d'")
     parser.add_argument("--replace", action="store_true", help="a tag of this name may be there")
+    _looks(parser)
     parser.set_defaults(run=_create_tag)
 
     parser = add_table_command(tag, "delete", "Delete a tag, and the files that only it needed.")
@@ -167,6 +169,7 @@ def _add_tag_commands(commands: Commands) -> None:
     parser = add_table_command(tag, "rename", "Give a tag another name.")
     parser.add_argument("name")
     parser.add_argument("new_name")
+    _looks(parser)
     parser.set_defaults(run=_rename_tag)
 
     help_ = "Delete the tags that have outlived the time that they were made for."
@@ -182,6 +185,7 @@ def _add_branch_commands(commands: Commands) -> None:
     parser = add_table_command(branch, "create", "Make a branch.")
     parser.add_argument("name")
     parser.add_argument("--tag", help="begin with the rows of this tag; without it, with none")
+    _looks(parser)
     parser.set_defaults(run=_create_branch)
 
     parser = add_table_command(branch, "delete", "Delete a branch, and the files that only it needed.")
@@ -191,6 +195,7 @@ def _add_branch_commands(commands: Commands) -> None:
     parser = add_table_command(branch, "rename", "Give a branch another name.")
     parser.add_argument("name")
     parser.add_argument("new_name")
+    _looks(parser)
     parser.set_defaults(run=_rename_branch)
 
     help_ = "Put a branch's history in the place of the main one's since the branch was made."
@@ -204,6 +209,14 @@ def _add_branch_commands(commands: Commands) -> None:
 def _group(commands: Commands, name: str, help_: str) -> Commands:
     parser = commands.add_parser(name, help=help_, description=help_)
     return parser.add_subparsers(required=True, metavar="COMMAND")
+
+
+def _looks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only look whether it can be done")
+
+
+def _verb(arguments: argparse.Namespace) -> str:
+    return "would be" if arguments.dry_run else "is"
 
 
 def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Namespace], RemovalSummary]) -> None:
@@ -303,7 +316,9 @@ def _compact_manifests(arguments: argparse.Namespace) -> None:
 
 
 def _analyze(arguments: argparse.Namespace) -> None:
-    found = open_table(arguments).analyze(arguments.columns, options=table_options(arguments))
+    found = open_table(arguments).analyze(
+        arguments.columns, options=table_options(arguments), dry_run=arguments.dry_run
+    )
     if found is None:
         _show(arguments, None, "the table has no snapshot")
         return
@@ -347,8 +362,10 @@ def _rollback(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
 
 def _create_tag(arguments: argparse.Namespace) -> None:
     table, moment = open_table(arguments), _moment(arguments.timestamp)
-    snapshot = table.create_tag(arguments.name, arguments.snapshot, moment, arguments.retain, arguments.replace)
-    _show(arguments, {"tag": arguments.name, "snapshot": snapshot.id}, f"snapshot {snapshot.id} is tagged")
+    how = (arguments.snapshot, moment, arguments.retain, arguments.replace)
+    snapshot = table.create_tag(arguments.name, *how, dry_run=arguments.dry_run)
+    what = f"snapshot {snapshot.id} {_verb(arguments)} tagged"
+    _show(arguments, {"tag": arguments.name, "snapshot": snapshot.id, "dry_run": arguments.dry_run}, what)
 
 
 def _delete_tag(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
@@ -356,8 +373,9 @@ def _delete_tag(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
 
 
 def _rename_tag(arguments: argparse.Namespace) -> None:
-    open_table(arguments).rename_tag(arguments.name, arguments.new_name)
-    _show(arguments, {"tag": arguments.new_name}, "the tag is renamed")
+    open_table(arguments).rename_tag(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
+    told = {"tag": arguments.new_name, "dry_run": arguments.dry_run}
+    _show(arguments, told, f"the tag {_verb(arguments)} renamed")
 
 
 def _expire_tags(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
@@ -374,8 +392,9 @@ def _list_tags(arguments: argparse.Namespace) -> None:
 
 
 def _create_branch(arguments: argparse.Namespace) -> None:
-    open_table(arguments).create_branch(arguments.name, arguments.tag)
-    _show(arguments, {"branch": arguments.name}, "the branch is made")
+    open_table(arguments).create_branch(arguments.name, arguments.tag, dry_run=arguments.dry_run)
+    told = {"branch": arguments.name, "dry_run": arguments.dry_run}
+    _show(arguments, told, f"the branch {_verb(arguments)} made")
 
 
 def _delete_branch(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
@@ -383,8 +402,9 @@ def _delete_branch(table: Table, arguments: argparse.Namespace) -> RemovalSummar
 
 
 def _rename_branch(arguments: argparse.Namespace) -> None:
-    open_table(arguments).rename_branch(arguments.name, arguments.new_name)
-    _show(arguments, {"branch": arguments.new_name}, "the branch is renamed")
+    open_table(arguments).rename_branch(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
+    told = {"branch": arguments.new_name, "dry_run": arguments.dry_run}
+    _show(arguments, told, f"the branch {_verb(arguments)} renamed")
 
 
 def _fast_forward(table: Table, arguments: argparse.Namespace) -> RemovalSummary:

@@ -1,5 +1,5 @@
 """Publishing by the file system: ``snapshot-N`` is created if absent, which is atomic; and what all operations that
-commit have in common: when they start over (`Retries`), and what they remove when they fail.
+commit have in common: when they start over (`Retries`, `on_newest`), and what they remove when they fail.
 
 On a local disk Java Paimon looks whether ``snapshot-N`` is there and then moves its own to that name, which replaces a
 file that was created in between. Nothing here can prevent that: a commit looks at its snapshot once more before it
@@ -12,9 +12,10 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import field
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit_message import Changes, Increment
 from paimon_pyds.errors import (
     AlreadyCommittedError,
+    CommitConflictError,
     CommitError,
     CommitOutcomeUnknownError,
     PaimonError,
@@ -38,6 +40,7 @@ from paimon_pyds.redaction import redact
 
 _log = logging.getLogger("paimon_pyds.commit")
 _NOTE = "last commit"
+T = TypeVar("T")
 
 
 class FileSystemPublisher:
@@ -116,16 +119,30 @@ def _only_expired(store: TableStore, snapshot: Snapshot, latest: Snapshot) -> bo
     ids = store.snapshot_ids()
     newer = [id_ for id_ in ids if id_ > snapshot.id]
     if newer and snapshot.id in ids:  # the oldest expire first: a gap shows that this number had expired
-        return newer[0] == snapshot.id + 1 and _follows(store, newer[0], snapshot)
+        return newer[0] == snapshot.id + 1 and _follows(store, newer[0], snapshot, latest)
     return snapshot.id + 1 in newer or all(id_ > latest.id for id_ in ids)
 
 
-def _follows(store: TableStore, id_: int, snapshot: Snapshot) -> bool:
-    """Whether the snapshot with this number has what the one before it changed."""
+def _follows(store: TableStore, id_: int, snapshot: Snapshot, base: Snapshot) -> bool:
+    """Whether the snapshot with this number has what the one before it changed, compared with its base."""
     reader, name = ManifestReader(store), ("file_name",)
     try:
         after = store.snapshot(id_)
-        changed = reader.entries(reader.delta(snapshot), ("kind", "file_name"))
+        delta = reader.delta(snapshot)
+        names = {
+            manifest.file_name for manifest in reader.listed(after.base_manifest_list, after.base_manifest_list_size)
+        }
+        if delta and names.issuperset(manifest.file_name for manifest in delta):
+            return True
+        # Manifests may have been merged; files that were removed may have been rewritten by others since.
+        before, change, total = snapshot.total_record_count, after.delta_record_count, after.total_record_count
+        if before is not None and change is not None and total is not None and before + change != total:
+            return False
+        if snapshot.index_manifest != base.index_manifest and not _index_files(store, snapshot) <= _index_files(
+            store, after
+        ):
+            return False
+        changed = reader.entries(delta, ("kind", "file_name"))
         live = reader.live_files(after, name)["file_name"]
         own = reader.entries(reader.delta(after), name)["file_name"]
     except SnapshotNotFoundError:
@@ -134,6 +151,12 @@ def _follows(store: TableStore, id_: int, snapshot: Snapshot) -> bool:
     added, removed = (changed.filter(kind)["file_name"] for kind in (adds, pc.invert(adds)))
     there = pa.chunked_array([live, *own.chunks], pa.string())  # the next one may have removed what was added
     return len(added.filter(pc.is_in(added, there))) == len(added) and not pc.any(pc.is_in(removed, live)).as_py()
+
+
+def _index_files(store: TableStore, snapshot: Snapshot) -> set[str]:
+    """The names of the files with deletion vectors, and hash indexes."""
+    name = snapshot.index_manifest
+    return set() if name is None else {entry.file_name for entry in store.read_index_manifest(name)}
 
 
 def _was_created(store: TableStore, snapshot: Snapshot) -> bool | None:
@@ -164,11 +187,8 @@ def has_all(store: TableStore, latest: Snapshot, increment: Increment) -> bool:
     if increment.replacements is not None:
         files.update(increment.replacements["file_name"].to_pylist())
     index_files = {entry.file_name for entry in increment.index_entries}
-    if index_files:
-        name = latest.index_manifest
-        there = () if name is None else store.read_index_manifest(name)
-        if not index_files <= {entry.file_name for entry in there}:
-            return False
+    if index_files and not index_files <= _index_files(store, latest):
+        return False
     if files:
         live = ManifestReader(store).live_files(latest, ("file_name",))["file_name"]
         if not pc.all(pc.is_in(pa.array(sorted(files), pa.string()), live)).as_py():
@@ -195,7 +215,7 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
     then noticed as the commit is published, or by the next one.
 
     The other writer made its snapshot before it found the number free, so one that was made later is no such case: it
-    follows a rollback, or is of a table that was created anew.
+    follows a rollback, or is of a table that was created anew. Nor is a fast-forward one.
     Raises CommitError: the snapshot was replaced, and its changes can't be published again by themselves.
     """
     last = store.notes.get(_NOTE)
@@ -208,7 +228,7 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
     except (PaimonError, OSError):
         return None
     store.notes.pop(_NOTE)
-    if other.time_millis > last.published_ms:
+    if other.time_millis > last.published_ms or _is_of_a_branch(store, other):
         return None
     what = f"snapshot {other.id} was replaced by another writer after it was published"
     if last.changes is None:
@@ -219,6 +239,15 @@ def replaced_since(store: TableStore, latest: Snapshot | None) -> Changes | None
         )
     _log.warning("%s; its files are committed again (%s)", what, store.root)
     return last.changes
+
+
+def _is_of_a_branch(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a branch has it under this number, too: the table was fast-forwarded to that."""
+    for name in store.branches():
+        with suppress(PaimonError, OSError):
+            if _is_same(TableStore(store.io, store.root, name).snapshot(snapshot.id), snapshot):
+                return True
+    return False
 
 
 @contextmanager
@@ -273,7 +302,7 @@ class Retries:
         count: the number of the try that runs, from 1.
     """
 
-    limit: int
+    limit: int = 0
     options: TableOptions | None = None
     count: int = 1
     _started: float = field(default_factory=time.monotonic)
@@ -281,7 +310,13 @@ class Retries:
     @staticmethod
     def of(options: TableOptions) -> Retries:
         """As often as ``commit.max-retries`` says."""
-        return Retries(int(options.get("commit.max-retries")), options)
+        retries = Retries()
+        retries.go_by(options)
+        return retries
+
+    def go_by(self, options: TableOptions) -> None:
+        """From now on as often, and with such waits, as these options say."""
+        self.limit, self.options = int(options.get("commit.max-retries")), options
 
     @property
     def exhausted(self) -> bool:
@@ -289,12 +324,12 @@ class Retries:
         timeout = None if self.options is None else self.options.get("commit.timeout")
         return self.count > self.limit or (timeout is not None and (time.monotonic() - self._started) * 1000 > timeout)
 
-    def again(self, error: CommitError) -> None:
+    def again(self, error: PaimonError) -> None:
         """Wait, and begin the next try; raise the error, which ended this one, when there is none."""
         self.wait(error)
         self.count += 1
 
-    def wait(self, error: CommitError) -> None:
+    def wait(self, error: PaimonError) -> None:
         """Wait for the next try, which the caller counts when it begins; otherwise as `again`."""
         if self.exhausted:
             raise error
@@ -306,3 +341,36 @@ class Retries:
             low = float(self.options.get("commit.min-retry-wait"))
             ceiling = min(float(self.options.get("commit.max-retry-wait")), low * 2 ** min(self.count, 16))
             time.sleep(random.uniform(low / 2, ceiling) / 1000)
+
+
+def on_newest(
+    store: TableStore, once: Callable[[Snapshot | None, Retries], T], given: Mapping[str, str] | None = None
+) -> T:
+    """What an operation gives that reads the newest snapshot and commits what follows from it.
+
+    It starts over when another commit got in its way, and when the snapshot expired while it was read; not where the
+    table still is as it was then: a file of it is lost, or the same conflict would come again.
+
+    Args:
+        store: the table.
+        once: called with the newest snapshot, and with its tries. It reads the schema afterwards: no file of the
+            snapshot has a later one, with more columns. It removes what it wrote when it fails, and raises nothing once
+            it has committed.
+        given: options of the operation, over the table's own.
+
+    Raises:
+        CommitConflictError, SnapshotNotFoundError: more often than ``commit.max-retries``.
+    """
+    retries, before = Retries(), None
+    while True:
+        newest = store.latest_snapshot()
+        try:
+            return once(newest, retries)
+        except (CommitConflictError, SnapshotNotFoundError) as error:
+            schema = store.latest_schema()
+            now = store.latest_snapshot(), schema.id
+            if now == before or (isinstance(error, SnapshotNotFoundError) and now[0] == newest):
+                raise
+            retries.go_by(TableOptions({**schema.options, **(given or {})}))
+            retries.again(error)
+            before = now

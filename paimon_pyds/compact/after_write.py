@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from paimon_pyds.compact.due import due_buckets
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import CommitConflictError
+from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -51,7 +51,10 @@ def compact_written(
         if not written or typed.get("write-only"):
             return
         full = (typed.get("full-compaction.delta-commits") or 0) > 0
-        due = written if full else due_buckets(store, snapshot, typed, written)
+        due = written
+        if not full:
+            with suppress(SnapshotNotFoundError):  # then the newest one says what is due
+                due = due_buckets(store, snapshot, typed, written)
         if not due:
             return
         from paimon_pyds.compact.compact import compact_buckets
@@ -78,7 +81,9 @@ def compact_since(
             return
         written: set[PartitionBucket] = set()
         for snapshot in store.snapshots_between(before + 1, latest.id):
-            if snapshot.commit_kind is not CommitKind.COMPACT:
+            if snapshot.commit_kind is CommitKind.COMPACT:
+                continue
+            with suppress(SnapshotNotFoundError):  # it has expired: the next write sees to its buckets
                 found = reader.added(reader.delta(snapshot), ("partition", "bucket"))
                 found = found.filter(pc.greater_equal(found["bucket"], 0))
                 written.update(map(PartitionBucket, *(found[name].to_pylist() for name in ("partition", "bucket"))))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.compact.key_plan import plan_key_compaction
 from paimon_pyds.compact.key_task import MergeTask, merge_one, merge_tasks
 from paimon_pyds.compact.options import CompactOptions
@@ -201,16 +201,21 @@ class _Run:
         self, options: CompactOptions, buckets: Set[PartitionBucket] | None = None, *, vectors_only: bool = False
     ) -> None:
         """Do what is asked for, in these buckets or in all; groups that other commits touch are tried again."""
-        retries: Retries | None = None
-        while True:
-            plan = self.plan(options, buckets, vectors_only=vectors_only)
-            retries = retries or Retries.of(plan.context.options)
-            self.files = self.files or plan.entries.num_rows
-            buckets = self.dry(plan) if options.dry_run else self.once(plan)
-            if not buckets or retries.exhausted:
-                return
-            retries.pause()
-            retries.count += 1
+        left = buckets
+
+        def once(_: Snapshot | None, retries: Retries) -> None:
+            nonlocal left
+            while True:
+                plan = self.plan(options, left, vectors_only=vectors_only)
+                retries.go_by(plan.context.options)
+                self.files = self.files or plan.entries.num_rows
+                left = self.dry(plan) if options.dry_run else self.once(plan)
+                if not left or retries.exhausted:
+                    return
+                retries.pause()
+                retries.count += 1
+
+        on_newest(self.store, once, options.options)
 
     def plan(self, options: CompactOptions, buckets: Set[PartitionBucket] | None, *, vectors_only: bool) -> Plan:
         """What is to be done on the newest snapshot."""

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from paimon_pyds.bucket import PartitionedRows, bucket_assigner, bucket_shares
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, added_entries
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import CommitConflictError, OptionError
@@ -164,13 +164,11 @@ def take_in(store: TableStore, request: CompactOptions, executor: Executor | Non
         CommitConflictError: other compactions took the same files, again and again.
         CommitError: not published; what was written was removed again.
     """
-    retries: Retries | None = None
-    while True:
-        snapshot = store.latest_snapshot()  # before the schema
+
+    def once(snapshot: Snapshot | None, retries: Retries) -> TakenIn:
         context = write_context(store, request.options, existing_rows=True)
         entries = live_in(store, context.schema, snapshot, request.where, "compact")
         entries = entries.filter(pc.equal(entries["bucket"], POSTPONE_BUCKET))
-        retries = retries or Retries.of(context.options)
         if not entries.num_rows or request.dry_run:
             return TakenIn(None, entries)
         tasks = _tasks(store, context, entries, _totals(store, context, entries, {}, buckets_needed))
@@ -185,12 +183,11 @@ def take_in(store: TableStore, request: CompactOptions, executor: Executor | Non
             changelog=added_entries((bucket, bucket.changelog_files) for bucket in buckets),
             move_numbers=partial(_moved, context),
         )
-        try:
-            with removing_unpublished(partial(abort_messages, store, messages)):
-                published = commit(store, Changes((increment,)), context.options)
-            return TakenIn(published, entries, buckets, retries.count)
-        except CommitConflictError as error:
-            retries.again(error)
+        with removing_unpublished(partial(abort_messages, store, messages)):
+            published = commit(store, Changes((increment,)), context.options)
+        return TakenIn(published, entries, buckets, retries.count)
+
+    return on_newest(store, once, request.options)
 
 
 def _moved(context: WriteContext, bucket: BucketFiles, by: int) -> BucketFiles:
@@ -208,7 +205,8 @@ def _totals(
     ``needed``, which is `buckets_needed` or `batch_buckets`."""
     partitions = frozenset(entries["partition"].unique().to_pylist())
     wanted = EntryFilter(context.schema, partitions=partitions)
-    live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), ("partition", "total_buckets"))
+    reader = ManifestReader(store, wanted)
+    live = store.read_newest(lambda newest: reader.live_files(newest, ("partition", "total_buckets")))
     pairs = zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True)
     totals = {**dict(sorted((partition, total) for partition, total in set(pairs) if total > 0)), **known}
     first = context.options.get("postpone.default-bucket-num")

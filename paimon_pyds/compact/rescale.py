@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from paimon_pyds.bucket import bucket_shares
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.manifests import identities
-from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.commit_message import added_entries
 from paimon_pyds.compact.compact import compact
 from paimon_pyds.compact.key_plan import files_by_bucket as key_files_by_bucket
@@ -48,7 +48,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, rewritten_text, summary_text
-from paimon_pyds.options import TableOptions, check_compactable
+from paimon_pyds.options import check_compactable
 from paimon_pyds.options.option import integer
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import phase
@@ -126,7 +126,7 @@ def rescale(store: TableStore, request: RescaleOptions, executor: Executor | Non
     """
     started = time.perf_counter()
     run = _Run(store, request, executor or LocalExecutor())
-    summary = run.repeat()
+    summary = on_newest(store, run.once, request.options)
     return replace(summary, seconds=time.perf_counter() - started, attempts=run.attempts, dry_run=request.dry_run)
 
 
@@ -137,17 +137,9 @@ class _Run:
     executor: Executor
     attempts: int = 0
 
-    def repeat(self) -> RescaleSummary:
-        """Plan, rewrite and publish, until no other commit comes in between."""
-        retries = Retries.of(TableOptions({**self.store.latest_schema().options, **(self.request.options or {})}))
-        while True:
-            try:
-                return self.once()
-            except CommitConflictError as error:
-                retries.again(error)
-
-    def once(self) -> RescaleSummary:
-        base = self.base()
+    def once(self, newest: Snapshot | None, _: Retries) -> RescaleSummary:
+        """Plan, rewrite and publish."""
+        base = self.base(newest)
         count = base.bucket_num
         names = base.plan.entries
         summary = RescaleSummary(
@@ -179,15 +171,15 @@ class _Run:
             bytes_after=sum(file.file_size for file in files),
         )
 
-    def base(self) -> _Base:
+    def base(self, newest: Snapshot | None) -> _Base:
         """The state to start from. Changes that a changelog has not been made of yet would be lost to it: they are
         compacted first."""
         with phase("planning"):
-            base = _base_of(self.store, self.request)
+            base = _base_of(self.store, self.request, newest)
         if not self.request.dry_run and base.has_unlogged_changes():
             where = self.request.partitions
             compact(self.store, CompactOptions(where, full=True, options=self.request.options), self.executor)
-            base = _base_of(self.store, self.request)
+            base = _base_of(self.store, self.request, self.store.latest_snapshot())
             if base.has_unlogged_changes():
                 raise CommitConflictError("rows were written again and again meanwhile", path=self.store.root)
         return base
@@ -326,9 +318,8 @@ class _Base:
             yield Group(*key, live, steps)
 
 
-def _base_of(store: TableStore, request: RescaleOptions) -> _Base:
-    """The newest snapshot, as far as it is to be rewritten."""
-    snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one, with more columns
+def _base_of(store: TableStore, request: RescaleOptions, snapshot: Snapshot | None) -> _Base:
+    """The newest snapshot, read before the schema (see `on_newest`), as far as it is to be rewritten."""
     context = write_context(store, request.options, existing_rows=True)
     schema = context.schema
     own = int(context.options.get("bucket"))

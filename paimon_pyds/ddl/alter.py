@@ -135,7 +135,7 @@ def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> Non
     enabled = "deletion-vectors.enabled"
     if not TableOptions(old.options).get(enabled) or TableOptions(new.options).get(enabled):
         return
-    if deletion_files(store, old, store.latest_snapshot()):
+    if store.read_newest(lambda newest: deletion_files(store, old, newest)):
         raise OptionError(
             f"{enabled} can't be switched off while rows are deleted by vectors: they would reappear",
             path=store.root,
@@ -148,7 +148,8 @@ def _check_levels(store: TableStore, old: TableSchema, new: TableSchema) -> None
     before, after = (OlderVersions.of(TableOptions(schema.options)) for schema in (old, new))
     if not new.primary_keys or before.fit(after):
         return
-    files = ManifestReader(store).live_files(store.latest_snapshot(), ("partition", "bucket", "level"))
+    reader = ManifestReader(store)
+    files = store.read_newest(lambda newest: reader.live_files(newest, ("partition", "bucket", "level")))
     above = files.select(["partition", "bucket", "level"]).filter(pc.greater(files["level"], 0))
     levels = pa.Table.from_batches([above]).group_by(["partition", "bucket"]).aggregate([("level", "count_distinct")])
     if levels.num_rows and pc.max(levels["level_count_distinct"]).as_py() > 1:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
-from paimon_pyds.commit.publisher import Retries, removing_unfinished, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import (
@@ -146,21 +147,25 @@ def rewrite_file_index(
         CommitError: not published; what was written was removed again.
     """
     started = time.perf_counter()
-    schema = store.latest_schema()
-    check_branch(schema, store.branch, store.root)
-    check_writable(schema)
-    options = TableOptions(schema.options)
-    specs = parse_index_specs(schema.options, schema.fields)
-    entries = live_in(store, schema, store.latest_snapshot(), where, "rewrite_file_index")
-    if only is not None:
-        names = (entries.column(name).to_pylist() for name in ("file_name", "extra_files"))
-        entries = entries.filter(pa.array([not only.isdisjoint((n, *s)) for n, s in zip(*names, strict=True)]))
-    tasks = _tasks(store, schema, entries, specs, options, rebuild)
-    done = _run(store.io, executor or LocalExecutor(), tasks)
-    changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
-    with removing_unpublished(partial(_remove, store.io, changed)):
-        snapshot, published = _publish(store, entries, changed, options)
-    return _summary(len(tasks), entries, changed, published, snapshot, time.perf_counter() - started)
+
+    def once(newest: Snapshot | None, _: Retries) -> RewriteSummary:
+        schema = store.latest_schema()
+        check_branch(schema, store.branch, store.root)
+        check_writable(schema)
+        options = TableOptions(schema.options)
+        specs = parse_index_specs(schema.options, schema.fields)
+        entries = live_in(store, schema, newest, where, "rewrite_file_index")
+        if only is not None:
+            names = (entries.column(name).to_pylist() for name in ("file_name", "extra_files"))
+            entries = entries.filter(pa.array([not only.isdisjoint((n, *s)) for n, s in zip(*names, strict=True)]))
+        tasks = _tasks(store, schema, entries, specs, options, rebuild)
+        done = _run(store.io, executor or LocalExecutor(), tasks)
+        changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
+        with removing_unpublished(partial(_remove, store.io, changed)):
+            snapshot, published = _publish(store, entries, changed, options)
+        return _summary(len(tasks), entries, changed, published, snapshot)
+
+    return replace(on_newest(store, once), seconds=time.perf_counter() - started)
 
 
 def _tasks(
@@ -328,7 +333,6 @@ def _summary(
     changed: Sequence[RewriteResult],
     published: Sequence[RewriteResult],
     snapshot: Snapshot | None,
-    seconds: float,
 ) -> RewriteSummary:
     partitions = entries["partition"].take(pa.array([r.number for r in published], pa.int64()))
     return RewriteSummary(
@@ -343,5 +347,4 @@ def _summary(
         skipped=len(changed) - len(published),
         rows=sum(r.row_count for r in published if r.built),
         index_bytes=sum(r.size for r in published),
-        seconds=seconds,
     )

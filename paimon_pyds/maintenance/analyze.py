@@ -9,7 +9,7 @@ al., Counting Distinct Elements in a Data Stream, algorithm 2: the k least hashe
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.commit.publisher import removing_unpublished
+from paimon_pyds.commit.publisher import on_newest, removing_unpublished
 from paimon_pyds.errors import CommitConflictError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.index.bloom import hash_binary
@@ -49,21 +49,33 @@ _LENGTHS = {
 
 
 def analyze(
-    store: TableStore, scan: Scan, columns: Sequence[str] | None, options: Mapping[str, str] | None = None
+    store: TableStore,
+    scan: Callable[[], Scan],
+    columns: Sequence[str] | None,
+    options: Mapping[str, str] | None = None,
+    *,
+    dry_run: bool = False,
 ) -> tuple[Statistics | None, Snapshot | None]:
     """Make statistics and commit them; see `paimon_pyds.Table.analyze`.
 
     Args:
         store: the table.
-        scan: of all its rows and columns.
+        scan: gives one of all its rows and columns, as it is now.
         columns: names; None for all that statistics are made of, none for the count of rows alone.
         options: over the table's own.
+        dry_run: commit nothing.
 
     Raises:
         SchemaError: no such column.
         UnsupportedError: no statistics are made of a column of that type; or a table that can't be written to.
-        CommitConflictError: the schema was changed meanwhile, or the snapshot rolled back.
+        CommitConflictError: the schema was changed meanwhile, or the snapshot rolled back, again and again.
     """
+    return on_newest(store, lambda newest, _: _once(store, scan(), columns, options, dry_run), options)
+
+
+def _once(
+    store: TableStore, scan: Scan, columns: Sequence[str] | None, options: Mapping[str, str] | None, dry_run: bool
+) -> tuple[Statistics | None, Snapshot | None]:
     typed, schema = maintenance_options(store, options), scan.schema
     check_writable(schema, options, existing_rows=True)
     fields, snapshot = _fields(schema, columns), scan.snapshot
@@ -82,6 +94,8 @@ def analyze(
         merged_record_size=size * rows // total if total else size,
         columns={name: column.result() for name, column in found.items()},
     )
+    if dry_run:
+        return statistics, None
 
     def check(latest: Snapshot | None, now: TableSchema) -> None:
         if now.id != schema.id or latest is None or latest.id < snapshot.id:

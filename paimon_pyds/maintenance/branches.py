@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import (
     AlreadyExistsError,
     BranchNotFoundError,
@@ -35,22 +36,27 @@ from paimon_pyds.maintenance.references import (
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, delete_files, threads_of
 from paimon_pyds.maintenance.tags import snapshot_file
 from paimon_pyds.metadata.changelogs import changelog_ids, remove_changelogs_from
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.record_codec import encode_manifest_list
+from paimon_pyds.metadata.schema import utf8_bytes
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import text
+from paimon_pyds.storage import discard
 
 _TRIES = 10
 
 
-def create_branch(store: TableStore, name: str, tag: str | None = None) -> Snapshot | None:
+def create_branch(store: TableStore, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
     """Make a branch: of a tag, with its rows; without one it has the columns only. The snapshot that it begins with.
 
     Args:
         store: the table, on the branch that the new one comes from.
         name: not ``main``, blank or a number.
         tag: of the table.
+        dry_run: only look whether it can be done.
 
     Raises:
         AlreadyExistsError: there is a branch of this name.
@@ -59,6 +65,8 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> Snaps
     """
     _check_free(store, name)
     snapshot = None if tag is None else store.tag(text("tag", tag))
+    if dry_run:
+        return snapshot
     if store.server is not None:
         store.server.create_branch(store, name, tag)
         return snapshot
@@ -173,10 +181,15 @@ def removal_of(
     return removal
 
 
-def rename_branch(store: TableStore, name: str, new_name: str) -> None:
-    """Give a branch another name. Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name."""
+def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> None:
+    """Give a branch another name, or only look whether it can be done.
+
+    Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name.
+    """
     _check_there(store, name)
     _check_free(store, new_name)
+    if dry_run:
+        return
     if store.server is not None:
         store.server.rename_branch(store, name, new_name)
     else:
@@ -187,8 +200,9 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
     """Put a branch's history in the place of the main one's since the branch was made, as Java does.
 
     Snapshots, changelogs, tags and schemas of the main branch since then go (Java leaves changelogs, whose numbers get
-    other snapshots); data files stay, and are orphans then, as in Java. The newest snapshot of the branch comes first;
-    when that ends half-way, run it again.
+    other snapshots); data files stay, and are orphans then, as in Java. The branch's newest state comes first, by the
+    next number of the main branch, created if absent: until then nothing was changed, and who commits later builds on
+    it. When that ends half-way, run it again.
 
     Raises:
         BranchNotFoundError: there is no such branch, or it is the main one.
@@ -209,34 +223,50 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
     same = {tag.name: tag.snapshot for tag in tag_references(branch)}
     tags = [t for t in tag_references(store) if t.snapshot.id >= first.id and same.get(t.name) != t.snapshot]
     if not dry_run:
-        _check_latest(store, latest)
+        if store.latest_snapshot() != latest:
+            raise _written_to(store)
         if store.server is not None:
             store.server.fast_forward(store, name, branch.snapshot(ids[-1]))
         else:
-            _take_over(store, branch, first, ids, tags)
+            _take_over(store, branch, first, ids, tags, latest)
     names = tuple(tag.tag for tag in tags)
     return RemovalSummary(snapshots=len(old), tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
-def _check_latest(store: TableStore, latest: Snapshot | None) -> None:
-    if store.latest_snapshot() != latest:
-        raise CommitConflictError(
-            "the main branch was written to meanwhile: its new rows would go",
-            path=store.root,
-            hint="nothing was changed; look at them, then try again",
-        )
+def _written_to(store: TableStore) -> CommitConflictError:
+    return CommitConflictError(
+        "the main branch was written to meanwhile: its new rows would go",
+        path=store.root,
+        hint="nothing was changed; look at them, then try again",
+    )
 
 
 def _take_over(
-    store: TableStore, branch: TableStore, first: Snapshot, ids: Sequence[int], tags: Sequence[Reference]
+    store: TableStore,
+    branch: TableStore,
+    first: Snapshot,
+    ids: Sequence[int],
+    tags: Sequence[Reference],
+    latest: Snapshot | None,
 ) -> None:
     """Put a branch's snapshots, from the first on, and its tags in the place of the main one's, whose tags go."""
     history = min([first.id, *changelog_ids(branch)])  # what the branch has of its own
     try:
-        _copy_schemas(store, branch, first.schema_id)
+        files = {id_: branch.io.read_bytes(branch.paths.snapshot(id_)) for id_ in ids}
+        standing = _Standing(store, branch.snapshot(ids[-1]), files[ids[-1]])
+        before = _copy_schemas(store, branch, first.schema_id)
+        try:
+            last = _switch(store, branch, standing, latest)
+        except (CommitConflictError, NotFoundError):
+            _restore_schemas(store, before)
+            discard(store.io, standing.written)
+            raise
+        store.notes.clear()  # nobody has replaced the last commit by mistake
         remove_changelogs_from(store, history)
-        _publish(store, branch, ids[-1])
-        _copy_snapshots(store, branch, ids)
+        for id_ in reversed(range(first.id, last)):
+            store.io.replace(store.paths.snapshot(id_), files.get(id_) or standing.as_number(id_))
+        if last == standing.snapshot.id:  # under no other number any more
+            discard(store.io, standing.written)
         delete_files(store.io, (store.paths.tag(tag.tag) for tag in tags), 1)
         for name in branch.tag_names():
             store.io.replace(store.paths.tag(name), branch.io.read_bytes(branch.paths.tag(name)))
@@ -245,37 +275,98 @@ def _take_over(
     store.write_earliest_hint(store.snapshot_ids()[0])
 
 
-def _copy_schemas(store: TableStore, branch: TableStore, first: int) -> None:
-    theirs = branch.schema_ids()
+def _copy_schemas(store: TableStore, branch: TableStore, first: int) -> dict[int, bytes | None]:
+    """Make the main branch's schemas those of a branch; what is changed, as it was before, None for what is new."""
+    theirs, before = branch.schema_ids(), dict[int, bytes | None]()
     for id_ in theirs:
         data, path = branch.io.read_bytes(branch.paths.schema(id_)), store.paths.schema(id_)
-        if id_ >= first and not (store.io.exists(path) and store.io.read_bytes(path) == data):
+        old = store.io.read_bytes(path) if store.io.exists(path) else None
+        if id_ >= first and old != data:
+            before[id_] = old
             store.io.replace(path, data)
-    delete_files(store.io, (store.paths.schema(id_) for id_ in store.schema_ids() if id_ > theirs[-1]), 1)
+    for id_ in store.schema_ids():
+        if id_ > theirs[-1]:
+            before[id_] = store.io.read_bytes(store.paths.schema(id_))
+            store.io.delete([store.paths.schema(id_)])
+    return before
 
 
-def _publish(store: TableStore, branch: TableStore, id_: int) -> None:
-    """Make a branch's newest snapshot the main one's, if the branch is there then: who deletes it looks at main later.
+def _restore_schemas(store: TableStore, before: Mapping[int, bytes | None]) -> None:
+    """Undo `_copy_schemas`, unless somebody has committed by a new one."""
+    latest = store.latest_snapshot()
+    for id_, data in before.items():
+        if data is not None:
+            store.io.replace(store.paths.schema(id_), data)
+        elif latest is None or latest.schema_id != id_:
+            store.io.delete([store.paths.schema(id_)])
 
-    Raises BranchNotFoundError.
+
+def _switch(store: TableStore, branch: TableStore, standing: _Standing, latest: Snapshot | None) -> int:
+    """Make a branch's newest state the main one's, under the number after the latest one and those that follow up to
+    its own; the last of these. Who commits meanwhile goes on from one of them: it is the last one then.
+
+    Raises:
+        CommitConflictError: that number was taken.
+        BranchNotFoundError: the branch is gone: who deletes it looks at main later.
     """
-    path = store.paths.snapshot(id_)
-    before = store.io.read_bytes(path) if store.snapshot_exists(id_) else None
-    store.io.replace(path, branch.io.read_bytes(branch.paths.snapshot(id_)))
-    if not branch.snapshot_exists(id_):
-        if before is None:
-            store.io.delete([path])
-        else:
-            store.io.replace(path, before)
-        raise BranchNotFoundError(f"the branch {branch.branch!r} was deleted just now", path=store.root)
-    store.write_latest_hint(id_)
+    newest = standing.snapshot
+    before = last = 0 if latest is None else latest.id
+    least = before if standing.is_in(latest) else before + 1  # it is after a call that ended half-way
+    while last < max(least, newest.id):
+        if not store.io.create_if_absent(store.paths.snapshot(last + 1), standing.as_number(last + 1)):
+            break
+        last += 1
+        if not branch.snapshot_exists(newest.id):
+            store.io.delete([store.paths.snapshot(last)])
+            raise BranchNotFoundError(f"the branch {branch.branch!r} was deleted just now", path=store.root)
+        store.write_latest_hint(last)
+    if last < least:
+        raise _written_to(store)
+    return last
 
 
-def _copy_snapshots(store: TableStore, branch: TableStore, ids: Sequence[int]) -> None:
-    """Those before the newest; then those of the main branch that are newer still go, from the last on."""
-    for id_ in reversed(ids[:-1]):
-        store.io.replace(store.paths.snapshot(id_), branch.io.read_bytes(branch.paths.snapshot(id_)))
-    for id_ in reversed([id_ for id_ in store.snapshot_ids() if id_ > ids[-1]]):
-        store.io.delete([store.paths.snapshot(id_)])
-    gaps = set(store.snapshot_ids()) - set(ids)
-    delete_files(store.io, (store.paths.snapshot(id_) for id_ in gaps if id_ > ids[0]), 1)
+class _Standing:
+    """A branch's newest snapshot, to be put under several numbers: under others than its own it changes nothing."""
+
+    def __init__(self, store: TableStore, snapshot: Snapshot, data: bytes) -> None:
+        self.snapshot = snapshot
+        self._store, self._data = store, data
+        self.written: list[str] = []
+
+    @cached_property
+    def _unchanged(self) -> Snapshot:
+        store, id_ = self._store, str(uuid.uuid4())
+        codec = str(maintenance_options(store, None).get("manifest.compression"))
+        manifests = ManifestReader(store).manifests(self.snapshot)
+        (base, base_size), (delta, delta_size) = (
+            store.write_manifest_list(encode_manifest_list(part, codec), id_, number)
+            for number, part in enumerate((manifests, ()))
+        )
+        self.written += [store.paths.manifest(base), store.paths.manifest(delta)]
+        return replace(
+            self.snapshot,
+            base_manifest_list=base,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta,
+            delta_manifest_list_size=delta_size,
+            changelog_manifest_list=None,
+            changelog_manifest_list_size=None,
+            changelog_record_count=None,
+            commit_user=id_,
+            commit_kind=CommitKind.COMPACT,
+            operation=None,
+            delta_record_count=0,
+        )
+
+    def is_in(self, latest: Snapshot | None) -> bool:
+        """Whether a snapshot of the main branch has all that this one has, and nothing else."""
+        return latest is not None and self._content(latest) == self._content(self.snapshot)
+
+    def _content(self, snapshot: Snapshot) -> tuple[object, ...]:
+        return snapshot.schema_id, snapshot.index_manifest, [*ManifestReader(self._store).manifests(snapshot)]
+
+    def as_number(self, id_: int) -> bytes:
+        """The content of a snapshot file."""
+        if id_ == self.snapshot.id:
+            return self._data
+        return utf8_bytes(snapshot_to_json(replace(self._unchanged, id=id_)), "a snapshot")

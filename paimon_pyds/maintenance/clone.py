@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit.manifests import ManifestWriter
-from paimon_pyds.commit.publisher import removing_unfinished
+from paimon_pyds.commit.publisher import on_newest, removing_unfinished
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.maintenance.expire import maintenance_options
@@ -34,15 +34,17 @@ from paimon_pyds.one_line import Summary, summary_text
 from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.progress import phase
 from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import counted, human_bytes, without_secrets
+from paimon_pyds.redaction import counted, human_bytes, redact, without_secrets
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
 from paimon_pyds.storage import FileIO, discard, scheme_of
 from paimon_pyds.storage.concurrent import concurrent_each
+from paimon_pyds.storage.holder import holder, is_left_over, told
 
 _CHUNK = 8 << 20
 _EXTERNAL = "data-file.external-paths"
 _LOCK = ".clone-lock"
 """A file in the place of the copy, while it is made: who creates it may write there."""
+_PARTS = frozenset({"manifest", "snapshot", "index", "statistics"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,9 +80,14 @@ class CloneOptions:
     timestamp: Any = None
     dry_run: bool = False
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether no state is named."""
+        return self.snapshot is None and self.tag is None and self.timestamp is None
+
 
 def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSummary:
-    """Copy a state of a table to an empty place.
+    """Copy a state of a table to an empty place, or one where the same call was killed on this machine.
 
     Args:
         store: the table.
@@ -90,32 +97,43 @@ def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSumm
     Raises:
         AlreadyExistsError: something is in that place.
         OptionError: the place is in the table, or contradicting arguments.
-        SnapshotNotFoundError: there is no such state, or it expired while it was copied; nothing is left of the copy.
+        SnapshotNotFoundError: there is no such state, or it expired while it was copied, the newest one again and
+            again; nothing is left of the copy.
         StorageError: a file could not be copied; nothing is left of the copy.
         UnsupportedError: an option that is refused by name, such as one that takes rows of a branch, which the copy
             would not have.
     """
     started = time.monotonic()
+    summary = (
+        on_newest(store, lambda newest, _: _cloned(store, target, how))
+        if how.is_newest
+        else _cloned(store, target, how)
+    )
+    return replace(summary, seconds=time.monotonic() - started)
+
+
+def _cloned(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSummary:
     options = maintenance_options(store, None)
     check_readable(store.latest_schema())
     snapshot, newest = _state(store, how)
     if lies_below(f"{target.root}/", [store.root]):
         raise OptionError("the copy would lie in the table", path=target.root, hint="name another directory")
-    if target.io.list(target.root):
-        raise AlreadyExistsError("the place of the copy is not empty", path=target.root, hint="remove what is there")
-    copy = _Copy(store, target, options)
+    call = f"clone of {redact(store.root)}, branch {store.branch}, state {(how.snapshot, how.tag, str(how.timestamp))}"
+    copy = _Copy(store, target, options, holder(call))
     if snapshot is not None:
         copy.gather(snapshot)
+    if target.io.list(target.root):
+        copy.take_away_left_over(call, dry_run=how.dry_run)
     if not how.dry_run:
         with removing_unfinished(copy.remove):
             copy.write(snapshot, newest)
     id_ = None if snapshot is None else snapshot.id
-    return CloneSummary(id_, len(copy.files), copy.bytes, time.monotonic() - started, how.dry_run)
+    return CloneSummary(id_, len(copy.files), copy.bytes, 0.0, how.dry_run)
 
 
 def _state(store: TableStore, how: CloneOptions) -> tuple[Snapshot | None, int]:
     """The state, and the number of the newest schema that goes with it."""
-    if how.snapshot is None and how.tag is None and how.timestamp is None:
+    if how.is_newest:
         return store.latest_snapshot(), store.latest_schema().id
     snapshot, _ = named_state(store, how.snapshot, how.tag, how.timestamp)
     return snapshot, snapshot.schema_id
@@ -124,8 +142,8 @@ def _state(store: TableStore, how: CloneOptions) -> tuple[Snapshot | None, int]:
 class _Copy:
     """Copies of files: ``files`` are the paths here and there."""
 
-    def __init__(self, store: TableStore, target: TableStore, options: TableOptions) -> None:
-        self._store, self._target, self._options = store, target, options
+    def __init__(self, store: TableStore, target: TableStore, options: TableOptions, holder: bytes) -> None:
+        self._store, self._target, self._options, self._holder = store, target, options, holder
         self._made: list[str] = []
         self._entries: pa.RecordBatch | None = None
         self._indexes: Sequence[IndexEntry] = ()
@@ -162,6 +180,30 @@ class _Copy:
     def _add(self, path: str, place: str) -> None:
         self.files[path] = f"{self._target.root}{place[len(self._store.root) :]}"
 
+    def take_away_left_over(self, call: str, *, dry_run: bool) -> None:
+        """Empty the place, if the same call was killed there before there was a table. Raises AlreadyExistsError."""
+        io, root = self._target.io, self._target.root
+        names = {entry.name for entry in io.list(root)}
+        locks = [name for name in names if name.startswith(_LOCK)]
+        if "schema" in names or len(locks) != 1:
+            raise AlreadyExistsError("the place of the copy is not empty", path=root, hint="remove what is there")
+        lock, taken = f"{root}/{locks[0]}", f"{root}/{_LOCK}.{uuid.uuid4()}"
+        made = {place[len(root) + 1 :].partition("/")[0] for place in self.files.values()}
+        others = {name for name in names - made - _PARTS - {*locks} if not name.startswith(".schema.")}
+        found = io.read_bytes(lock)
+        if others or scheme_of(root) != "file" or not is_left_over(found, call):
+            raise AlreadyExistsError(
+                f"a copy is made in this place, or was left half made, by {told(found)}; there is no table yet",
+                path=root,
+                hint="if that process runs no more, remove this directory with all that is in it, and clone again",
+            )
+        if dry_run:
+            return
+        io.rename(lock, taken)  # one of several calls does it
+        for name in sorted(names - {*locks}):
+            io.delete_tree(f"{root}/{name}")
+        io.delete([taken])
+
     def write(self, snapshot: Snapshot | None, newest: int) -> None:
         """Write all of it: files, manifests, the snapshot, the schemas."""
         lock = self._locked()
@@ -184,16 +226,15 @@ class _Copy:
         """The file that keeps other copies out of the place, which must be empty still."""
         io, root = self._target.io, self._target.root
         lock = f"{root}/{_LOCK}"
-        own = uuid.uuid4().hex.encode()
         try:
-            created = io.create_if_absent(lock, own)
+            created = io.create_if_absent(lock, self._holder)
         except BaseException:
             with suppress(PaimonError, OSError):  # its answer may be all that was lost
-                if io.read_bytes(lock) == own:
+                if io.read_bytes(lock) == self._holder:
                     self._made.append(lock)
             raise
         if not created:
-            raise AlreadyExistsError("another copy is made in this place", path=root, hint=f"else remove {_LOCK}")
+            raise AlreadyExistsError("another copy is made in this place", path=root, hint="let it end")
         self._made.append(lock)
         if any(not entry.name.startswith(".") for entry in io.list(root)):
             raise AlreadyExistsError("another table is in the place of the copy by now", path=root)

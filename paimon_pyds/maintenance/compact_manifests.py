@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import manifests_to_rewrite
+from paimon_pyds.commit.publisher import Retries, on_newest
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, summary_text
 from paimon_pyds.options import check_writable
@@ -60,9 +63,16 @@ def compact_manifests(
         CommitError: not published.
     """
     started = time.monotonic()
+    summary = on_newest(store, partial(_once, store, options, dry_run), options)
+    return replace(summary, seconds=time.monotonic() - started)
+
+
+def _once(
+    store: TableStore, options: Mapping[str, str] | None, dry_run: bool, latest: Snapshot | None, _: Retries
+) -> ManifestSummary:
     typed, schema = maintenance_options(store, options), store.latest_schema()
     check_writable(schema, options, existing_rows=True)
-    latest, reader, snapshot = store.latest_snapshot(), ManifestReader(store), None
+    reader, snapshot = ManifestReader(store), None
     before = after = reader.manifests(latest)
     rewritten = manifests_to_rewrite(store, schema, before, int(typed.get("manifest.target-file-size")))
     if not dry_run and latest is not None:
@@ -79,6 +89,6 @@ def compact_manifests(
         rewritten=len(rewritten),
         bytes=sum(m.file_size for m in rewritten),
         snapshot_id=None if snapshot is None else snapshot.id,
-        seconds=time.monotonic() - started,
+        seconds=0.0,
         dry_run=dry_run,
     )

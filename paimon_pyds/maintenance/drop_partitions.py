@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow.compute as pc
@@ -16,7 +18,7 @@ import pyarrow.compute as pc
 from paimon_pyds.append import OverwriteMode, check_mode
 from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
-from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.execution.live_files import partition_condition
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.maintenance.partitions import Partition, partitions_in, partitions_of
@@ -98,13 +100,15 @@ def _overwritten(
     check_writable(schema, options, existing_rows=True)
     snapshot = None
     if dry_run:
-        found = partitions_of(store, schema, store.latest_snapshot())
+        found = store.read_newest(partial(partitions_of, store, schema))
         wanted = overwrite.replaced([partition.row for partition in found])
         found = [partition for partition in found if partition.row in wanted]
     else:
         increment = Increment(kind=CommitKind.OVERWRITE, overwrite=overwrite, operation=Operation.OVERWRITE)
         snapshot = commit(store, Changes((increment,)), typed)
-        found = [] if snapshot is None else _deleted(store, schema, snapshot)
+        found = []
+        with suppress(SnapshotNotFoundError):  # it has expired already
+            found = [] if snapshot is None else _deleted(store, schema, snapshot)
     summary = RemovalSummary(
         partitions=tuple(sorted(partition.directory for partition in found if partition.directory)),
         data_files=sum(partition.files for partition in found),

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
@@ -83,9 +83,9 @@ def expire_partitions(
     if age is None:
         raise OptionError("partition.expiration-time is not set", path=store.root, hint="set it, such as to '30 d'")
     limit = time.time() * 1000 - age
-    snapshot = store.latest_snapshot()
     is_expired = _strategy(typed, schema, limit)
-    found = [partition for partition in partitions_of(store, schema, snapshot) if is_expired(partition)]
+    there = store.read_newest(partial(partitions_of, store, schema))
+    found = [partition for partition in there if is_expired(partition)]
     found.sort(key=lambda partition: [text or "" for text in partition.texts])
     found = found[: typed.get("partition.expiration-max-num")]
     batch = typed.get("partition.expiration-batch-size") or len(found) or 1

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit import Changes, commit
-from paimon_pyds.commit.publisher import Retries
+from paimon_pyds.commit.publisher import Retries, on_newest
 from paimon_pyds.commit_message import Increment, vector_places
-from paimon_pyds.errors import CommitConflictError, NotFoundError
+from paimon_pyds.errors import NotFoundError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.live_files import live_of, snapshot_files
 from paimon_pyds.index_tools.rewrite import rewrite_file_index
@@ -33,8 +33,6 @@ from paimon_pyds.options import check_writable
 from paimon_pyds.redaction import counted
 from paimon_pyds.scan.planned_files import file_locations
 from paimon_pyds.storage.concurrent import concurrent_map
-
-_CONFLICTS = 10
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def repair(store: TableStore, plan: RepairPlan | Verification, *, executor: Exec
 
 def _indexed(store: TableStore) -> set[str]:
     """The names of the data files of the newest state, and of the files beside them."""
-    entries = live_of(store, store.latest_snapshot(), ("file_name", "extra_files"))
+    entries = store.read_newest(lambda newest: live_of(store, newest, ("file_name", "extra_files")))
     return {*entries.column("file_name").to_pylist(), *entries.column("extra_files").flatten().to_pylist()}
 
 
@@ -164,9 +162,8 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> Unexi
     """
     options = maintenance_options(store, None)
     check_writable(store.latest_schema())
-    retries = Retries(_CONFLICTS)
-    while True:
-        snapshot = store.latest_snapshot()
+
+    def once(snapshot: Snapshot | None, _: Retries) -> UnexistingFiles:
         live = live_of(store, snapshot)
         paths = file_locations(store, store.latest_schema(), live).paths
         there = list(concurrent_map(store.io.exists, paths, threads_of(options)))
@@ -175,11 +172,10 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> Unexi
         files = pa.table({"file_path": pa.array(lost, pa.string()), "record_count": gone.column("row_count")})
         if dry_run or not lost or snapshot is None:
             return UnexistingFiles(files, None, dry_run)
-        try:
-            made = commit(store, Changes((_without(store, snapshot, live, gone),)), options)
-            return UnexistingFiles(files, None if made is None else made.id, dry_run=False)
-        except CommitConflictError as error:  # another commit took some of them away
-            retries.again(error)
+        made = commit(store, Changes((_without(store, snapshot, live, gone),)), options)
+        return UnexistingFiles(files, None if made is None else made.id, dry_run=False)
+
+    return on_newest(store, once)
 
 
 def _without(store: TableStore, snapshot: Snapshot, live: pa.RecordBatch, gone: pa.RecordBatch) -> Increment:

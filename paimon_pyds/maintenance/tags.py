@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from paimon_pyds.commit.publisher import on_newest
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -54,6 +55,7 @@ class TagOptions:
     timestamp: datetime | str | int | None = None
     retain: str | timedelta | None = None
     replace: bool = False
+    dry_run: bool = False
 
 
 def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
@@ -73,16 +75,34 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
     if how.snapshot is not None and how.timestamp is not None:
         raise OptionError("a tag is made of a snapshot or of a time, not of both")
     options = maintenance_options(store, None)
+
+    def once(*_: object) -> tuple[Snapshot, Snapshot | None]:
+        return _created(store, name, how, options)
+
+    newest = how.snapshot is None and how.timestamp is None
+    source, replaced = on_newest(store, once) if newest else once()
+    if replaced is not None and replaced != source:
+        _remove_state(store, replaced, threads_of(options))
+    return source
+
+
+def _created(store: TableStore, name: str, how: TagOptions, options: TableOptions) -> tuple[Snapshot, Snapshot | None]:
+    """The snapshot that a new tag keeps, and the one that it kept before. Raises as `create_tag`."""
     source, path = _source(store, how.snapshot, how.timestamp)
     retained_ms = _retained_ms(how.retain, options)
     data, target = tag_file(store, path, retained_ms), store.paths.tag(name)
+    taken = AlreadyExistsError(
+        f"there is a tag {name!r}", path=store.root, hint="replace it, delete it first, or take another name"
+    )
     before = store.io.read_bytes(target) if how.replace and name in store.tag_names() else None
+    if how.dry_run:
+        if before is None and name in store.tag_names():
+            raise taken
+        return source, None
     if before is not None:
         store.io.replace(target, data)
     elif not _made_by_server(store, name, source, path, retained_ms) and not _create(store, target, data):
-        raise AlreadyExistsError(
-            f"there is a tag {name!r}", path=store.root, hint="replace it, delete it first, or take another name"
-        )
+        raise taken
     if not _stays(store, source, path, target):
         if before is None:
             store.io.delete([target])
@@ -91,9 +111,7 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
         raise SnapshotNotFoundError(
             f"snapshot {source.id} expires just now and can't be tagged", path=store.root, hint="tag a newer one"
         )
-    if before is not None and (old := parse_snapshot(before, target)) != source:
-        _remove_state(store, old, threads_of(options))
-    return source
+    return source, None if before is None else parse_snapshot(before, target)
 
 
 def check_tag_name(name: str) -> None:
@@ -189,8 +207,8 @@ def _stays(store: TableStore, snapshot: Snapshot, path: str, target: str) -> boo
     return (earliest_by_hint(store) or 0) <= snapshot.id and store.snapshot_exists(snapshot.id)
 
 
-def rename_tag(store: TableStore, name: str, new_name: str) -> Snapshot:
-    """Give a tag another name; the snapshot that it keeps.
+def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
+    """Give a tag another name, or only look whether it can be done; the snapshot that it keeps.
 
     Raises:
         TagNotFoundError: there is no such tag.
@@ -201,7 +219,8 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> Snapshot:
     snapshot = store.tag(name)
     if new_name in store.tag_names():
         raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
-    store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
+    if not dry_run:
+        store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
     return snapshot
 
 

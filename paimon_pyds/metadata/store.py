@@ -200,6 +200,19 @@ class TableStore(SchemaStore):
                     raise
         return None
 
+    def read_newest(self, read: Callable[[Snapshot | None], T]) -> T:
+        """What a function reads of the newest snapshot, called again for a newer one where that has expired meanwhile.
+
+        What is committed by what was read goes by `commit.publisher.on_newest` instead.
+        """
+        while True:
+            newest = self.latest_snapshot()
+            try:
+                return read(newest)
+            except SnapshotNotFoundError:
+                if self.latest_snapshot() == newest:
+                    raise
+
     def snapshot(self, id_: int) -> Snapshot:
         """The snapshot of that number.
 

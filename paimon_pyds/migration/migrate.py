@@ -3,8 +3,9 @@
 Nothing is taken away before all is done. The files come into a directory beside the target (copied, or linked to), the
 table's schemas and its first snapshot are written there, and one rename makes it the target; on storage without
 directories to rename, the files come to where they belong and the schemas after them. A migration that fails removes
-what it made. One that is killed leaves the directory beside the target, ``.<name>.migrating-…``, to be removed by hand;
-another one can begin at once. ``move`` links or copies, too, and removes the source's files when the table is there.
+what it made. One that is killed leaves the directory beside the target, ``.<name>.migrating-…``: another one can begin
+at once, and the same one on the same machine removes it. ``move`` links or copies, too, and removes the source's files
+when the table is there.
 
 (Sources: what Java Paimon's Hive migrator makes of files, its classes HiveMigrator and FileMetaUtils: entries of
 bucket 0 without a primary key, statistics of footers; file names are new here, for they must differ within a bucket.)
@@ -40,12 +41,15 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import option_texts, path_like, texts
 from paimon_pyds.progress import phase, shown
 from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import counted
+from paimon_pyds.redaction import counted, redact
 from paimon_pyds.storage import FileIO, discard, open_file_io, scheme_of
+from paimon_pyds.storage.holder import holder, is_left_over, told
 from paimon_pyds.storage.transfer import transfer
 from paimon_pyds.types import field_to_json
 
 _log = logging.getLogger("paimon_pyds.migration")
+_LOCK = ".migration-lock"
+"""A file where a table is made that says who makes it."""
 _MODES = ("copy", "move", "link")
 _TABLES = ("delta", "iceberg")
 _FORMATS = ("parquet", "orc", "avro", *_TABLES)
@@ -183,14 +187,17 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
     if f"{root}/".startswith(f"{inside}/") or f"{inside}/".startswith(f"{root}/"):
         raise OptionError("source and target lie in one another", path=root, hint="choose another target")
     with shown("migrate", progress):
+        call = f"migration of {redact(source_root)}"
         _check_free(io, root)
+        if not dry_run:
+            _take_away_left_overs(io, root, call)
         found = read_source(source_io, source_root)
         _check_kind(found, format, mode, source_root)
         runs = executor or LocalExecutor()
         plan = plan_table(found, _described(runs, source_io, found), partition_by, option_texts(options), comment)
         if format in ("parquet", "orc", "avro") and plan.format != format:
             raise SchemaError(f"the files are of format {plan.format}, not {format}", path=source_root)
-        snapshot = None if dry_run else _made(plan, source_io, io, root, partial(_transferred, runs, mode))
+        snapshot = None if dry_run else _made(plan, source_io, io, root, call, partial(_transferred, runs, mode))
         kept = _removed(source_io, plan) if mode == "move" and not dry_run else ()
     return MigrationSummary(
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -221,8 +228,31 @@ def _check(format_: str | None, mode: str, primary_key: Sequence[str]) -> None:
 def _check_free(io: FileIO, root: str) -> None:
     if TableStore(io, root).schema_ids():
         raise AlreadyExistsError("a table already exists", path=root, hint="choose another target, or append the rows")
-    if io.list(root):
+    names = {entry.name for entry in io.list(root)}
+    if _LOCK in names:
+        raise AlreadyExistsError(
+            f"a table is made here, or was left half made, by {told(io.read_bytes(f'{root}/{_LOCK}'))}",
+            path=root,
+            hint="if that process runs no more, remove this directory with all that is in it, and migrate again",
+        )
+    if names:
         raise AlreadyExistsError("the target is not empty", path=root, hint="choose another target")
+
+
+def _take_away_left_overs(io: FileIO, root: str, call: str) -> None:
+    """Remove what the same call has left beside the target where it was killed on this machine; others are told of."""
+    parent, _, name = root.rpartition("/")
+    for entry in io.list(parent) if scheme_of(root) == "file" else ():
+        if entry.name.startswith(f".{name}.migrating-") and entry.is_dir:
+            place = f"{parent}/{entry.name}"
+            try:
+                found = io.read_bytes(f"{place}/{_LOCK}")
+            except FileNotFoundError:  # it is complete but for its name
+                found = b""
+            if is_left_over(found, call):
+                io.delete_tree(place)
+            else:
+                _log.warning("%s is of a migration by %s: if that runs no more, remove it", place, told(found))
 
 
 def _check_kind(source: Source, format_: str | None, mode: str, root: str) -> None:
@@ -294,10 +324,11 @@ def _made(
     source_io: FileIO,
     io: FileIO,
     root: str,
+    call: str,
     transferred: Callable[[list[_Transfer]], None],
 ) -> Snapshot | None:
     """The first snapshot of the table; None where no file has a row."""
-    with _built(io, root) as (place, made):
+    with _built(io, root, call) as (place, made):
         store = TableStore(io, place)
         table = plan.schemas[-1]
         paths = store.paths.with_options(table.options)
@@ -323,17 +354,25 @@ def _made(
 
 
 @contextmanager
-def _built(io: FileIO, root: str) -> Iterator[tuple[str, list[str]]]:
+def _built(io: FileIO, root: str, call: str) -> Iterator[tuple[str, list[str]]]:
     """Where to build the table, and a list for the files that are made; on an error these are removed."""
     made: list[str] = []
     if scheme_of(root) != "file":  # there are no directories to rename
+        lock = f"{root}/{_LOCK}"
         with removing_unpublished(lambda: discard(io, reversed(made))):
+            made.append(lock)
+            if not io.create_if_absent(lock, holder(call)):
+                made.pop()
+                raise AlreadyExistsError("another table is made here", path=root, hint="choose another target")
             yield root, made
+        discard(io, [lock])
         return
     parent, _, name = root.rpartition("/")
     place = f"{parent}/.{name}.migrating-{uuid.uuid4()}"
     try:
+        io.write_bytes(f"{place}/{_LOCK}", holder(call))
         yield place, made
+        discard(io, [f"{place}/{_LOCK}"])
         io.remove_empty_dir(root)
         io.rename(place, root)
     except BaseException:

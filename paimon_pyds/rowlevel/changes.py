@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.commit import Changes, VectorPlace, commit, increments_of
-from paimon_pyds.commit.publisher import Retries, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, on_newest, removing_unpublished
 from paimon_pyds.deletion.files import NewVectors
 from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
@@ -97,7 +97,8 @@ def change_rows(
     *,
     options: Mapping[str, str] | None = None,
 ) -> RowSummary:
-    """Run an operation and publish its edits as one snapshot; again on a newer snapshot after a conflict.
+    """Run an operation and publish its edits as one snapshot; again on a newer snapshot after a conflict, or when the
+    one that it went by has expired.
 
     Args:
         store: the table.
@@ -112,22 +113,16 @@ def change_rows(
         UnsupportedError: a table whose rows can't be changed here.
     """
     started = time.perf_counter()
-    retries: Retries | None = None
-    while True:
-        target = RowTarget(store, options)
-        retries = retries or Retries.of(target.options)
+
+    def once(newest: Snapshot | None, retries: Retries) -> tuple[RowTarget, RowSummary, Snapshot | None]:
+        target = RowTarget(store, options, newest)
+        retries.go_by(target.options)
         edits = operation(target)
         if edits.is_empty:
-            _apply_stray_vectors(target, target.snapshot)
-            return RowSummary(None, seconds=time.perf_counter() - started, attempts=retries.count)
-        try:
-            with removing_unpublished(partial(abort_messages, store, edits.messages)):
-                published = _publish(target, edits, retries, executor)
-        except CommitConflictError as error:
-            retries.again(error)
-            continue
-        _apply_stray_vectors(target, published.snapshot)
-        return RowSummary(
+            return target, RowSummary(None, attempts=retries.count), newest
+        with removing_unpublished(partial(abort_messages, store, edits.messages)):
+            published = _publish(target, edits, retries, executor)
+        summary = RowSummary(
             snapshot_id=None if published.snapshot is None else published.snapshot.id,
             rows_deleted=edits.deleted,
             rows_updated=edits.updated,
@@ -136,9 +131,13 @@ def change_rows(
             files_removed=published.files_removed,
             files_added=sum(m.file_count for m in edits.added),
             bytes_written=sum(m.size for m in edits.added) + published.vectors.size,
-            seconds=time.perf_counter() - started,
             attempts=retries.count,
         )
+        return target, summary, published.snapshot
+
+    target, summary, snapshot = on_newest(store, once, options)
+    _apply_stray_vectors(target, snapshot)
+    return replace(summary, seconds=time.perf_counter() - started)
 
 
 def _publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Executor) -> Published:
@@ -191,7 +190,7 @@ def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Exec
             return Published(snapshot, vectors, attempt.files_removed)
         except CommitConflictError as error:
             retries.wait(error)
-        now = RowTarget(target.store, target.given)
+        now = RowTarget(target.store, target.given, target.store.latest_snapshot())
         attempt = _Attempt(target, now, edits, executor)
         retries.count += 1
 

@@ -130,6 +130,8 @@ class RowTarget:
     Args:
         store: the table.
         given: options of this operation, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten.
+        snapshot: read just before: files of a schema that comes later would lose their new columns when they are
+            rewritten.
 
     Raises:
         UnsupportedError: a table that can't be written to.
@@ -137,11 +139,10 @@ class RowTarget:
             contradicts others or the primary key.
     """
 
-    def __init__(self, store: TableStore, given: Mapping[str, str] | None = None) -> None:
+    def __init__(self, store: TableStore, given: Mapping[str, str] | None, snapshot: Snapshot | None) -> None:
         own = {str(k): str(v) for k, v in (given or {}).items()}
         self.store = store
-        # The snapshot first: files of a schema that comes later would lose their new columns when they are rewritten.
-        self.snapshot: Snapshot | None = store.latest_snapshot()
+        self.snapshot = snapshot
         self.schema: TableSchema = store.latest_schema()
         check_known(own, own=False)
         check_branch(self.schema, store.branch, store.root)

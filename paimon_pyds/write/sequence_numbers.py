@@ -93,7 +93,8 @@ class SequenceNumbers:
         self._seen.add(partition)
         self._has_all = len(self._seen) > _READ_SINGLY
         wanted = None if self._has_all else EntryFilter(context.schema, partitions=frozenset({partition}))
-        live = ManifestReader(store, wanted).live_files(store.latest_snapshot(), RUN_COLUMNS)
+        reader = ManifestReader(store, wanted)
+        live = store.read_newest(lambda newest: reader.live_files(newest, RUN_COLUMNS))
         if not live.num_rows:  # the first group_by of a process takes as long to begin as a small write
             return
         found = pa.Table.from_batches([live]).group_by(["partition", "bucket"])

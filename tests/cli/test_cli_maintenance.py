@@ -23,13 +23,21 @@ def test_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
     for number in range(4):
         table.append(pa.table({"p": ["2020-01-01"], "id": [number]}))
+    dry = "--dry-run"
+    assert run("tag", "create", path, "x", "--snapshot", "2", dry) == "snapshot 2 would be tagged\n"
     assert run("tag", "create", path, "x", "--snapshot", "2", "--retain", "1 d") == "snapshot 2 is tagged\n"
     run("tag", "create", path, "y")
+    assert main(["tag", "create", path, "y", dry]) == main(["tag", "rename", path, "x", "y", dry]) == 1
+    assert run("tag", "create", path, "y", "--snapshot", "1", "--replace", dry) == "snapshot 1 would be tagged\n"
+    assert run("tag", "rename", path, "y", "z", dry) == "the tag would be renamed\n"
     run("tag", "rename", path, "y", "z")
     listed = json.loads(run("tag", "list", path, "--output", "json"))
     assert [(tag["tag"], tag["snapshot"]) for tag in listed] == [("x", 2), ("z", 4)]
     assert run("tag", "list", path).startswith("x  snapshot 2  20")
+    assert run("branch", "create", path, "b", "--tag", "x", dry) == "the branch would be made\n"
     run("branch", "create", path, "b", "--tag", "x")
+    assert run("branch", "rename", path, "b", "c", dry) == "the branch would be renamed\n"
+    assert run("analyze", path, dry).startswith("4 rows\n")
     run("branch", "rename", path, "b", "c")
     assert run("branch", "list", path) == "c\n"
     assert json.loads(run("branch", "fast-forward", path, "c", "--dry-run", "--output", "json"))["snapshots"] == 2

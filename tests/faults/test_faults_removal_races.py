@@ -191,8 +191,13 @@ def _first_write(calls: Sequence[str]) -> int:
     return next(at for at, name in enumerate(calls) if name not in HARMLESS)
 
 
-def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile() -> None:
+@pytest.mark.parametrize("longer", [0, 6], ids=["shorter", "longer"])
+def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(longer: int) -> None:
     start = _made(changelogs=False, branches=["b"], tag=False)
+    branch = _table(start, "b")
+    for number in range(longer):
+        branch.append(_rows(60 + number))
+    rows = _ids_of(branch)
     refused = []
 
     def forward(table: pp.Table) -> None:
@@ -202,12 +207,32 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile() 
         except CommitConflictError as error:
             refused.append(error)
 
+    def append(table: pp.Table) -> None:
+        table.append(_rows(30))
+
     with repeatable("0"):
-        write, found = _first_write(_calls(start, forward)), []
-        for files in _each_moment(start, forward, lambda table: table.append(_rows(30)), range(3, write, 4)):
-            assert not refused or _ids(files) == [9, 10, 30]
-            found += refused
-    assert found
+        calls = _calls(start, forward)
+        switch = calls.index("create_if_absent")
+        known = switch - 10  # by then it knows the latest snapshot
+        moments = [*sampled(range(known, switch), 3), switch, *sampled(range(switch + 1, len(calls)), 4)]
+        for at, files in zip(moments, _each_moment(start, forward, append, moments), strict=True):
+            assert bool(refused) == (at <= switch)
+            assert _ids(files) == ([9, 10, 30] if refused else sorted([*rows, 30]))
+            assert set(table_files(_table(files).store)) <= set(files)
+            _contiguous(files)
+        published = _calls(start, append).index("create_if_absent")
+        for files in _each_moment(start, append, forward, [*sampled(range(published), 3), published]):
+            assert _ids(files) == sorted([*rows, 30])
+            _contiguous(files)
+
+
+def _ids_of(table: pp.Table) -> list[int]:
+    return sorted(table.scan().to_arrow()["id"].to_pylist())
+
+
+def _contiguous(files: dict[str, bytes]) -> None:
+    ids = _table(files).store.snapshot_ids()
+    assert ids == list(range(ids[0], ids[-1] + 1))
 
 
 def test_expiry_goes_on_where_another_branch_is_renamed() -> None:

@@ -126,10 +126,24 @@ def test_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     found = table.analyze()
     assert found is not None
     assert (found.snapshot_id, table.count()) == (2, 5)
-    meanwhile(lambda: table.alter(add_columns={"more": "INT"}))
+    changes = [lambda: table.alter(add_columns={"more": "INT"}), lambda: None]
+    meanwhile(lambda: changes.pop(0)())
+    found = table.analyze()
+    assert found is not None
+    assert "more" in found.columns
+    names = map(str, range(99))
+    meanwhile(lambda: table.alter(add_columns={next(names): "INT"}))
     with pytest.raises(CommitConflictError, match="altered or rolled back while it was analyzed"):
-        table.analyze()
+        table.analyze(options={"commit.max-retries": 1})
     is_exact(table)
+
+
+def test_a_dry_run_gives_what_is_found(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    found = table.analyze(["big"], dry_run=True)
+    assert found is not None
+    assert (list(found.columns), found.merged_record_count) == (["big"], 4)
+    assert (table.statistics(), len(table.snapshots())) == (None, 2)
 
 
 def test_damaged_files() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -180,14 +183,14 @@ def test_two_copies_to_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The second is refused before it writes: its snapshot and its hint would be in the first one's table."""
     table, other = _table(tmp_path / "t"), pp.Table.create(tmp_path / "o", _SCHEMA)
     other.append(_rows(1, 2, 3))
-    gather = clone._Copy.gather
+    write = clone._Copy.write
 
-    def after_another(copy: clone._Copy, snapshot: Snapshot) -> None:
+    def after_another(copy: clone._Copy, snapshot: Snapshot | None, newest: int) -> None:
         monkeypatch.undo()
         other.clone(tmp_path / "c")
-        gather(copy, snapshot)
+        write(copy, snapshot, newest)
 
-    monkeypatch.setattr(clone._Copy, "gather", after_another)
+    monkeypatch.setattr(clone._Copy, "write", after_another)
     with pytest.raises(AlreadyExistsError, match="by now"):
         table.clone(tmp_path / "c")
     copy = pp.Table.open(tmp_path / "c")
@@ -195,6 +198,46 @@ def test_two_copies_to_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (tmp_path / "c/snapshot/LATEST").read_text() == "1"
     assert not (tmp_path / "c/.clone-lock").exists()
     is_exact(copy)
+
+
+_KILLED = """
+import os, signal, sys
+import paimon_pyds as pp
+from paimon_pyds.maintenance import clone
+run = getattr(clone._Copy, sys.argv[3])
+def killed(*arguments):
+    if sys.argv[3] == "_copy":
+        run(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(clone._Copy, sys.argv[3], killed)
+pp.Table.open(sys.argv[1]).clone(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("moment", ["_copy", "_write_schemas"])
+def test_killed(tmp_path: Path, moment: str) -> None:
+    table, place = _table(tmp_path / "t"), tmp_path / "c"
+    done = subprocess.run([sys.executable, "-c", _KILLED, table.path, place, moment], check=False)
+    assert done.returncode == -signal.SIGKILL
+    left = files_there(place)
+    assert str(place / ".clone-lock") in left
+    table.clone(place, dry_run=True)
+    with pytest.raises(AlreadyExistsError, match=r"left half made, by process .* remove this directory"):
+        table.clone(place, tag="x")
+    lock = place / ".clone-lock"
+    shutil.copytree(place, tmp_path / "elsewhere")
+    shutil.copytree(place, tmp_path / "mine")
+    (tmp_path / "mine" / "notes.txt").write_text("kept")
+    other = tmp_path / "elsewhere" / ".clone-lock"
+    other.write_text(lock.read_text().replace('"machine": "', '"machine": "another than '))
+    for refused in ("elsewhere", "mine"):
+        with pytest.raises(AlreadyExistsError, match="left half made"):
+            table.clone(tmp_path / refused)
+    assert files_there(place) == left
+    table.clone(place)
+    assert rows_of(pp.Table.open(place)) == rows_of(table)
+    is_exact(pp.Table.open(place))
+    assert not lock.exists()
 
 
 def test_a_copy_in_an_object_store(tmp_path: Path) -> None:

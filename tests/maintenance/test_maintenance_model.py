@@ -145,7 +145,7 @@ class _World:
     def take_over(self) -> None:
         """What the branch has comes in the place of all since its first snapshot; its changes are read anew."""
         first, history = self.numbers_of("b")[0], self.numbers_of("b", "changes")[0]
-        expired = self.numbers_of("main")[0]
+        expired, latest = self.numbers_of("main")[0], self.numbers_of("main")[-1]
         for kind in ("snapshot", "tag"):
             self.drop("main", kind, lambda id_: id_ >= first)
         self.drop("main", "changes", lambda id_: id_ >= (history if id_ < expired else first))
@@ -154,6 +154,13 @@ class _World:
             if at == "b" and kind != "changes":
                 self.states["main", kind, name] = rows
         self.states |= dict.fromkeys([("main", "changes", id_) for id_ in self.numbers_of("b")])
+        newest, last = self.numbers_of("b")[-1], self.table.store.latest_snapshot_id() or 0
+        assert newest <= last <= max(newest, latest + 1)
+        for id_ in range(newest + 1, last + 1):  # the newest state again, which changes nothing
+            self.states |= {
+                ("main", "snapshot", id_): self.states["b", "snapshot", newest],
+                ("main", "changes", id_): [],
+            }
 
     def roll_back(self, target: int | str) -> None:
         """To a snapshot, or a tag, of which a snapshot is made again."""

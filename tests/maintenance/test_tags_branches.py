@@ -139,13 +139,27 @@ def test_fast_forward(table: pp.Table, main_is_ahead: bool) -> None:
     summary = table.fast_forward("b")
     assert (summary.snapshots, summary.tags) == (2, ("later",))
     assert rows_of(table) == rows
-    assert table.store.snapshot_ids() == [1, 2, *ids]
+    assert table.store.snapshot_ids() == [1, 2, *ids, *([5, 6] if main_is_ahead else [])]
+    assert all(rows_of(table, snapshot=id_) == rows_of(branch, snapshot=min(id_, ids[-1])) for id_ in range(3, 7))
     assert list(table.tags()) == ["x"]
     assert table.arrow_schema.names == ["id", "more"]
     has_all(table)
     table.append(pa.table({"id": [7], "more": pa.array([1], pa.int32())}))
     assert len(rows_of(table)) == len(rows) + 1
     assert rows_of(branch) == rows
+
+
+def test_a_writer_goes_on_after_its_commit_was_replaced_by_a_branch(table: pp.Table) -> None:
+    table.create_tag("x", 4)
+    table.create_branch("b", "x")
+    _append(pp.Table.open(table.path, branch="b"), 100)
+    _append(pp.Table.open(table.path, branch="b"), 101)
+    table.rollback(4)
+    _append(table, 70)
+    pp.Table.open(table.path).fast_forward("b")
+    rows = rows_of(table)
+    _append(table, 71)
+    assert len(rows_of(table)) == len(rows) + 1
 
 
 def test_rollback(table: pp.Table) -> None:

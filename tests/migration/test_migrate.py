@@ -283,14 +283,23 @@ pp.migrate(sys.argv[1], sys.argv[2], mode="move")
 
 
 @pytest.mark.parametrize("moment", ["transfer", "commit"])
-def test_killed(tmp_path: Path, moment: str) -> None:
+def test_killed(tmp_path: Path, moment: str, caplog: pytest.LogCaptureFixture) -> None:
     source = _source(tmp_path / "s")
     before = _state(source)
     done = subprocess.run([sys.executable, "-c", _KILLED, source, tmp_path / "t", moment], check=False)
     assert done.returncode == 9
     assert _state(source) == before
     assert not (tmp_path / "t").exists()
+    shutil.copytree(source, tmp_path / "other")
+    assert pp.migrate(str(tmp_path / "other"), str(tmp_path / "o")).rows == 6
+    (left,) = (name for name in os.listdir(tmp_path) if name.startswith(".t.migrating-"))
+    shutil.copytree(tmp_path / left, tmp_path / ".t.migrating-elsewhere")
+    lock = tmp_path / ".t.migrating-elsewhere" / ".migration-lock"
+    lock.write_text(lock.read_text().replace('"machine": "', '"machine": "another than '))
     assert pp.migrate(str(source), str(tmp_path / "t"), mode="move").rows == 6
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".")] == [".t.migrating-elsewhere"]
+    assert "if that runs no more, remove it" in caplog.text
+    assert not (tmp_path / "t" / ".migration-lock").exists()
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

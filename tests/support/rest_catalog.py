@@ -172,6 +172,9 @@ class RestCatalogServer:
             case ("POST", "branches", branch, "rename"):
                 files.rename_branch(branch, body["toBranch"])
             case ("POST", "branches", branch, "forward"):
+                files.rollback(
+                    files.store.for_branch(branch).snapshot_ids()[0]
+                )  # as Java, whose numbers are the branch's
                 files.fast_forward(branch)
             case ("POST", "rollback"):
                 files.rollback(body["instant"].get("snapshotId"), body["instant"].get("tagName"))
