@@ -144,19 +144,19 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
         embedded, path = plan.index_answers.get(file.name, ()), file.path
         return explain_file(plan.spec, file, embedded, visits.get(path), runs.get(path), footer=number < footers)
 
-    if len(plan.files) < _AT_ONCE and not requests_at_once(plan.spec.io):
-        return list(map(ask, range(len(plan.files)), plan.files))
+    if len(plan.found.made) < _AT_ONCE and not requests_at_once(plan.spec.io):
+        return list(map(ask, range(len(plan.found.made)), plan.found.made))
     from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
     threads = threads_for(plan.spec.io, _AT_ONCE)
-    asked = concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.files)), threads)
-    return list(counted_items(asked, "asking files", files=len(plan.files)))
+    asked = concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.found.made)), threads)
+    return list(counted_items(asked, "asking files", files=len(plan.found)))
 
 
 def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
     """The sorted runs of a plan's files, by path; none for append tables. ``footers``: files to look into, about."""
     sections: dict[tuple[PartitionBucket, int], list[PlannedFile]] = {}
-    for file in plan.files:
+    for file in plan.found.made:
         if file.run is not None:
             sections.setdefault((file.bucket_id, file.run.section), []).append(file)
     whole, merging = _sql(plan.spec.predicate), plan.spec.merging
@@ -206,7 +206,11 @@ def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneSte
     gone = [s for s in plan.skips if s.step == "deletion vectors"]
     limited = [s for s in plan.skips if s.step == "limit"]
     steps = _sections_step(files)
-    if any(file.index_path for file in plan.files) and plan.spec.use_index and plan.spec.predicate is not Const.TRUE:
+    if (
+        any(file.index_path for file in plan.found.made)
+        and plan.spec.use_index
+        and plan.spec.predicate is not Const.TRUE
+    ):
         kept = [f for f in files if f.rows_after_index]
         extra = (len(gone) + len(limited), *_sums(gone + limited))
         read = sum(f.index_bytes for f in files)
@@ -215,7 +219,7 @@ def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneSte
         millis = sum(f.index_millis for f in files)
         steps.append(PruneStep("side index", len(kept) + extra[0], rows, size, millis, detail))
     left = [f for f in files if f.rows_kept]
-    if gone or any(file.deletion for file in plan.files):
+    if gone or any(file.deletion for file in plan.found.made):
         rows, size = (a + b for a, b in zip(_kept(left), _sums(limited), strict=True))
         deleted = sum(f.rows_after_index - f.rows_kept for f in files) + sum(s.row_count for s in gone)
         detail = f"{deleted:,} rows deleted"
@@ -314,9 +318,9 @@ def in_visiting_order(plan: ScanPlan, visits: Mapping[str, PlannedVisit]) -> Sca
     """The plan's files as they are asked, without those that statistics say hold none of the first rows; a step tells
     of them.
     """
-    files = {file.path: file for file in plan.files}
+    files = {file.path: file for file in plan.found.made}
     left = tuple(files[path] for path in visits if path in files)
-    left_out = [file for file in plan.files if file.path not in visits]
+    left_out = [file for file in plan.found.made if file.path not in visits]
     if not left_out:
         return replace(plan, found=Files(left))
     reason = "others have enough rows that come before all of theirs"

@@ -10,7 +10,7 @@ row form for the few that survive, and for commits. The Avro schemas of all meta
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -245,15 +245,8 @@ PLACE_COLUMNS = (
     "schema_id", "level", "extra_files", "external_path", "first_row_id", "write_cols",
 )  # fmt: skip
 """What a plan asks of all files. The other columns, statistics most of all, are four times as large."""
-_OTHER_COLUMNS = tuple(name for name in ENTRY_SCHEMA.names if name not in PLACE_COLUMNS)
-
-
-def column_groups(columns: Iterable[str]) -> list[tuple[str, ...]]:
-    """The parts in which decoded entries are kept that have these columns; one at least."""
-    wanted = frozenset(columns)
-    return [group for group in (PLACE_COLUMNS, _OTHER_COLUMNS) if not wanted.isdisjoint(group)] or [PLACE_COLUMNS]
-
-
+COLUMN_GROUPS = (PLACE_COLUMNS, tuple(name for name in ENTRY_SCHEMA.names if name not in PLACE_COLUMNS))
+"""The parts in which decoded entries are kept."""
 IDENTITY_COLUMNS = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 """What tells a file from all others: the same file with another embedded index is another one."""
 RUN_COLUMNS = (

@@ -373,14 +373,14 @@ class TableStore(SchemaStore):
             TableNotFoundError: the whole table is gone.
             CorruptFileError: the file is not a manifest, or has another size.
         """
-        from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, column_groups
+        from paimon_pyds.metadata.manifest import COLUMN_GROUPS, ENTRY_SCHEMA, PLACE_COLUMNS
 
         def weigh(batch: pa.RecordBatch) -> int:
             return int(batch.get_total_buffer_size()) + 4096
 
         path = self.paths.manifest(name)
         wanted = tuple(ENTRY_SCHEMA.names if columns is None else columns)
-        groups = column_groups(wanted)
+        groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(wanted)] or [PLACE_COLUMNS]
         if kept and size is not None and size >= _LEAST_KEPT:
             return _joined(self._kept(path, size, groups, weigh), wanted)
         from paimon_pyds.metadata.manifest_codec import decode_manifest
@@ -452,8 +452,8 @@ class TableStore(SchemaStore):
     def _kept(
         self, path: str, size: int, groups: Sequence[tuple[str, ...]], weigh: Callable[[pa.RecordBatch], int]
     ) -> list[pa.RecordBatch]:
-        """The entries of a manifest in `column_groups`, from this machine's disk where they are there. Errors as
-        `read_manifest`."""
+        """The entries of a manifest in some of `COLUMN_GROUPS`, from this machine's disk where they are there.
+        Errors as `read_manifest`."""
         from paimon_pyds.metadata.kept_entries import kept_entries
         from paimon_pyds.metadata.manifest import entry_schema
         from paimon_pyds.storage.local_cache import LocalCache
