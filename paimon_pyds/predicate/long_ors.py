@@ -46,6 +46,8 @@ from paimon_pyds.types.kinds import INTEGER_KINDS, TIMESTAMP_KINDS, Kind
 _FEW = 64
 """So many conditions are evaluated one by one."""
 _BRANCHES = 16
+_AT_ONCE = 4 << 20
+"""Bytes of texts that are searched at a time: it takes some 30 times as much."""
 _TOGETHER = 50
 """So many patterns are one regular expression."""
 _LISTED_KINDS = INTEGER_KINDS | TIMESTAMP_KINDS | {Kind.VARCHAR, Kind.DATE, Kind.TIME, Kind.DECIMAL, Kind.BOOLEAN}
@@ -174,16 +176,38 @@ class _AnyText:
         return self._of(values)
 
     def _of(self, values: pa.Array) -> pa.BooleanArray:
+        if values.nbytes > _AT_ONCE and len(values) > 1:
+            half = len(values) // 2
+            return pa.concat_arrays([self._of(values.slice(0, half)), self._of(values.slice(half))])
+        if values.nbytes > _AT_ONCE:
+            return pa.array([self._has_part(values[0].as_py()) or self._has_pattern(values)[0].as_py()])
         texts = _Bytes(values.cast(pa.large_string()).fill_null(""))
         found = np.zeros(len(values), np.bool_)
         for op, by_length in self.parts.items():
             for length, parts in by_length.items():
                 places = {Op.STARTS_WITH: texts.starts, Op.ENDS_WITH: texts.stops - length}.get(op, texts.everywhere)
                 found[texts.rows_with(parts, length, places)] = True
+        left = np.flatnonzero(~found)
+        found[left] = to_numpy(self._has_pattern(values.take(from_numpy(left))))
+        return pc.and_(from_numpy(found), values.is_valid())
+
+    def _has_pattern(self, values: pa.Array) -> pa.BooleanArray:
+        found = np.zeros(len(values), np.bool_)
         for regex in self.regexes:
             left = np.flatnonzero(~found)
             found[left] = to_numpy(pc.match_substring_regex(values.take(from_numpy(left)), regex).fill_null(False))
-        return pc.and_(from_numpy(found), values.is_valid())
+        return from_numpy(found)
+
+    def _has_part(self, text: str) -> bool:
+        """Of a very long text."""
+        data = text.encode()
+        tests: dict[Op, Callable[[bytes], bool]] = {Op.STARTS_WITH: data.startswith, Op.ENDS_WITH: data.endswith}
+        return any(
+            tests.get(op, data.__contains__)(part)
+            for op, by_length in self.parts.items()
+            for parts in by_length.values()
+            for part in parts
+        )
 
 
 class _Bytes:

@@ -17,6 +17,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.expression.condition import bind_filter
+from paimon_pyds.predicate import long_ors
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.exact import matches
@@ -147,7 +148,10 @@ def test_thousands_of_conditions_of_one_form_are_evaluated_at_once(form: str) ->
     assert str(pickle.loads(pickle.dumps(found))) == str(found)
 
 
-def test_parts_of_texts_are_looked_for_within_each_text() -> None:
+@pytest.mark.parametrize("at_once", [30, 150, 4 << 20])
+def test_parts_of_texts_are_looked_for_within_each_text(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in texts that are so long that they are searched one by one."""
+    monkeypatch.setattr(long_ors, "_AT_ONCE", at_once)
     texts = ["", "abcdefgh", "ijklmnop", None, "xabcdefghijklmnopx", "", "äöü", "abcdefghijklmnop", ""]
     parts = ["hi", "hijk", "abcdefghijk", "öü", "opx", *(f"none {n}" for n in range(100))]
     batch = pa.record_batch({"s": texts})
