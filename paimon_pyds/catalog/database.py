@@ -50,6 +50,8 @@ _EXISTING = {
 _ROLLED_BACK = frozenset({"40001", "40P01", 1213, 1205})
 """SQLSTATE, or MySQL's number, of what a server rolled back because of others: deadlocks, and waits that were too long.
 InnoDB has deadlocks of single inserts, too. (Source: "Locks Set by Different SQL Statements in InnoDB".)"""
+_MADE_MEANWHILE = frozenset({"42P07", "42710"})
+"""SQLSTATE of a table, or its type, that another client has just made: ``IF NOT EXISTS`` looks first."""
 _TRIES = 9
 
 
@@ -173,9 +175,10 @@ class Database:
         except driver.IntegrityError as error:
             raise AlreadyExistsError("the catalog has this row already", path=str(self)) from self._cause(error)
         except driver.Error as error:
-            kind = (
-                _RolledBackError if _ROLLED_BACK & {getattr(error, "sqlstate", None), *error.args[:1]} else StorageError
-            )
+            codes = {getattr(error, "sqlstate", None), *error.args[:1]}
+            if _MADE_MEANWHILE & codes:
+                raise AlreadyExistsError("the catalog has this table already", path=str(self)) from self._cause(error)
+            kind = _RolledBackError if _ROLLED_BACK & codes else StorageError
             raise kind(f"the catalog's database failed ({self._cause(error)})", path=str(self)) from None
         except RuntimeError as error:  # PyMySQL: this server's way to take passwords needs another package
             raise UnsupportedError(

@@ -132,6 +132,16 @@ def test_passwords_stay_where_they_are(options: dict[str, str]) -> None:
         Catalog.open(options | {"uri": nobody})
 
 
+def test_tables_that_another_makes_meanwhile(postgres: dict[str, str]) -> None:
+    """PostgreSQL looks for the table, then finds the type that belongs to the other one: here it is alone."""
+    pytest.importorskip("psycopg")
+    sql(postgres, "CREATE TYPE made_meanwhile AS ENUM ()")
+    with pytest.raises(AlreadyExistsError):
+        sql(postgres, "CREATE TABLE IF NOT EXISTS made_meanwhile(a INT)")
+    database(postgres).make_tables({"made_meanwhile": "a INT"})
+    sql(postgres, "DROP TYPE made_meanwhile")
+
+
 @pytest.mark.parametrize("fails", [3, 99])
 def test_what_the_server_rolled_back_is_tried_again(monkeypatch: pytest.MonkeyPatch, fails: int) -> None:
     """InnoDB has deadlocks of single inserts, where a row of the same key was removed just before."""
