@@ -16,7 +16,7 @@ from paimon_pyds.metadata.store import METADATA_CACHE
 from support.effort import LONG, SEED
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
-_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "90"))
+_SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "170"))
 
 
 def _run(world: type[World], kind: str, schedules: int, faults: float) -> None:
