@@ -76,12 +76,14 @@ class _Limits:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """How snapshots go: the options, and whether they leave changelogs, and with them what their deltas name."""
+    """How snapshots go: the options, and whether they leave changelogs, and with them what their deltas name; ``left``:
+    changelogs are there of snapshots that a rollback brought back."""
 
     options: TableOptions
     changelogs: bool
     deltas: bool
     dry_run: bool
+    left: bool
 
 
 def expire_snapshots(
@@ -105,9 +107,11 @@ def expire_snapshots(
     limits = _limits(how, options)
     started, total = time.monotonic(), RemovalSummary(dry_run=how.dry_run)
     leave = leave_changelogs and changelogs_outlive(options)
+    left = False
     if not leave and changelog_ids(store):
         total = expire_changelogs(store, how, everything=True)
-    run, first = _How(options, leave, leave and _has_deltas(store, options), how.dry_run), 0
+        left = bool(changelog_ids(store))
+    run, first = _How(options, leave, leave and _has_deltas(store, options), how.dry_run, left), 0
     while (found := _expire_some(store, limits, run, first)) is not None:
         summary, first = found
         total = merged(total, summary)
@@ -287,6 +291,8 @@ def _remove(removal: Removal, gone: Sequence[Snapshot], how: _How) -> None:
     if how.changelogs:
         concurrent_each(lambda snapshot: write_changelog(store, snapshot), gone, threads_of(how.options))
         write_changelog_hint(store, "LATEST", gone[-1].id)
+    elif how.left:
+        remove_changelogs_from(store, gone[0].id)
     removal.delete()
     removal.delete_directories(how.options)
     for snapshot in gone:  # from the oldest on: what is left is always without gaps

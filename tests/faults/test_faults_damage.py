@@ -12,6 +12,7 @@ import random
 import re
 import shutil
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
@@ -272,6 +273,14 @@ def _start_kept_threads() -> None:
     deque(pool.map(lambda _: together.wait(), range(pool._max_workers)), 0)
 
 
+def _wait_for_threads(most: int) -> None:
+    """Those that a failed scan was still using end by themselves; on a busy machine, a little later than the scan."""
+    end = time.monotonic() + 60
+    while threading.active_count() > most:
+        assert time.monotonic() < end, threading.enumerate()
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("query", ["c = 3", None], ids=["filtered", "whole"])
 @pytest.mark.parametrize("error", [full_disk, _io_error], ids=["storage", "system"])
 def test_a_read_that_fails(table: Path, query: str | None, error: Callable[[str], BaseException]) -> None:
@@ -291,4 +300,4 @@ def test_a_read_that_fails(table: Path, query: str | None, error: Callable[[str]
         except StorageError as fault:
             assert "\n" not in str(fault)
         assert again.scan(query).to_arrow().num_rows == expected
-        assert threading.active_count() <= threads
+        _wait_for_threads(threads)

@@ -286,6 +286,23 @@ def test_options_that_keep_changelogs_no_longer(table: pp.Table) -> None:
     is_exact(table)
 
 
+@pytest.mark.parametrize("how", ["expiry", "purge"])
+def test_a_changelog_goes_with_its_snapshot_that_came_back(table: pp.Table, how: str) -> None:
+    table.create_tag("old", 3)
+    table.expire_snapshots(retain_max=2)
+    table.rollback("old")
+    assert ([s.id for s in table.snapshots()], changelog_ids(table.store)) == ([3], [1, 2, 3])
+    table.delete_tag("old")
+    if how == "purge":
+        table.purge("t")
+    else:
+        table.append(_rows(50))
+        table.alter(unset_options=["changelog.num-retained.min"])
+        table.expire_snapshots(retain_max=1, retain_min=1)
+    assert changelog_ids(table.store) == []
+    assert table.verify(deep=True).findings == ()
+
+
 def test_a_producer_that_comes_later_leaves_the_deltas(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=["k"], options={"bucket": "1", **_LONGER})
     for number in range(3):
