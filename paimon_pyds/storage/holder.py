@@ -33,6 +33,8 @@ def is_left_over(data: bytes, call: str) -> bool:
 def told(data: bytes) -> str:
     """Who wrote the file, for messages."""
     found = _parsed(data)
+    if "process" not in found:  # not whole, or not there any more
+        return "an unknown process"
     return f"process {found.get('process')} on {found.get('host')} since {found.get('since')} ({found.get('call')})"
 
 

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.table import Table
+from support.side_by_side import PATIENT, append_side_by_side
 
 SCHEMA = pa.schema([("id", pa.int32())])
 
@@ -97,16 +97,8 @@ def test_databases_and_tables_are_rows_as_java_keeps_them(catalog: Catalog, tmp_
 
 @pytest.mark.parametrize(("writers", "commits"), [(4, 3), pytest.param(8, 25, marks=pytest.mark.long)])
 def test_writers_side_by_side_hold_the_lock(catalog: Catalog, tmp_path: Path, writers: int, commits: int) -> None:
-    options = {"commit.max-retries": 1000, "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
-    catalog.create_table("shop.t", SCHEMA, options=options)
-
-    def write(writer: int) -> None:
-        table = locking(tmp_path).table("shop.t")
-        for number in range(commits):
-            table.append(rows(writer * commits + number))
-
-    with ThreadPoolExecutor(writers) as pool:
-        list(pool.map(write, range(writers)))
+    catalog.create_table("shop.t", SCHEMA, options=PATIENT)
+    append_side_by_side(lambda: locking(tmp_path).table("shop.t"), rows, writers, commits)
     table = catalog.table("shop.t")
     assert (ids(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
     assert sql(tmp_path, "SELECT * FROM paimon_distributed_locks") == []

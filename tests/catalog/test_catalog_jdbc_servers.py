@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import sqlite3
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from paimon_pyds.catalog.database import Database
 from paimon_pyds.errors import AlreadyExistsError, CommitError, StorageError, TableNotFoundError
 from paimon_pyds.table import Table
 from support.servers import PASSWORD
+from support.side_by_side import PATIENT, append_side_by_side
 
 SCHEMA = pa.schema([("id", pa.int32())])
 LOCK = {"lock.enabled": "true", "lock-acquire-timeout": "1 min", "lock-check-max-sleep": "100 ms"}
@@ -77,16 +77,8 @@ def test_databases_and_tables(options: dict[str, str]) -> None:
 def test_writers_side_by_side_hold_the_lock(options: dict[str, str], writers: int, commits: int) -> None:
     catalog = Catalog.open(options)
     catalog.create_database("shop")
-    waits = {"commit.max-retries": 1000, "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
-    catalog.create_table("shop.t", SCHEMA, options=waits)
-
-    def write(writer: int) -> None:
-        table = Catalog.open(options | LOCK).table("shop.t")
-        for number in range(commits):
-            table.append(rows(writer * commits + number))
-
-    with ThreadPoolExecutor(writers) as pool:
-        list(pool.map(write, range(writers)))
+    catalog.create_table("shop.t", SCHEMA, options=PATIENT)
+    append_side_by_side(lambda: Catalog.open(options | LOCK).table("shop.t"), rows, writers, commits)
     table = catalog.table("shop.t")
     assert (ids(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
     assert (

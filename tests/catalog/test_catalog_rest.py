@@ -10,7 +10,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import count
@@ -39,6 +38,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.table import Table
 from support.canary import texts_of
 from support.rest_catalog import TOKEN, Fault, RestCatalogServer, rest_catalog
+from support.side_by_side import PATIENT, append_side_by_side
 
 SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
 
@@ -275,17 +275,9 @@ def test_a_table_that_was_made_anew_is_another_one(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("commits", [3, pytest.param(25, marks=pytest.mark.long)])
 def test_writers_side_by_side(catalog: Catalog, server: RestCatalogServer, commits: int) -> None:
-    options = {"commit.max-retries": 1000, "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
-    catalog.create_table("shop.t", SCHEMA, options=options)
+    catalog.create_table("shop.t", SCHEMA, options=PATIENT)
     writers = 4 if commits == 3 else 8
-
-    def write(writer: int) -> None:
-        table = open_catalog(server).table("shop.t")
-        for number in range(commits):
-            table.append(rows((writer * commits + number) * 2))
-
-    with ThreadPoolExecutor(writers) as pool:
-        list(pool.map(write, range(writers)))
+    append_side_by_side(lambda: open_catalog(server).table("shop.t"), lambda n: rows(2 * n), writers, commits)
     table = catalog.table("shop.t")
     assert ids(table) == list(range(writers * commits * 2))
     assert [s.id for s in table.snapshots()] == list(range(1, writers * commits + 1))

@@ -233,6 +233,9 @@ def test_killed(tmp_path: Path, moment: str) -> None:
     for refused in ("elsewhere", "mine"):
         with pytest.raises(AlreadyExistsError, match="left half made"):
             table.clone(tmp_path / refused)
+    other.write_bytes(b"")  # killed before it could say who it is
+    with pytest.raises(AlreadyExistsError, match="left half made, by an unknown process;"):
+        table.clone(tmp_path / "elsewhere")
     assert files_there(place) == left
     table.clone(place)
     assert rows_of(pp.Table.open(place)) == rows_of(table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import object_store, open_file_io
 from support import servers
 from support.s3_server import AFTER, BEFORE, Server, serving
+from support.side_by_side import PATIENT, append_side_by_side
 
 pytest.importorskip("obstore")
 ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "p": [f"p{i % 2}" for i in range(20)]})
@@ -105,17 +105,13 @@ def test_tables(store: Store) -> None:
 
 @pytest.mark.parametrize(("writers", "commits"), [(3, 2), pytest.param(8, 25, marks=pytest.mark.long)])
 def test_writers_side_by_side_lose_nothing(store: Store, writers: int, commits: int) -> None:
-    options = {"commit.max-retries": "1000", "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "50 ms"}
-    pp.Table.create(f"{store.root}/t", ROWS.schema, options=options, storage_options=store.options)
+    pp.Table.create(f"{store.root}/t", ROWS.schema, options=PATIENT, storage_options=store.options)
 
-    def write(_: int) -> None:
-        table = pp.Table.open(f"{store.root}/t", storage_options=store.options)
-        for _ in range(commits):
-            table.append(ROWS.slice(0, 1))
+    def opened() -> pp.Table:
+        return pp.Table.open(f"{store.root}/t", storage_options=store.options)
 
-    with ThreadPoolExecutor(writers) as pool:
-        list(pool.map(write, range(writers)))
-    table = pp.Table.open(f"{store.root}/t", storage_options=store.options)
+    append_side_by_side(opened, lambda _: ROWS.slice(0, 1), writers, commits)
+    table = opened()
     assert [s.id for s in table.snapshots()] == list(range(1, writers * commits + 1))
     assert table.scan().count() == writers * commits
 
