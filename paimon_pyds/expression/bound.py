@@ -213,10 +213,10 @@ def _check_finite(array: pa.Array, found: pa.Array) -> None:
     elif t.is_list(array.type):
         _check_finite(array.flatten(), found.flatten())
     elif t.is_float64(array.type) and t.is_float32(found.type):
-        grown = pc.and_(pc.is_finite(array), pc.is_inf(found))
-        if pc.any(grown).as_py():
-            from paimon_pyds.types.misfits import shown
+        from paimon_pyds.types.misfits import grown_infinite, shown
 
+        grown = grown_infinite(array, found)
+        if pc.any(grown).as_py():
             raise ExpressionError(f"{shown(array, pc.index(grown, True).as_py())} does not fit FLOAT")
 
 

@@ -89,6 +89,11 @@ def misfit(
     return error
 
 
+def grown_infinite(numbers: pa.Array, cast: pa.Array) -> pa.BooleanArray:
+    """Which numbers are infinite only since they were cast to a shorter float."""
+    return pc.and_(pc.is_finite(numbers), pc.is_inf(cast))
+
+
 def check_lengths(values: pa.Array, type_: DataType, column: str, path: str | None = None) -> None:
     """Refuse texts and bytes, those in nested values too, that are longer than their type allows.
 

@@ -33,7 +33,9 @@ def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
     if t.is_float64(source) and t.is_float32(target):
         import pyarrow.compute as pc
 
-        if pc.any(pc.and_(pc.is_finite(array), pc.is_inf(found))).as_py():
+        from paimon_pyds.types.misfits import grown_infinite
+
+        if pc.any(grown_infinite(array, found)).as_py():
             raise pa.ArrowInvalid("too large for a float of 32 bits")
     return found
 
