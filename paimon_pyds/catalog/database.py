@@ -170,7 +170,7 @@ class Database:
             raise CommitError("this process did not get the password of the catalog: it can't commit", path=str(self))
         connect, driver = _driver(self.kind)
         try:
-            with closing(connect(**self.arguments)) as connection:
+            with closing(self._once_it_runs(connect, driver)) as connection:
                 yield connection
         except driver.IntegrityError as error:
             raise AlreadyExistsError("the catalog has this row already", path=str(self)) from self._cause(error)
@@ -184,6 +184,21 @@ class Database:
             raise UnsupportedError(
                 f"the database's driver can't connect: {self._cause(error)}", path=str(self)
             ) from None
+
+    def _once_it_runs(self, connect: Callable[..., Any], driver: Any) -> Any:
+        """A connection. A server of PostgreSQL that is starting, or recovering from a crash, is waited for."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return connect(**self.arguments)
+            except driver.OperationalError:
+                if self.kind != "postgresql" or time.monotonic() > end:
+                    raise
+                asked = {name: self.arguments[name] for name in ("host", "port", "dbname")}
+                text = driver.conninfo.make_conninfo("", **asked, connect_timeout=2)  # others stand still meanwhile
+                if driver.pq.PGconn.ping(text.encode()) != driver.pq.Ping.REJECT:
+                    raise
+            time.sleep(0.2)
 
     def _cause(self, error: Exception) -> Exception:
         """The error without what must not be shown."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,34 @@ def test_tables_that_another_makes_meanwhile(postgres: dict[str, str]) -> None:
         sql(postgres, "CREATE TABLE IF NOT EXISTS made_meanwhile(a INT)")
     database(postgres).make_tables({"made_meanwhile": "a INT"})
     sql(postgres, "DROP TYPE made_meanwhile")
+
+
+_TURNS_AWAY = """
+import socket, struct
+said = b"SFATAL\\0VFATAL\\0C57P03\\0Mthe database system is starting up\\0\\0"
+encryption = {struct.pack("!i", code) for code in (80877103, 80877104)}  # what clients ask for first: TLS, GSSAPI
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+for _ in range(4):  # connections, and questions whether the server runs, by turns
+    with listening.accept()[0] as connection:
+        while connection.recv(1000)[4:8] in encryption:
+            connection.sendall(b"N")
+        connection.sendall(b"E" + struct.pack("!i", len(said) + 4) + said)
+"""
+"""A server of PostgreSQL that is recovering, and gone afterwards."""
+
+
+@pytest.mark.parametrize("patience", [60, 0])
+def test_a_server_that_starts_is_waited_for(monkeypatch: pytest.MonkeyPatch, patience: int) -> None:
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr(module, "_PATIENCE", patience)
+    with subprocess.Popen([sys.executable, "-c", _TURNS_AWAY], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        there = Database.of(f"jdbc:postgresql://127.0.0.1:{server.stdout.readline().strip()}/x", {})
+        with pytest.raises(StorageError, match="refused" if patience else "starting up"):
+            there.run(("SELECT 1", ()))
+        assert patience == 0 or server.wait(30) == 0
+        server.kill()
 
 
 @pytest.mark.parametrize("fails", [3, 99])

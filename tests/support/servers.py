@@ -260,7 +260,7 @@ def _owned_directory(user: dict[str, Any]) -> Iterator[str]:
 def postgres() -> Iterator[dict[str, str]]:
     """Options of a JDBC catalog in a database of PostgreSQL."""
     tools = max(glob.glob("/usr/lib/postgresql/*/bin"), default=None) or os.path.dirname(shutil.which("initdb") or "")
-    initdb, server = (_needed(f"{tools}/{name}", "PostgreSQL") for name in ("initdb", "postgres"))
+    initdb, server, ready = (_needed(f"{tools}/{name}", "PostgreSQL") for name in ("initdb", "postgres", "pg_isready"))
     user, port = _other_user(), _free_port()
     with _owned_directory(user) as home:
         password = Path(home) / "password"
@@ -271,7 +271,8 @@ def postgres() -> Iterator[dict[str, str]]:
         settings = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={home}"]
         command = [server, "-D", f"{home}/data", "-p", str(port), *settings, "-c", "timezone=Asia/Tokyo"]
         uri = f"jdbc:postgresql://127.0.0.1:{port}/postgres"
-        with _running(command, lambda: _answers(port), cwd=home, **user):
+        ping = [ready, "-q", "-h", "127.0.0.1", "-p", str(port)]  # the port is open before it is ready
+        with _running(command, lambda: not subprocess.run(ping).returncode, cwd=home, **user):
             yield {"metastore": "jdbc", "uri": uri, "jdbc.user": "paimon", "jdbc.password": PASSWORD}
 
 
