@@ -153,8 +153,8 @@ class Table(RowStream):
             path: a local path, ``file://…``, or a URL of an object store.
             schema: an Arrow schema, or Paimon columns; or data as for `append`: the table gets its columns and rows.
                 Where the rows don't fit, a key with NULL for one, the table is there and empty.
-            primary_key: names of columns; none for an append table.
-            partition_by: names of columns.
+            primary_key: names of columns, in a list or in a text between commas; none for an append table.
+            partition_by: names of columns, as those of the key.
             options: any table option of Paimon, such as ``{"file-index.bitmap.columns": "color"}``.
             comment: about the table.
             storage_options: as for `open`.

@@ -394,8 +394,6 @@ def _resolve_columns(
 ) -> tuple[tuple[DataField, ...], tuple[str, ...]]:
     if columns is None:
         return schema.fields, ()
-    if isinstance(columns, str):
-        columns = [part.strip() for part in columns.split(",")]
     fields: list[DataField] = []
     metadata: list[str] = []
     for name in texts("columns", columns):

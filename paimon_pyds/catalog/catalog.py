@@ -243,8 +243,8 @@ class Catalog:
         Args:
             name: such as ``"shop.orders"``.
             schema: this and what follows as for `Table.create`.
-            primary_key: names of columns.
-            partition_by: names of columns.
+            primary_key: names of columns, in a list or in a text between commas.
+            partition_by: names of columns, as those of the key.
             options: table options.
             comment: about the table.
             ignore_if_exists: return the table that already exists, whatever its schema is.

@@ -44,7 +44,7 @@ def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order
         SchemaError: an unknown column.
         UnsupportedError: buckets whose rows have an order of their own.
     """
-    names = [n.strip() for n in order_by.split(",")] if isinstance(order_by, str) else texts("order_by", order_by or ())
+    names = texts("order_by", order_by or ())
     if order not in STRATEGIES:
         raise OptionError(f"rows can't be ordered by {order!r}", hint=f"order is one of {', '.join(STRATEGIES)}")
     options = context.options

@@ -33,8 +33,8 @@ class TableDefinition:
 
     Attributes:
         fields: the columns.
-        primary_key: names of columns; none for an append table.
-        partition_by: names of columns.
+        primary_key: names of columns, in a list or in a text between commas; none for an append table.
+        partition_by: names of columns, as those of the key.
         options: table options; values may be numbers and booleans.
         comment: about the table.
     """

@@ -95,7 +95,7 @@ def _fields(schema: TableSchema, columns: str | Sequence[str] | None) -> list[Da
     if columns is None:
         wanted = schema.primary_keys or by_name
         return [by_name[name] for name in wanted if _has_bounds(by_name[name])]
-    names = [n.strip() for n in columns.split(",")] if isinstance(columns, str) else texts("columns", columns)
+    names = texts("columns", columns)
     for name in names:
         if name not in by_name:
             raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(by_name)}")

@@ -113,7 +113,7 @@ def _partition_types(
 ) -> tuple[tuple[str, ...], dict[str, DataType]]:
     """The partition columns, in order, and their types."""
     named = dict(wanted) if isinstance(wanted, Mapping) else {}
-    keys = tuple(source.partition_by if wanted is None else texts("partition_by", list(wanted)))
+    keys = tuple(source.partition_by if wanted is None else texts("partition_by", wanted))
     if set(keys) != set(source.partition_by):
         raise OptionError(
             f"partition_by names {', '.join(keys) or 'nothing'}, the source has "

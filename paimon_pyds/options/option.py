@@ -248,10 +248,11 @@ def text(name: str, value: Any) -> str:
 
 
 def texts(name: str, value: Any) -> list[str]:
-    """The strs in an iterable that is none itself. Raises ArgumentTypeError."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        wanted = f"a list of names, such as [{value!r}]" if isinstance(value, str) else "a list of names"
-        raise _refused(name, wanted, value)
+    """The strs in an iterable, or between the commas of a str. Raises ArgumentTypeError."""
+    if isinstance(value, str):
+        return list(comma_separated(value))
+    if not isinstance(value, Iterable):
+        raise _refused(name, "a list of names", value)
     return [text(f"{name}: each", item) for item in value]
 
 
