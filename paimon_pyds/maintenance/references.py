@@ -255,17 +255,18 @@ class KeptFiles:
         """
         names = candidates["file_name"].combine_chunks().unique()
         partitions = frozenset(candidates["partition"].combine_chunks().unique().to_pylist())
-        reader = ManifestReader(self._store, EntryFilter(schema, partitions=partitions))
+        reader = ManifestReader(self._store, wanted := EntryFilter(schema, partitions=partitions))
+        manifests = wanted.may_hold(list(self._manifests.values()))
         hits = {}
-        for name, manifest in self._manifests.items():
-            entries = reader.entries([manifest], _COLUMNS)
-            hits[name] = entries.filter(pc.is_in(entries["file_name"], names))
+        for manifest, entries in zip(manifests, reader.each(manifests, _COLUMNS), strict=True):
+            found = entries.filter(pc.is_in(entries["file_name"], names))
+            if found.num_rows:
+                hits[manifest.file_name] = pa.Table.from_batches([found])
         kept: set[str] = set()
         for state in self._states:
-            found = [hits[name] for name in state if hits[name].num_rows]
-            if found:
-                kept.update(live_entries(found)["file_name"].to_pylist())
-        for name in self._changelogs:
+            if of_state := [hits[name] for name in state if name in hits]:
+                kept.update(live_entries(of_state)["file_name"].to_pylist())
+        for name in self._changelogs.intersection(hits):
             kept.update(hits[name]["file_name"].to_pylist())
         for changelog, manifest in self._expired:
             with suppress(SnapshotNotFoundError):
