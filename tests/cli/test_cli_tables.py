@@ -113,6 +113,7 @@ def test_tables_and_databases(warehouse: str, capsys: pytest.CaptureFixture[str]
         "database", "table", "path", "--------", "-----", "----",
     ]  # fmt: skip
     assert "did you mean shop" in _run(capsys, "tables", warehouse, "--database", "shpo", status=1)
+    assert "nothing is there" in _run(capsys, "tables", f"{warehouse}/no", status=1)
     moved = f"{warehouse}/old.db/sales"
     assert _run(capsys, "rename", f"{warehouse}/shop.db/orders", "old.sales") == f"renamed to {moved}\n"
     assert pp.Table.open(moved).count() == 2
