@@ -258,7 +258,10 @@ def _system(arguments: argparse.Namespace) -> None:
 
     catalog = warehouse_of(arguments, arguments.warehouse) if arguments.table is None else None
     if (arguments.table is None) == (catalog is None) or (arguments.table and arguments.warehouse):
-        raise OptionError("give a table, --warehouse or --catalog", hint="and the name of a system table after it")
+        from paimon_pyds.system.tables import NAMES
+
+        names = f"the name of a system table follows: {', '.join(NAMES)}"
+        raise OptionError("give a table, --warehouse or --catalog", hint=names)
     options = scan_options(**travel_of(arguments))
     query = {"columns": arguments.columns, "limit": arguments.limit, "options": options}
     if catalog is None:
