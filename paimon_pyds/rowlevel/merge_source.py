@@ -22,7 +22,7 @@ from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, DataField, arrow_type, fields_named, from_arrow_schema
 from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
 from paimon_pyds.types.misfits import first_refused, misfit
-from paimon_pyds.write.conform import is_of_pandas
+from paimon_pyds.write.conform import origin_of
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
@@ -45,7 +45,7 @@ def text_in_keys(error: ExpressionError, condition: JoinCondition, source: Seque
 
 def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     """All rows of a source as one batch, and its columns. The batch has the Arrow types of theirs, except where it has
-    values of no type but NULL; and it says whether it comes from pandas.
+    values of no type but NULL; and it says where it comes from (`origin_of`).
     Raises SchemaError: nothing that Arrow understands, or columns that Paimon has no type for."""
     schema, rows = rows_of(data)
     if schema is None:
@@ -68,7 +68,8 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
             refused.name_row(0)
             raise refused from error
     rows = pa.RecordBatch.from_arrays(columns, names=table.schema.names)
-    return rows.replace_schema_metadata({b"pandas": b""} if is_of_pandas(table.schema) else None), fields
+    origin = origin_of(table.schema)
+    return rows.replace_schema_metadata({origin: ""} if origin else None), fields
 
 
 def typed_as(rows: pa.RecordBatch, wanted: Sequence[DataField]) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
@@ -78,7 +79,7 @@ def typed_as(rows: pa.RecordBatch, wanted: Sequence[DataField]) -> tuple[pa.Reco
     for column, name in zip(rows.columns, rows.schema.names, strict=True):
         nested = pa.types.is_nested(column.type) and _has_null_type(column.type)
         for field in fields_named(name, wanted) if nested else ():
-            column = column.cast(_filled(column.type, arrow_type(field.type)))  # noqa: PLW2901
+            column = column.cast(_filled(column.type, arrow_type(field.type)))
         columns.append(column)
     typed = pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
     return typed.replace_schema_metadata(rows.schema.metadata), _fields(typed.schema)
