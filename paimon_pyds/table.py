@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from paimon_pyds.typing import (
         Filter,
         Inserts,
+        Keys,
         LookupArguments,
         OptionValues,
         Order,
@@ -382,11 +383,12 @@ class Table(RowStream):
         """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
         return self.scan(filter, top_n=present("order", order, "an order such as 'id desc, 10'"), **scan).to_arrow()
 
-    def lookup(self, keys: Rows, columns: Sequence[str] | None = None, **scan: Unpack[LookupArguments]) -> pa.Table:
+    def lookup(self, keys: Keys, columns: Sequence[str] | None = None, **scan: Unpack[LookupArguments]) -> pa.Table:
         """The current row of each key, without a scan: a table with a primary key only.
 
         Args:
-            keys: rows with the columns of the primary key, as data for `append`.
+            keys: rows with the columns of the primary key, as data for `append`; or values alone, such as ``7`` and
+                ``[7, 3]``, of a key of several columns tuples, such as ``[("2026-01-31", 7)]``.
             columns: columns to return; all by default.
             **scan: of which state: ``snapshot``, ``tag``, ``timestamp`` and ``options`` as for `scan`; a ``filter``.
 

@@ -8,7 +8,8 @@ Names that are not among the keys of a TypedDict are errors to mypy and pyright,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime, time
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class _Lazy(Protocol):
 _Rows: TypeAlias = "_Stream | _Array | _Lazy | Mapping[str, Any]"
 Rows: TypeAlias = "_Rows | Iterable[_Rows] | Iterable[Sequence[Mapping[str, Any]]]"
 """What rows can be taken from: Arrow, pandas, polars, DuckDB, a dictionary of columns, a list of dictionaries."""
+_Key: TypeAlias = "str | bytes | int | float | Decimal | date | time"
+Keys: TypeAlias = "Rows | _Key | tuple[_Key, ...] | Iterable[_Key | tuple[_Key, ...]]"
+"""Keys to look up: rows with the columns of the key, or values alone; tuples of them where it has several columns."""
 
 
 class StateArguments(TypedDict, total=False):

@@ -30,7 +30,7 @@ class CatalogBackend(Protocol):
         """Remove a database with its tables."""
 
     def missing_hint(self) -> str | None:
-        """Why no database is there, when the reason is known."""
+        """Why no database is there, when that is more than that none was made; None where there may be some."""
 
     def tables(self, database: str) -> list[str]:
         """The names of the tables of a database that exists, by name."""

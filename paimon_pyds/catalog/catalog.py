@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -129,8 +130,11 @@ class Catalog:
     # ---------------------------------------------------------------------------------------- databases
 
     def databases(self) -> list[str]:
-        """The names of all databases, by name."""
-        return self._backend.databases()
+        """The names of all databases, by name. Warns where the warehouse is none."""
+        found = self._backend.databases()
+        if set(found) <= {DEFAULT_DATABASE}:
+            self._warn_where_nothing_is()
+        return found
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Make a database.
@@ -166,10 +170,22 @@ class Catalog:
         self._backend.drop_database(name)
 
     def tables(self, database: str = DEFAULT_DATABASE) -> list[str]:
-        """The names of the tables of a database, by name. Raises DatabaseNotFoundError."""
+        """The names of the tables of a database, by name. Raises DatabaseNotFoundError; warns where the warehouse is
+        none."""
         if not self._backend.has_database(checked_object_name(database, "database")):
             raise self._no_database(database)
-        return self._backend.tables(database)
+        found = self._backend.tables(database)
+        if not found:
+            self._warn_where_nothing_is()
+        return found
+
+    def missing_hint(self) -> str | None:
+        """What is wrong with the warehouse: it does not exist, or is something else; None where nothing is."""
+        return self._backend.missing_hint()
+
+    def _warn_where_nothing_is(self) -> None:
+        if hint := self.missing_hint():
+            warnings.warn(f"no database is at {redact(self.warehouse)}: {hint}", stacklevel=3)
 
     # ------------------------------------------------------------------------------------------- tables
 
@@ -325,5 +341,5 @@ class Catalog:
         return TableNotFoundError(what, path=error.path, hint=hint)
 
     def _no_database(self, name: str) -> DatabaseNotFoundError:
-        hint = self._backend.missing_hint() or suggest(name, self.databases(), "databases")
+        hint = self.missing_hint() or suggest(name, self.databases(), "databases")
         return DatabaseNotFoundError(f"the warehouse has no database {name!r:.100}", path=self.warehouse, hint=hint)

@@ -47,7 +47,17 @@ class FileSystemBackend:
         self._io.delete_tree(self._database_path(name))
 
     def missing_hint(self) -> str | None:
-        return None if self._io.exists(self.warehouse) else "the warehouse does not exist either"
+        here = self._io.list(self.warehouse)
+        if any(s.is_dir and s.name.endswith(_SUFFIX) for s in here):
+            return None
+        if self._is_table(self.warehouse):
+            return "this is a table, in a database of a warehouse"
+        parent, _, name = self.warehouse.rpartition("/")
+        if here and name.endswith(_SUFFIX):
+            return f"this is a database, and its warehouse is {parent}"
+        if here:
+            return f"no directory in it is a database, named NAME{_SUFFIX}"
+        return None if self._io.exists(self.warehouse) else "nothing is there; the first database or table makes it"
 
     def tables(self, database: str) -> list[str]:
         path = self._database_path(database)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from paimon_pyds.cli.examples import EXAMPLES
 from paimon_pyds.cli.output import add_output_arguments
-from paimon_pyds.errors import OptionError, suggest
+from paimon_pyds.errors import OptionError, TableNotFoundError
 from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
@@ -34,23 +36,35 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse; what the parser of a command does not know is refused here, where its options are known."""
+        self._given = sys.argv[1:] if args is None else list(args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            name, equals, _ = unknown[0].partition("=")
-            if not name.startswith("-"):
-                self.error(f"{name!r} is one argument too many")
-            known = suggest(name, [o for o in self._option_string_actions if o.startswith("--")], "options")
-            self.error(f"there is no option {name}{equals and '=…'} — {known}")
+            from paimon_pyds.cli.mistakes import no_option, too_many
+
+            self.error((no_option if unknown[0].startswith("-") else too_many)(unknown[0], self._options))
         return found, unknown
+
+    @property
+    def _options(self) -> list[str]:
+        return [name for name in self._option_string_actions if name.startswith("--")]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            hint = suggest(str(value), map(str, action.choices), f"{action.metavar or action.dest}s".lower())
-            raise argparse.ArgumentError(action, f"there is no {value!r} — {hint}")
+            from paimon_pyds.cli.mistakes import no_choice
+
+            what, option = (action.metavar or action.dest), action.option_strings
+            text = no_choice(str(value), map(str, action.choices), str(what).lower(), option[0] if option else None)
+            raise argparse.ArgumentError(None, text)
 
     def error(self, message: str) -> NoReturn:
         """One line, without what argparse repeats of an option that may be a secret."""
-        self.exit(2, f"{self.prog}: {visible(redact(message))} ({self.prog} --help)\n")
+        from paimon_pyds.cli.mistakes import no_option, plain
+
+        if "required" in message:  # it may have been given by another name
+            names = (given.partition("=")[0] for given in self._given if given.startswith("--"))
+            unknown = [name for name in names if not any(known.startswith(name) for known in self._options)]
+            message = no_option(unknown[0], self._options) if unknown else message
+        self.exit(2, f"{self.prog}: {visible(redact(plain(message)))} ({self.prog} --help)\n")
 
 
 def add_table_command(commands: Commands, name: str, help_: str, *, rows: bool = False) -> Parser:
@@ -157,7 +171,12 @@ def open_table(arguments: argparse.Namespace) -> Table:
         return catalog.table(arguments.table if branch is None else f"{arguments.table}$branch_{branch}")
     from paimon_pyds.table import Table
 
-    return Table.open(arguments.table, arguments.branch, storage_options(arguments))
+    try:
+        return Table.open(arguments.table, arguments.branch, storage_options(arguments))
+    except TableNotFoundError as error:
+        if "." in arguments.table and not {"/", os.sep} & set(arguments.table):
+            error.hint = "give its path; or --catalog, where that is DATABASE.TABLE of one"
+        raise
 
 
 def create_table(arguments: argparse.Namespace, columns: Sequence[DataField], **more: Any) -> Table:

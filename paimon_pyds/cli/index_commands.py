@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def add_index_commands(commands: Commands) -> None:
     """Add the command ``index`` and its verbs to a parser."""
     parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
 
     parser = add_table_command(verbs, "dump", "What lies in an index container, or in all containers of a table.")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
@@ -72,7 +72,7 @@ def add_index_commands(commands: Commands) -> None:
 def add_advise_commands(commands: Commands) -> None:
     """Add the command ``advise`` and its verbs to a parser."""
     parser = commands.add_parser("advise", help="Say how a table would better be laid out.")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
     parser = add_table_command(verbs, "partition", "Which column suits as a partition, and what partitions would hold.")
     _add_advice_arguments(parser, required=False)
     parser.set_defaults(run=_advise_partition)

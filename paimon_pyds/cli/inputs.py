@@ -80,6 +80,11 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     add_csv_arguments(group)
 
 
+def format_of(path: str) -> str | None:
+    """The format of rows that the suffix of a path says, ``.gz`` or not; None where it says none."""
+    return _FORMATS.get(path.lower().removesuffix(".gz").rpartition(".")[2]) if "." in path else None
+
+
 def open_inputs(paths: Sequence[str], how: InputFormat | None = None) -> Rows:
     """The schema of the first input, and the batches of all.
 
@@ -130,7 +135,7 @@ def _unreadable(error: Exception, path: str) -> SchemaError:
 
 
 def _opened(path: str, how: InputFormat) -> Rows:
-    name = how.name or _FORMATS.get(path.lower().removesuffix(".gz").rsplit(".", 1)[-1])
+    name = how.name or format_of(path)
     if name is None:
         what = "standard input" if path == "-" else path
         hint = "use a .parquet, .orc, .arrow, .csv or .jsonl file, or say what it is with --input-format"

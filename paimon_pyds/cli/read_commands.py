@@ -24,7 +24,7 @@ from paimon_pyds.cli.arguments import (
     travel_of,
     warehouse_of,
 )
-from paimon_pyds.cli.inputs import open_inputs
+from paimon_pyds.cli.inputs import format_of, open_inputs
 from paimon_pyds.cli.output import form_of, show_rows
 from paimon_pyds.errors import OptionError, StorageError
 from paimon_pyds.progress import shown
@@ -78,7 +78,10 @@ def add_read_commands(commands: Commands) -> None:
 
     parser = add_table_command(commands, "lookup", "Print the current rows of some keys.", rows=True)
     parser.add_argument(
-        "keys", nargs="+", metavar="KEY", help="a JSON object such as '{\"id\": 7}', or a file with the key's columns"
+        "keys",
+        nargs="+",
+        metavar="KEY",
+        help="a JSON object such as '{\"id\": 7}', just 7 where the key has one column, or a file of keys",
     )
     parser.add_argument("--columns", type=names_in, help="columns to print, separated by commas")
     add_travel_arguments(parser)
@@ -130,20 +133,27 @@ def _read(arguments: argparse.Namespace) -> None:
 
 
 def _lookup(arguments: argparse.Namespace) -> None:
-    """Print the rows of keys that are given as JSON, or in files."""
-    rows, files = [], []
+    """Print the rows of keys that are given as values, as JSON, or in files."""
+    from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS
+
+    table, rows, files = open_table(arguments), list[Any](), list[str]()
+    kind = table.schema.field(table.primary_key[0]).type.kind if len(table.primary_key) == 1 else None
     for key in arguments.keys:
         if key.lstrip().startswith("{"):
             try:
                 rows.append(json.loads(key))
             except ValueError as error:
                 raise OptionError(f"a key is no JSON object: {error}", hint="such as '{\"id\": 7}'") from error
+        elif kind in INTEGER_KINDS and key.lstrip("-").isdecimal():
+            rows.append({table.primary_key[0]: int(key)})
+        elif kind in STRING_KINDS and format_of(key) is None:
+            rows.append({table.primary_key[0]: key})
         elif "." in key:
             files.append(key)
         else:
             raise OptionError(f"{key!r:.100} is no key, and no file", hint="a key is JSON, such as '{\"id\": 7}'")
     keys = itertools.chain([rows] if rows else [], open_inputs(files)[1] if files else [])
-    found = open_table(arguments).lookup(keys, arguments.columns, **travel_of(arguments))
+    found = table.lookup(keys, arguments.columns, **travel_of(arguments))
     show_rows(arguments, found.schema, found.to_batches())
 
 
@@ -248,7 +258,10 @@ def _system(arguments: argparse.Namespace) -> None:
 
     catalog = warehouse_of(arguments, arguments.warehouse) if arguments.table is None else None
     if (arguments.table is None) == (catalog is None) or (arguments.table and arguments.warehouse):
-        raise OptionError("give a table, --warehouse or --catalog", hint="and the name of a system table after it")
+        from paimon_pyds.system.tables import NAMES
+
+        names = f"the name of a system table follows: {', '.join(NAMES)}"
+        raise OptionError("give a table, --warehouse or --catalog", hint=names)
     options = scan_options(**travel_of(arguments))
     query = {"columns": arguments.columns, "limit": arguments.limit, "options": options}
     if catalog is None:

@@ -22,7 +22,7 @@ from paimon_pyds.cli.arguments import (
     warehouse_of,
 )
 from paimon_pyds.cli.output import show_rows
-from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.errors import DatabaseNotFoundError, OptionError, UnsupportedError
 from paimon_pyds.redaction import counted, redact, visible
 
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ def _tables(arguments: argparse.Namespace) -> None:
     from paimon_pyds.catalog.identifier import quoted_name
 
     catalog = _catalog(arguments)
+    if arguments.database is None and (hint := catalog.missing_hint()):
+        raise DatabaseNotFoundError("no database is here", path=catalog.warehouse, hint=hint)
     databases = catalog.databases() if arguments.database is None else [arguments.database]
     rows = [
         (database, table, redact(catalog.path(quoted_name(database, table))))

@@ -39,11 +39,10 @@ _COLOURS = {
 }  # fmt: skip
 _OTHER = "#808080"
 TRACK = "rgba(128,128,128,.2)"
-_WIDTH = 760
+WIDTH = 760
 _STRIP = 14
 _STRIP_NAME = "flex:0 0 16em;"
 _LEVELS = 6
-FONT = 'font-family="system-ui,sans-serif" font-size="12" fill="currentColor"'
 
 
 def escape(text: str) -> str:
@@ -61,8 +60,8 @@ def files_bar(outcomes: Mapping[str, int]) -> str:
     total = sum(outcomes.values())
     if not total:
         return ""
-    shares = {name: max(_WIDTH * n / total, 3.0) for name, n in outcomes.items()}
-    scale = _WIDTH / sum(shares.values())
+    shares = {name: max(WIDTH * n / total, 3.0) for name, n in outcomes.items()}
+    scale = WIDTH / sum(shares.values())
     parts, x = [], 0.0
     for name, n in outcomes.items():
         width = shares[name] * scale
@@ -72,13 +71,13 @@ def files_bar(outcomes: Mapping[str, int]) -> str:
         )
         x += width
     counts = ", ".join(f"{n:,} {name}" for name, n in outcomes.items())
-    return svg(22, f"Files by what happened to them: {counts}", "".join(parts))
+    return picture(22, f"Files by what happened to them: {counts}", "".join(parts))
 
 
 def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
     """A strip a line: a name, a count, and where the kept rows lie (see `RowSelection.strip`)."""
     widest = max(len(count) for _, _, count in rows)
-    return _wrapping(
+    return wrapping(
         [
             (
                 f'<span title="{escape(name)}">{escape(name if len(name) <= 36 else name[:35] + "…")}</span>',
@@ -92,12 +91,7 @@ def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
 
 
 def _strip(strip: bytes, title: str) -> str:
-    """A strip as wide as its cell."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {_STRIP}" width="100%" '
-        f'height="{_STRIP}" preserveAspectRatio="none" style="display:block;background:{TRACK}">'
-        f"<title>{escape(title)}</title>{_marks(strip)}</svg>"
-    )
+    return picture(_STRIP, title, _marks(strip), TRACK)
 
 
 def _marks(strip: bytes) -> str:
@@ -107,14 +101,14 @@ def _marks(strip: bytes) -> str:
     shades = np.frombuffer(strip, np.uint8)
     levels = np.ceil(np.sqrt(shades / 255) * _LEVELS).astype(np.int64)
     edges = np.concatenate(([0], np.flatnonzero(np.diff(levels)) + 1, [len(levels)]))
-    unit = _WIDTH / len(levels)
+    unit = WIDTH / len(levels)
     marks = []
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         level = int(levels[start])
         if level:
             marks.append(
                 f'<rect x="{start * unit:.1f}" y="0" width="{max((stop - start) * unit, 2):.1f}" '
-                f'height="{_STRIP}" fill="{colour_of(READ_PART)}" fill-opacity="{0.4 + 0.6 * level / _LEVELS:.2f}"/>'
+                f'height="{_STRIP}" fill="{colour_of(READ_PART)}" fill-opacity="{0.55 + 0.45 * level / _LEVELS:.2f}"/>'
             )
     return "".join(marks)
 
@@ -134,11 +128,11 @@ def joined_strip(files: Sequence[ExplainedFile]) -> bytes:
     return np.where(share > 0, 1 + np.floor(share * 254), 0).astype(np.uint8).tobytes()
 
 
-def svg(height: float, title: str, body: str) -> str:
-    """A picture as wide as all are; ``title`` says in words what it shows."""
+def picture(height: int, title: str, body: str, ground: str = "none") -> str:
+    """A picture, `WIDTH` units wide and drawn as wide as its place is; ``title`` says in words what it shows."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {height:.0f}" '
-        f'width="{_WIDTH}" height="{height:.0f}" style="max-width:100%;height:auto;display:block">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {height}" width="100%" '
+        f'height="{height}" preserveAspectRatio="none" style="display:block;background:{ground}">'
         f"<title>{escape(title)}</title>{body}</svg>"
     )
 
@@ -162,7 +156,8 @@ def to_html(e: ExplainedScan) -> str:
 
 def piece(*parts: str) -> str:
     """Some HTML as one block, in the size of type that all of it has."""
-    return f'<div style="max-width:960px;font-size:13px;line-height:1.4">{"".join(parts)}</div>'
+    style = "max-width:960px;font-size:13px;line-height:1.4;overflow-wrap:anywhere"
+    return f'<div style="{style}">{"".join(parts)}</div>'
 
 
 def to_page(e: ExplainedScan) -> str:
@@ -208,7 +203,7 @@ def _title(e: ExplainedScan) -> str:
 def _funnel(e: ExplainedScan) -> str:
     if not e.steps:
         return ""
-    table = _wrapping(_step(s, e.steps[0]) for s in e.steps)
+    table = wrapping(_step(s, e.steps[0]) for s in e.steps)
     return f'<div style="{_HEAD}">What each step left</div>{table}'
 
 
@@ -241,7 +236,7 @@ def _share_bar(what: str, n: int, of: int, colour: str) -> str:
     )
 
 
-def _wrapping(rows: Iterable[Sequence[tuple[str, str]]]) -> str:
+def wrapping(rows: Iterable[Sequence[tuple[str, str]]]) -> str:
     """A table whose cells go to further lines where the page is narrow: the HTML and the style of each cell."""
     block, row = "display:block;", "display:flex;flex-wrap:wrap;column-gap:10px;background:none;padding:2px 0;"
     cell = "padding:0;border:0;background:none;text-align:left;overflow-wrap:anywhere;min-width:0;"
@@ -261,15 +256,15 @@ def _buckets(e: ExplainedScan) -> str:
     if e.skew is None:
         return ""
     height, rows = 60, e.skew.profile
-    width, scale = _WIDTH / len(rows), height / max(*rows, 1)
+    width, scale = WIDTH / len(rows), height / max(*rows, 1)
     columns = "".join(
         f'<rect x="{i * width:.1f}" y="{height - n * scale:.1f}" width="{max(width - 1, 1):.1f}" '
         f'height="{n * scale:.1f}" fill="{colour_of("buckets")}"><title>{n:,} rows</title></rect>'
         for i, n in enumerate(rows)
     )
     text = skew_text(e.skew)
-    picture = svg(height, f"Rows of the buckets, the largest first: {text}", columns)
-    return f'<div style="{_HEAD}">How rows lie in buckets</div>{picture}<div style="{FAINT}">{escape(text)}</div>'
+    bars = picture(height, f"Rows of the buckets, the largest first: {text}", columns)
+    return f'<div style="{_HEAD}">How rows lie in buckets</div>{bars}<div style="{FAINT}">{escape(text)}</div>'
 
 
 def _bar(e: ExplainedScan) -> str:
@@ -323,7 +318,7 @@ def _file(f: ExplainedFile, table: str) -> str:
     dot = f'<span style="color:{colour_of(f.outcome)}">●</span>'
     name = escape(short_path(f.path, table))
     summary = f"{dot} <code>{name}</code> {escape(f.outcome)}: {rows_text(f.rows_to_read, f.rows)}"
-    body = f'<div style="margin-left:18px">{_wrapping(_line(*line) for line in file_lines(f))}</div>'
+    body = f'<div style="margin-left:18px">{wrapping(_line(*line) for line in file_lines(f))}</div>'
     return f'<details style="margin:1px 0"><summary style="cursor:pointer">{summary}</summary>{body}</details>'
 
 

@@ -133,13 +133,16 @@ def _columns(schema: TableSchema) -> str:
 
 def _column_table(schema: TableSchema, indexes: dict[str, list[str]]) -> str:
     names = ("column", "type", "index") if indexes else ("column", "type")
-    rows = [table_row("th", [(name, CELL_LEFT) for name in names])]
+    cells = []
     for field in schema.fields[:_MOST_COLUMNS]:
         type_ = str(field.type)
-        cells = [field.name, type_ if len(type_) <= 200 else f"{type_[:199]}…", ", ".join(indexes.get(field.name, []))]
-        wraps = ("break-word", "anywhere", "break-word")  # names in one piece, where there is room
-        styled = [(escape(t), f"{CELL_LEFT}overflow-wrap:{w};") for t, w in zip(cells, wraps, strict=True)]
-        rows.append(table_row("td", styled[: len(names)]))
+        shown = type_ if len(type_) <= 200 else f"{type_[:199]}…"
+        cells.append((field.name, shown, ", ".join(indexes.get(field.name, ())))[: len(names)])
+    # So many letters stay together where there is little room.
+    widths = [min(max(map(len, column)), 13) * 0.62 for column in zip(names, *cells, strict=True)]
+    styles = [f"{CELL_LEFT}min-width:{width:.1f}em;" for width in widths]
+    rows = [table_row("th", zip(names, styles, strict=True))]
+    rows += [table_row("td", zip(map(escape, texts), styles, strict=True)) for texts in cells]
     more = len(schema.fields) - _MOST_COLUMNS
     rest = (
         f'<div style="{FAINT}">and {more:,} more: <code>table.schema.fields</code> has them all</div>'

@@ -17,7 +17,7 @@ from paimon_pyds.expression.arrays import spread
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.cast import cast_array
 from paimon_pyds.expression.coercion import NUMBERS, Type, normal
-from paimon_pyds.expression.nodes import Column, Node, columns, type_text
+from paimon_pyds.expression.nodes import Column, Node, Part, columns, type_text
 from paimon_pyds.predicate.bind import internal_literal
 from paimon_pyds.predicate.tree import Computed, Predicate
 from paimon_pyds.sql import casts, tree
@@ -280,9 +280,15 @@ class RowBinder:
     def type_of(self, expression: Expression) -> Type:
         """The type of an expression's values; None when it is NULL, or can't be bound."""
         try:
-            return self._binder.bind(expression).type
+            node = self._binder.bind(expression)
         except PredicateError:
             return None
+        length = node.char if isinstance(node, Column | Part) else None
+        return node.type if length is None else AtomicType(Kind.CHAR, length=length)
+
+    def bound(self, expression: Expression) -> BoundExpression:
+        """What evaluates an expression. Raises ExpressionError: it names no column, or mixes types."""
+        return bind_tree(expression, self._binder)
 
     def condition(self, expression: Expression, text: str) -> Predicate:
         """A condition to be evaluated on rows, shown as ``text``.

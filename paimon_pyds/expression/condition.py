@@ -17,7 +17,7 @@ from paimon_pyds.types import DataField, DataType
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
-    from paimon_pyds.expression.bound import RowBinder
+    from paimon_pyds.expression.bound import BoundExpression, RowBinder
 
 
 def bind_filter(
@@ -104,6 +104,9 @@ class _RowEvaluator:
 
     def type_of(self, expression: Expression) -> DataType | None:
         return self._binder.type_of(expression)
+
+    def bound(self, expression: Expression) -> BoundExpression:
+        return self._binder.bound(expression)
 
     def condition(self, expression: Expression, text: str) -> Predicate:
         return self._binder.condition(expression, text)

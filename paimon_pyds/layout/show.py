@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_pyds.explain.html import FAINT, FONT, TRACK, escape, piece, svg
+from paimon_pyds.explain.html import FAINT, TRACK, WIDTH, escape, picture, piece, wrapping
 from paimon_pyds.redaction import counted, human_bytes, redact
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ COLUMNS = (
 """The numbers that two layouts are compared by."""
 _HEAD = ("column", "one value", "1% of rows", "deepest", "overlapping", "no statistics")
 _SHOWN = 20
-_LEFT, _CHART, _HEIGHT, _STEP = 150, 380, 64, 104
+_FACTS = {"for one value": "point_files", "for 1% of the rows": "range_files", "deepest": "max_depth"}
+_HEIGHT = 64
 _LEAST = 1.5
 """So much can be seen, however many files there are."""
 _AFTER, _BEFORE = "#4f8ac9", "#c98a2f"
@@ -111,8 +112,7 @@ def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]
         notes: what the numbers do not say.
     """
     shown = columns[:_SHOWN]
-    body = "".join(_plot(i * _STEP, now, was) for i, (now, was) in enumerate(shown))
-    picture = svg(len(shown) * _STEP, "Files over the values of each column", body) if shown else ""
+    body = wrapping(_plot(now, was) for now, was in shown)
     what = "files that hold a value, of all files, over the rows in the order of their values"
     legend = f'<span style="{FAINT}">{what}</span>'
     if any(was is not None for _, was in shown):
@@ -120,50 +120,47 @@ def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]
     rest = [f"and {len(columns) - _SHOWN:,} more columns: to_arrow() has them all"] if len(columns) > _SHOWN else []
     lines = "".join(f'<div style="{FAINT}">{escape(note)}</div>' for note in (*rest, *notes))
     head = f'<div><b>{escape(title)}</b></div><div style="margin-bottom:8px">{legend}</div>'
-    return piece(head, picture, lines)
+    return piece(head, body, lines)
 
 
-def _plot(y: int, now: ColumnLayout, was: ColumnLayout | None) -> str:
-    """One column, from ``y`` on."""
-    top, base = y + 8, y + 8 + _HEIGHT
+def _plot(now: ColumnLayout, was: ColumnLayout | None) -> list[tuple[str, str]]:
+    """One column: its name, the picture with the least and the greatest value below, and what it says in numbers."""
     most = max(now.files, was.files if was else 0, 1)
-    name = now.column if len(now.column) <= 18 else f"{now.column[:17]}…"
-    parts = [
-        f'<text x="0" y="{top + 14}" {FONT} font-weight="600">{escape(name)}<title>{escape(now.column)}</title></text>',
-        f'<text x="{_LEFT - 8}" y="{top + 10}" text-anchor="end" {FONT} opacity=".7">{most:,}</text>',
-        f'<text x="{_LEFT - 8}" y="{base}" text-anchor="end" {FONT} opacity=".7">0</text>',
-        f'<rect x="{_LEFT}" y="{top}" width="{_CHART}" height="{_HEIGHT}" fill="{TRACK}"/>',
-    ]
+    parts = []
     if now.depths:
-        edge = _edge(now.depths, most, base)
-        parts.append(f'<path d="M{_LEFT} {base}{edge}V{base}Z" fill="{_AFTER}" fill-opacity=".75"/>')
+        parts.append(f'<path d="M0 {_HEIGHT}{_edge(now.depths, most)}V{_HEIGHT}Z" fill="{_AFTER}" fill-opacity=".75"/>')
     if was is not None and was.depths:
-        line = _edge(was.depths, most, base)
-        parts.append(f'<path d="M{_LEFT} {base}{line}V{base}" fill="none" stroke="{_BEFORE}" stroke-width="1.5"/>')
-    right = _LEFT + _CHART
-    for x, anchor, text in ((_LEFT, "start", now.low), (right, "end", now.high)):
-        parts.append(f'<text x="{x}" y="{base + 14}" text-anchor="{anchor}" {FONT} opacity=".7">{escape(text)}</text>')
-    facts = {"for one value": "point_files", "for 1% of the rows": "range_files", "deepest": "max_depth"}
-    for i, (what, name) in enumerate(facts.items()):
-        numbers = " → ".join(_number(getattr(c, name)) for c in (was, now) if c is not None)
-        parts.append(f'<text x="{right + 12}" y="{top + 14 + 18 * i}" {FONT}>{escape(f"{what}: {numbers}")}</text>')
+        line = f'd="M0 {_HEIGHT}{_edge(was.depths, most)}V{_HEIGHT}" fill="none" stroke="{_BEFORE}" stroke-width="1.5"'
+        parts.append(f'<path {line} vector-effect="non-scaling-stroke"/>')
+    chart = picture(_HEIGHT, f"Files over the values of {now.column}", "".join(parts), TRACK)
+    ends = f"<span>{escape(now.low)}</span><span>{escape(now.high)}</span>"
+    facts = []
+    for what, name in _FACTS.items():
+        numbers = [f"{_number(getattr(c, name))} of {c.files:,}" for c in (was, now) if c is not None]
+        facts.append(f"{what}: {' → '.join(numbers)}")
     without = now.files - now.files_with_statistics
     if without:
-        text = f"{counted(without, 'file')} without statistics"
-        parts.append(f'<text x="{right + 12}" y="{top + 68}" {FONT}>{text}</text>')
-    return "".join(parts)
+        facts.append(f"{counted(without, 'file')} without statistics")
+    return [
+        (f"<b>{escape(now.column)}</b>", "flex:0 1 11em;"),
+        (
+            f'{chart}<div style="display:flex;justify-content:space-between;gap:8px;{FAINT}">{ends}</div>',
+            "flex:1 1 300px;",
+        ),
+        ("<br>".join(map(escape, facts)), "flex:0 1 17em;"),
+    ]
 
 
 def _number(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
-def _edge(depths: Sequence[int], most: int, base: int) -> str:
+def _edge(depths: Sequence[int], most: int) -> str:
     """The upper edge of a column's picture, as steps of an SVG path."""
-    width = _CHART / len(depths)
+    width = WIDTH / len(depths)
     steps, last = [], None
     for i, depth in enumerate(depths):
         if depth != last:
-            steps.append(f"H{_LEFT + i * width:.1f}V{base - max(depth * _HEIGHT / most, _LEAST):.1f}")
+            steps.append(f"H{i * width:.1f}V{_HEIGHT - max(depth * _HEIGHT / most, _LEAST):.1f}")
             last = depth
-    return f"{''.join(steps)}H{_LEFT + _CHART}"
+    return f"{''.join(steps)}H{WIDTH}"

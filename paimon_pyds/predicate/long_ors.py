@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,9 @@ _AT_ONCE = 4 << 20
 """Bytes of texts that are searched at a time: it takes some 30 times as much."""
 _TOGETHER = 50
 """So many patterns are one regular expression."""
+_NEVER_FAILING = {
+    "upper", "lower", "trim", "ltrim", "rtrim", "btrim", "length", "substr", "substring", "reverse", "concat", "||",
+}  # fmt: skip
 _LISTED_KINDS = INTEGER_KINDS | TIMESTAMP_KINDS | {Kind.VARCHAR, Kind.DATE, Kind.TIME, Kind.DECIMAL, Kind.BOOLEAN}
 _RANGED_KINDS = {Kind.VARCHAR, Kind.VARBINARY, Kind.DECIMAL}
 """Ranges of the others, where they are ordered, are arrays (`paimon_pyds.predicate.disjunction`)."""
@@ -87,8 +91,9 @@ def _form(part: Predicate) -> tuple[Callable[[Sequence[Any]], Predicate], object
     return (_any_range, columns) if ranged else None
 
 
-def _computed(text: str, columns: Sequence[ColumnRef], condition: RowCondition) -> Computed:
-    names = tuple(dict.fromkeys(column.name for column in columns))
+def _computed(text: str, columns: Sequence[ColumnRef | Any], condition: RowCondition) -> Computed:
+    named = ((c.name,) if isinstance(c, ColumnRef) else c.columns for c in columns)
+    names = tuple(dict.fromkeys(chain.from_iterable(named)))
     return Computed(text, names, hashlib.sha256(pickle.dumps(condition)).hexdigest()[:32], condition)
 
 
@@ -97,16 +102,16 @@ def _computed(text: str, columns: Sequence[ColumnRef], condition: RowCondition) 
 
 @dataclass(frozen=True)
 class _AnyRow:
-    """Whether rows have, in some columns, the values of one of many rows.
+    """Whether rows have, in some columns or of some computed values, the values of one of many rows.
 
     Attributes:
-        columns: the columns.
+        columns: the columns, or expressions with ``columns`` and a method ``evaluate``.
         values: of each, every value once.
         codes: of each but the first, sorted: the rows up to there, as a number made of those up to the column before
             and of the place of the value.
     """
 
-    columns: tuple[ColumnRef, ...]
+    columns: tuple[ColumnRef | Any, ...]
     values: tuple[pa.Array, ...]
     codes: tuple[_Places, ...]
 
@@ -114,7 +119,8 @@ class _AnyRow:
         """Whether it has, per row."""
         found: _Places | None = None
         for number, (column, values) in enumerate(zip(self.columns, self.values, strict=True)):
-            given = one_array(column_values(column, batch))
+            given = column_values(column, batch) if isinstance(column, ColumnRef) else column.evaluate(batch)
+            given = one_array(given)
             given = given if given.type == values.type else given.cast(values.type)
             here = to_numpy(pc.index_in(given, values).fill_null(-1)).astype(np.int64)
             if found is None:
@@ -131,24 +137,94 @@ class _AnyRow:
 def _any_row(members: Sequence[And]) -> Predicate:
     rows = [{test.column: test.literals[0] for test in member.children if isinstance(test, Leaf)} for member in members]
     columns = sorted(rows[0], key=str)
-    lists: list[pa.Array] = []
+    lists, codes = _coded([[row[column] for column in columns] for row in rows])
+    tests = [
+        Leaf(Op.IN if len(values) > 1 else Op.EQ, c, tuple(values)) for c, values in zip(columns, lists, strict=True)
+    ]
+    arrays = [array(v, arrow_type(c.type)) for c, v in zip(columns, lists, strict=True) if c.type is not None]
+    text = f"({', '.join(map(str, columns))}) IN ({len(rows):,} rows)"
+    return make_and(*tests, _computed(text, columns, _AnyRow(tuple(columns), tuple(arrays), codes)))
+
+
+def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[_Places, ...]]:
+    """The values of each column, every one once, and the codes of `_AnyRow`."""
+    lists: list[list[Any]] = []
     codes: list[_Places] = []
-    found = np.zeros(len(rows), np.int64)
-    tests: list[Predicate] = []
-    for column in columns:
-        assert column.type is not None
-        values = sorted({row[column] for row in rows})
+    found: _Places | None = None
+    for column in zip(*rows, strict=True):
+        values = sorted(set(column))
         place = {value: number for number, value in enumerate(values)}
-        lists.append(array(values, arrow_type(column.type)))
-        here = np.array([place[row[column]] for row in rows], np.int64)
-        if column is columns[0]:
+        here = np.array([place[value] for value in column], np.int64)
+        if found is None:
             found = here
         else:
             distinct, found = np.unique(found * len(values) + here, return_inverse=True)
             codes.append(distinct)
-        tests.append(Leaf(Op.IN if len(values) > 1 else Op.EQ, column, tuple(values)))
-    text = f"({', '.join(map(str, columns))}) IN ({len(rows):,} rows)"
-    return make_and(*tests, _computed(text, columns, _AnyRow(tuple(columns), tuple(lists), tuple(codes))))
+        lists.append(values)
+    return lists, tuple(codes)
+
+
+def row_lists(
+    parts: Sequence[Expression],
+    of_type: Callable[[Expression], DataType | None],
+    bound: Callable[[Expression], Any],
+) -> tuple[list[Expression], list[tuple[Sequence[Expression], Computed]]]:
+    """Conditions joined by OR, without those like ``upper(s) = 'B1' AND b = 7`` where there are very many of a form;
+    and for each such form the lists that its columns are in, and whether rows have one of the combinations.
+
+    Args:
+        parts: the conditions.
+        of_type: the type of a value; None where it has none.
+        bound: gives what evaluates it.
+    """
+    forms: dict[frozenset[Expression], list[tuple[Expression, dict[Expression, Value]]]] = defaultdict(list)
+    for part in parts:
+        tests = _equalities(part)
+        forms[frozenset(tests)].append((part, tests))
+    others: list[Expression] = []
+    found: list[tuple[Sequence[Expression], Computed]] = []
+    for form, members in forms.items():
+        types = {left: of_type(left) for left in form} if len(members) > _FEW else {}
+        if not types or not all(_comparable(types[left], v) for _, tests in members for left, v in tests.items()):
+            others += [part for part, _ in members]
+            continue
+        lists, codes = _coded([[tests[left].literal.value for left in types] for _, tests in members])
+        arrays = tuple(array(v, pa.string() if isinstance(v[0], str) else pa.int64()) for v in lists)
+        values = tuple(bound(left) for left in types)
+        text = f"({', '.join(value.text for value in values)}) IN ({len(members):,} rows)"
+        names = (left for left in types if isinstance(left, Name))
+        of_columns = [Call("in", (name, *dict.fromkeys(tests[name] for _, tests in members))) for name in names]
+        found.append((of_columns, _computed(text, values, _AnyRow(values, arrays, codes))))
+    return others, found
+
+
+def _equalities(part: Expression) -> dict[Expression, Value]:
+    """What has to equal which literal, if that is all that a condition says, and something of it is computed; nothing
+    of others, and where computing may fail, which then depends on the rest of the condition."""
+    found: dict[Expression, Value] = {}
+    waiting = [part]
+    while waiting:
+        test = waiting.pop()
+        if isinstance(test, Call) and test.function == "AND":
+            waiting += test.arguments
+            continue
+        if not isinstance(test, Call) or test.function != "=":
+            return {}
+        left, right = test.arguments if isinstance(test.arguments[1], Value) else test.arguments[::-1]
+        if not isinstance(right, Value) or right.literal.value is None or left in found or not _never_fails(left):
+            return {}
+        found[left] = right
+    return found if len(found) > 1 and any(isinstance(left, Call) for left in found) else {}
+
+
+def _never_fails(value: Expression) -> bool:
+    calls = isinstance(value, Call) and value.function in _NEVER_FAILING and all(map(_never_fails, value.arguments))
+    return calls or isinstance(value, Name | Value)
+
+
+def _comparable(type_: DataType | None, value: Value) -> bool:
+    literal = value.literal.type
+    return type_ is not None and literal is not None and _alike(type_.kind, literal.kind)
 
 
 # ------------------------------------------------------------------------------------------------------ parts of texts

@@ -9,13 +9,26 @@ What a predicate has no leaf for, a comparison of two columns or a function of o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.compare import compare_literals
 from paimon_pyds.predicate.disjunction import MANY, any_of
 from paimon_pyds.predicate.like import like_parts
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, Wanted, make_and, negate
+from paimon_pyds.predicate.tree import (
+    And,
+    ColumnRef,
+    Computed,
+    Const,
+    Leaf,
+    MapKey,
+    Op,
+    Or,
+    Predicate,
+    Wanted,
+    make_and,
+    negate,
+)
 from paimon_pyds.records import dataclass
 from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
@@ -46,6 +59,9 @@ class RowEvaluator(Protocol):
 
     def type_of(self, expression: Expression) -> DataType | None:
         """The type of an expression's values; None when it is NULL, or can't be bound."""
+
+    def bound(self, expression: Expression) -> Any:
+        """What evaluates an expression on rows."""
 
     def condition(self, expression: Expression, text: str) -> Predicate:
         """A condition to be evaluated on rows, shown as ``text``. Raises PredicateError: it can't be bound."""
@@ -119,11 +135,14 @@ class _NormalForm:
             if node.function == "NOT":
                 return self.rows(node.arguments[0], wanted.opposite)
             arguments: Sequence[Expression] = node.arguments
+            lists: list[tuple[Sequence[Expression], Computed]] = []
             if len(arguments) > MANY and self._evaluator is not None and (node.function, wanted) == ("OR", Wanted.TRUE):
-                from paimon_pyds.predicate.long_ors import listed  # most filters are short
+                from paimon_pyds.predicate.long_ors import listed, row_lists  # most filters are short
 
-                arguments = listed(arguments, self._evaluator.type_of)
+                evaluator = self._evaluator
+                arguments, lists = row_lists(listed(arguments, evaluator.type_of), evaluator.type_of, evaluator.bound)
             parts = [self.rows(argument, wanted) for argument in arguments]
+            parts += [make_and(*(self.rows(test, wanted) for test in tests), whole) for tests, whole in lists]
             return self._joined((node.function == "AND") == wanted.positive, parts)
         try:
             found = self._condition(node, wanted)

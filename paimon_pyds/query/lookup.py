@@ -9,7 +9,7 @@ merged, all versions of a key pass it.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
 
     Args:
         scan: the state of the table to look in, and the columns to return.
-        keys: rows with the columns of the primary key and no other, as anything that can be appended.
+        keys: rows with the columns of the primary key and no other, as anything that can be appended; or values alone.
         schemas: gives all schemas of the table.
 
     Raises:
@@ -94,7 +94,7 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
 def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:
     names = {field.name.casefold() for field in fields}
     conformer, parts = Conformer(fields, "keys", trims_char=True), []
-    for batch in as_batches(keys):
+    for batch in as_batches(_as_rows(keys, [field.name for field in fields])):
         others = [name for name in batch.schema.names if name.casefold() not in names]
         if others:
             raise SchemaError(
@@ -107,6 +107,35 @@ def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:
             error.name_row(sum(part.num_rows for part in parts))
             raise
     return one_batch(pa.Table.from_batches(parts, arrow_schema(fields)))
+
+
+def _as_rows(keys: Any, names: Sequence[str]) -> Any:
+    """Keys as data with columns: what came may be values alone, or tuples of them where the key is several columns."""
+    if isinstance(keys, Mapping):
+        return keys if not keys or any(map(_is_list, keys.values())) else [keys]
+    alone = isinstance(keys, tuple) and len(keys) == len(names) > 1 and not any(map(_is_list, keys))
+    if alone or not (_is_list(keys) or isinstance(keys, Iterable) or _has_columns(keys)):
+        keys = [keys]
+    if not _is_list(keys) or len(keys) == 0 or isinstance(first := next(iter(keys)), Mapping) or _has_columns(first):
+        return keys
+    if len(names) == 1 and not isinstance(first, tuple | list):
+        return {names[0]: list(keys) if isinstance(keys, Set) else keys}
+    if not all(isinstance(key, tuple | list) and len(key) == len(names) for key in keys):
+        shown = ", ".join(f"{name!r}: …" for name in names)
+        raise SchemaError(f"a key of this table is ({', '.join(names)})", hint=f"give [{{{shown}}}]")
+    return dict(zip(names, map(list, zip(*keys, strict=True)), strict=True))
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it holds values one after the other."""
+    if isinstance(value, str | bytes):
+        return False
+    array = isinstance(value, np.ndarray | pa.ChunkedArray | pa.Array) and not isinstance(value, pa.StructArray)
+    return array or isinstance(value, Sequence | Set) or type(value).__name__ == "Series"
+
+
+def _has_columns(value: Any) -> bool:
+    return any(hasattr(type(value), name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "columns"))
 
 
 def _found(scan: Scan, keys: SortedKeys) -> pa.Table:

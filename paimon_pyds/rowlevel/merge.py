@@ -40,7 +40,14 @@ from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.clauses import Delete, Insert, MergeOptions, Update
 from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, BoundClause, MergeScopes, bind_clauses, listed
 from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, inserted_rows, new_versions
-from paimon_pyds.rowlevel.merge_source import eligible_rows, joined_on, key_predicate, source_table, text_in_keys
+from paimon_pyds.rowlevel.merge_source import (
+    eligible_rows,
+    joined_on,
+    key_predicate,
+    source_table,
+    text_in_keys,
+    typed_as,
+)
 from paimon_pyds.rowlevel.target import Candidate, Candidates, RemovedRows, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import by_total_buckets, in_place, unfiltered, write_rows
 from paimon_pyds.split import ReadSpec
@@ -111,9 +118,10 @@ class _Merge:
 
     def __init__(self, target: RowTarget, request: _Request) -> None:
         schema, zone = target.schema, request.zone
-        scopes = MergeScopes.of(schema, request.fields, request.rows.schema)
-        named = request.rows.rename_columns([scopes.source.prefix + f.name for f in request.fields])
-        source = named.replace_schema_metadata(request.rows.schema.metadata)
+        rows, fields = typed_as(request.rows, schema.fields)
+        scopes = MergeScopes.of(schema, fields, rows.schema)
+        named = rows.rename_columns([scopes.source.prefix + f.name for f in fields])
+        source = named.replace_schema_metadata(rows.schema.metadata)
         condition = split_join(request.on, scopes.target, scopes.source, timezone=zone, now=request.now)
         try:
             keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))

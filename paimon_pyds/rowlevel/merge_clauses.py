@@ -21,7 +21,7 @@ from paimon_pyds.rowlevel.update import assignments_of
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import Parser
 from paimon_pyds.types import DataField, fields_named
-from paimon_pyds.write.conform import conform_column, is_of_pandas
+from paimon_pyds.write.conform import conform_column, origin_of
 
 
 def parse_clause(text: str) -> Update | Delete | Insert:
@@ -236,7 +236,7 @@ def _same_column(field: DataField, scopes: MergeScopes, timezone: str) -> BoundE
     bound = bind_expression(f"`{field.name.replace('`', '``')}`", (scopes.source,), timezone=timezone)
     given = scopes.given.field(fields_named(field.name, scopes.source.fields)[0].name)
     try:
-        conform_column(pa.array([], given.type), field, None, of_pandas=is_of_pandas(scopes.given))
+        conform_column(pa.array([], given.type), field, None, origin=origin_of(scopes.given))
     except SchemaError as error:
         hint = "cast it first, or name the columns to set, such as Update({'price': 'CAST(source.price AS …)'})"
         raise SchemaError(error.message, hint=hint) from error

@@ -19,7 +19,7 @@ from paimon_pyds.expression.join import JoinCondition, SourceKeys, expand
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.rowlevel.merge_clauses import BoundClause
 from paimon_pyds.types import DataField, arrow_type
-from paimon_pyds.write.conform import conform_column, fill_default, is_of_pandas
+from paimon_pyds.write.conform import conform_column, fill_default, origin_of
 
 _Ints = npt.NDArray[np.int64]
 _MAX_PAIRS = 1 << 21
@@ -287,7 +287,7 @@ def _values(clause: BoundClause, field: DataField, batch: pa.RecordBatch, source
     name = expression.column
     given = expression.evaluate(batch) if name is None else batch.column(batch.schema.get_field_index(name))
     try:
-        found = conform_column(given, field, None, of_pandas=is_of_pandas(batch.schema))
+        found = conform_column(given, field, None, origin=origin_of(batch.schema))
         if not field.type.nullable and found.null_count:
             refused = SchemaError(f"column {field.name!r} is NOT NULL, and has no value", hint="fill or drop such rows")
             refused.row = int(np.argmax(found.is_null()))

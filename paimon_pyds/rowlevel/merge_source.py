@@ -22,7 +22,7 @@ from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, DataField, arrow_type, fields_named, from_arrow_schema
 from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
 from paimon_pyds.types.misfits import first_refused, misfit
-from paimon_pyds.write.conform import is_of_pandas
+from paimon_pyds.write.conform import origin_of
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
@@ -45,7 +45,7 @@ def text_in_keys(error: ExpressionError, condition: JoinCondition, source: Seque
 
 def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     """All rows of a source as one batch, and its columns. The batch has the Arrow types of theirs, except where it has
-    values of no type but NULL; and it says whether it comes from pandas.
+    values of no type but NULL; and it says where it comes from (`origin_of`).
     Raises SchemaError: nothing that Arrow understands, or columns that Paimon has no type for."""
     schema, rows = rows_of(data)
     if schema is None:
@@ -55,7 +55,7 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
         table = pa.concat_tables(parts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(f"parts of the source differ: {str(error).splitlines()[0]}") from error
-    fields = from_arrow_schema(pa.schema([pa.field(f.name, _typed(f.type)) for f in table.schema]))
+    fields = _fields(table.schema)
     columns = []
     for column, field in zip(table.columns, fields, strict=True):
         plain = one_array(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
@@ -68,7 +68,41 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
             refused.name_row(0)
             raise refused from error
     rows = pa.RecordBatch.from_arrays(columns, names=table.schema.names)
-    return rows.replace_schema_metadata({b"pandas": b""} if is_of_pandas(table.schema) else None), fields
+    origin = origin_of(table.schema)
+    return rows.replace_schema_metadata({origin: ""} if origin else None), fields
+
+
+def typed_as(rows: pa.RecordBatch, wanted: Sequence[DataField]) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
+    """The rows of a source and its columns, of which those that are nested and hold NULL alone somewhere, such as lists
+    without values, get the types of the table's columns of the same names where these have the same form."""
+    columns = []
+    for column, name in zip(rows.columns, rows.schema.names, strict=True):
+        nested = pa.types.is_nested(column.type) and _has_null_type(column.type)
+        for field in fields_named(name, wanted) if nested else ():
+            column = column.cast(_filled(column.type, arrow_type(field.type)))
+        columns.append(column)
+    typed = pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+    return typed.replace_schema_metadata(rows.schema.metadata), _fields(typed.schema)
+
+
+def _filled(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """A type with what another one has in the place of NULLs; both may be of different forms."""
+    t = pa.types
+    if t.is_null(given):
+        return wanted
+    if t.is_list(given) and t.is_list(wanted):
+        return pa.list_(_filled(given.value_type, wanted.value_type))
+    if t.is_map(given) and t.is_map(wanted):
+        return pa.map_(given.key_type, _filled(given.item_type, wanted.item_type))
+    if t.is_struct(given) and t.is_struct(wanted):
+        members = {wanted.field(i).name: wanted.field(i).type for i in range(wanted.num_fields)}
+        own = [given.field(i) for i in range(given.num_fields)]
+        return pa.struct([(f.name, _filled(f.type, members.get(f.name, f.type))) for f in own])
+    return given
+
+
+def _fields(schema: pa.Schema) -> tuple[DataField, ...]:
+    return from_arrow_schema(pa.schema([pa.field(f.name, _typed(f.type)) for f in schema]))
 
 
 def _typed(type_: pa.DataType) -> pa.DataType:

@@ -15,6 +15,7 @@ from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.preparation import prepared
+from paimon_pyds.write.conform import SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -298,7 +299,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
     table = given_table(path, branch, storage_options)
     rows: Any = source
     if _is_of_spark(source):
-        rows = rows.toArrow()
+        rows = rows.toArrow().replace_schema_metadata({SPARK: ""})
     return table.merge(
         rows,
         on,

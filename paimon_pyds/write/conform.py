@@ -122,7 +122,7 @@ class Conformer:
         if batch.schema.names != self._names:
             self._found = match_columns(batch.schema.names, self._fields, self._table)
             self._names = batch.schema.names
-        how: Any = {"of_pandas": is_of_pandas(batch.schema), "bounded": self._bounded}
+        how: Any = {"origin": origin_of(batch.schema), "bounded": self._bounded}
         columns = [
             _missing(field, type_, batch.num_rows)
             if at is None
@@ -150,6 +150,7 @@ class Conformer:
                 raise error
 
 
+PANDAS, SPARK = "pandas", "spark"
 _WHOLE_HINT = "floats of pandas go into integers where they are whole and below 2^53; cast others first"
 
 
@@ -238,9 +239,10 @@ def _kind_texts(column: pa.Array, name: str) -> pa.Array:
     raise SchemaError(f"column {name}: row kinds are texts, not {column.type}", hint="give +I, -U, +U or -D")
 
 
-def is_of_pandas(schema: pa.Schema) -> bool:
-    """Whether rows with this schema come from pandas, which says so in its metadata."""
-    return b"pandas" in (schema.metadata or {})
+def origin_of(schema: pa.Schema) -> str:
+    """Whether rows with this schema come from ``pandas`` or ``spark``, as its metadata says; empty for others."""
+    metadata = schema.metadata or {}
+    return PANDAS if PANDAS.encode() in metadata else SPARK if SPARK.encode() in metadata else ""
 
 
 def _bounded(type_: DataType) -> bool:
@@ -255,7 +257,7 @@ def _missing(field: DataField, type_: pa.DataType, rows: int) -> pa.Array:
 
 
 def conform_column(
-    column: pa.Array, field: DataField, table: str | None, *, of_pandas: bool = False, bounded: bool = True
+    column: pa.Array, field: DataField, table: str | None, *, origin: str = "", bounded: bool = True
 ) -> pa.Array:
     """Values as those of a table's column, in its Arrow type; NULL stays, whatever the column says of it.
 
@@ -263,7 +265,8 @@ def conform_column(
         column: the values.
         field: the column.
         table: where the table is, for errors; None to leave it out.
-        of_pandas: whole numbers may come as floats, which pandas makes of integers beside NULL.
+        origin: of pandas whole numbers may come as floats, which it makes of integers beside NULL; of Spark floats
+            are rounded to decimals and timestamps down to a coarser unit, as Spark does when it stores them.
         bounded: whether texts and bytes must be within the column's length.
 
     Raises:
@@ -274,9 +277,9 @@ def conform_column(
     type_ = arrow_type(field.type)
     bounded = bounded and _bounded(field.type)
     if pa.types.is_nested(type_) and pa.types.is_nested(column.type):
-        return _nested(column, type_, field, table, of_pandas, bounded)
+        return _nested(column, type_, field, table, origin, bounded)
     if column.type != type_:
-        column = _converted(column, type_, field.name, field.type, table, of_pandas)
+        column = _converted(column, type_, field.name, field.type, table, origin)
     if bounded:
         from paimon_pyds.types.misfits import check_lengths
 
@@ -285,10 +288,10 @@ def conform_column(
 
 
 def _nested(
-    column: pa.Array, type_: pa.DataType, field: DataField, table: str | None, of_pandas: bool, bounded: bool
+    column: pa.Array, type_: pa.DataType, field: DataField, table: str | None, origin: str, bounded: bool
 ) -> pa.Array:
     def leaf(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
-        return _converted(values, wanted, path, wanted, table, of_pandas)
+        return _converted(values, wanted, path, wanted, table, origin)
 
     def fitted(values: pa.Array) -> pa.Array:
         found = cast_nested(values, type_, field.name, leaf)
@@ -310,12 +313,13 @@ def _nested(
 
 
 def _converted(
-    column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | pa.DataType, table: str | None, of_pandas: bool
+    column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | pa.DataType, table: str | None, origin: str
 ) -> pa.Array:
     source, t = column.type, pa.types
-    whole = of_pandas and t.is_floating(source) and t.is_integer(type_)
-    cast = _whole if whole else _same
-    fraction = t.is_floating(source) and not t.is_floating(type_)
+    whole = origin == PANDAS and t.is_floating(source) and t.is_integer(type_)
+    cast = _whole if whole else _rounded if origin == SPARK else _same
+    rounded = origin == SPARK and t.is_decimal(type_)
+    fraction = t.is_floating(source) and not t.is_floating(type_) and not rounded
     if whole or t.is_null(source) or (_meaning(source) == _meaning(type_) and not fraction):
         try:
             return cast(column, type_)
@@ -347,6 +351,14 @@ def _same(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if pc.any(changed).as_py():
         raise pa.ArrowInvalid(f"it is not the same as {type_}")
     return found
+
+
+def _rounded(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """A cast that also rounds floats to decimals, and timestamps down to milliseconds."""
+    t = pa.types
+    if t.is_timestamp(column.type) and t.is_timestamp(type_) and type_.unit == "ms":
+        column = pc.floor_temporal(column, unit="millisecond")
+    return _same(column, type_)
 
 
 def _whole(column: pa.Array, type_: pa.DataType) -> pa.Array:

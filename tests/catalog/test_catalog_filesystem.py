@@ -101,10 +101,29 @@ def test_what_is_missing_is_named_with_what_is_near(catalog: Catalog) -> None:
 
 def test_a_warehouse_that_is_not_there(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path / "nowhere")
-    assert catalog.databases() == ["default"] and catalog.tables() == []
-    with pytest.raises(DatabaseNotFoundError, match="the warehouse does not exist either"):
+    for listed, found in ((catalog.databases, ["default"]), (catalog.tables, [])):
+        with pytest.warns(UserWarning, match=r"no database is at .*/nowhere: nothing is there") as seen:
+            assert listed() == found
+        assert seen[0].filename == __file__
+    with pytest.raises(DatabaseNotFoundError, match="nothing is there; the first database or table makes it"):
         catalog.table("a.b")
     assert not (tmp_path / "nowhere").exists()
+    catalog.create_table("t", SCHEMA)
+    assert catalog.tables() == ["t"] and catalog.databases() == ["default"]
+
+
+def test_a_warehouse_that_is_something_else(catalog: Catalog, tmp_path: Path) -> None:
+    table = catalog.create_table("shop.t", SCHEMA)
+    (tmp_path / "empty").mkdir()
+    assert Catalog(tmp_path / "empty").databases() == ["default"]  # a new one
+    of_parts = {
+        table.path: "this is a table",
+        os.path.dirname(table.path): f"this is a database, and its warehouse is {catalog.warehouse}$",
+        str(tmp_path): r"no directory in it is a database, named NAME\.db",
+    }
+    for path, hint in of_parts.items():
+        with pytest.warns(UserWarning, match=hint):
+            Catalog(path).databases()
 
 
 def test_rename(catalog: Catalog) -> None:

@@ -346,8 +346,12 @@ def test_a_table_with_a_primary_key(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "\nBuckets    5; partitions of 3\n" in _run(capsys, "describe", path)
     table.alter({"bucket": "3"})
     assert _run(capsys, "rescale", path).startswith("3 buckets already in ")
-    assert "a key is JSON" in _run(capsys, "lookup", path, "1", status=1)
-    assert _json(capsys, "lookup", path, '{"id": 1}') == [{"id": 1, "n": 11}]
+    assert "a key is JSON" in _run(capsys, "lookup", path, "x", status=1)
+    for key in ('{"id": 1}', "1"):
+        assert _json(capsys, "lookup", path, key) == [{"id": 1, "n": 11}]
+    texts = pp.Table.create(tmp_path / "s", {"s": ["1", "b.c"]}, primary_key=["s"], options={"bucket": "1"})
+    assert _json(capsys, "lookup", texts.path, "1", "b.c") == [{"s": "1"}, {"s": "b.c"}]
+    assert "keys.csv" in _run(capsys, "lookup", texts.path, "keys.csv", status=1)
 
 
 def test_an_option_may_name_the_key_of_a_created_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import shutil
@@ -15,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.cli.main import main
+from paimon_pyds.cli import mistakes
+from paimon_pyds.cli.main import build_parser, main
 
 TELLING = """
 import signal, sys
@@ -113,6 +115,7 @@ def test_tables_and_databases(warehouse: str, capsys: pytest.CaptureFixture[str]
         "database", "table", "path", "--------", "-----", "----",
     ]  # fmt: skip
     assert "did you mean shop" in _run(capsys, "tables", warehouse, "--database", "shpo", status=1)
+    assert "nothing is there" in _run(capsys, "tables", f"{warehouse}/no", status=1)
     moved = f"{warehouse}/old.db/sales"
     assert _run(capsys, "rename", f"{warehouse}/shop.db/orders", "old.sales") == f"renamed to {moved}\n"
     assert pp.Table.open(moved).count() == 2
@@ -147,18 +150,61 @@ def test_drop_asks(warehouse: str, capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def test_mistakes_in_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _mistake(capsys, "raed", "/t").startswith(
-        "paimon-pyds: argument COMMAND: there is no 'raed' — did you mean read"
-    )
+    assert _mistake(capsys, "raed", "/t").startswith("paimon-pyds: there is no command 'raed' — did you mean read")
     assert "there is no option --fitler — did you mean --filter" in _mistake(capsys, "read", "/t", "--fitler", "x")
-    assert "there is no 'verfy' — did you mean verify" in _mistake(capsys, "index", "verfy", "/t")
+    assert "there is no command 'verfy' — did you mean verify" in _mistake(capsys, "index", "verfy", "/t")
     assert "'/u' is one argument too many" in _mistake(capsys, "read", "/t", "/u")
     assert (
         "there is no 'xls' — outputs: " not in (line := _mistake(capsys, "read", "/t", "--output", "xls"))
         and "csv" in line
     )
     assert "hunter2" not in _mistake(capsys, "read", "/t", "--secret-key=hunter2")
-    assert "arguments are required: TABLE_PATH" in _mistake(capsys, "read")
+    assert "hunter2" not in _mistake(capsys, "read", "--secret-key=hunter2")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("", ": a command is missing"),
+        ("scan /t", ": there is no command 'scan' — did you mean read?"),
+        ("version", "did you mean --version?"),
+        ("xyzzy", "there is no command 'xyzzy' — --help lists them"),
+        ("--hlp", "there is no option --hlp — did you mean --help?"),
+        ("index", "index: a command is missing"),
+        ("read", "read: TABLE_PATH is missing"),
+        ("merge /t", "merge: --source and --on are missing"),
+        ("merge /t --using x --on id", "there is no option --using — did you mean --source?"),
+        ("rollback /t", "rollback: --snapshot, --tag or --timestamp is missing"),
+        ("index advise /t", "--filters or --filter is missing"),
+        ("read /t --limit x", "--limit takes a whole number, not 'x'"),
+        ("read /t --limit", "a value is missing after --limit"),
+        ("read /t --output xml", "--output takes no 'xml' — forms: arrow, csv, "),
+        ("read /t --where x", "there is no option --where — did you mean --filter?"),
+        ("delete /t --filter x", "there is no option --filter — did you mean --where?"),
+        ("count /t id=1", "'id=1' is one argument too many — did you mean --filter id=1?"),
+        ("rollback /t --tag a --snapshot 1", "--snapshot and --tag can't be given together"),
+        ("read /t --no x", "--no may be any of --no-header, --no-progress: write it whole"),
+    ],
+)
+def test_mistakes_are_told_in_plain_words(capsys: pytest.CaptureFixture[str], typed: str, said: str) -> None:
+    assert said in _mistake(capsys, *typed.split())
+
+
+def test_names_of_other_tools_lead_to_commands_and_options_that_there_are() -> None:
+    found: set[str] = set()
+
+    def walk(parser: argparse.ArgumentParser) -> None:
+        for action in parser._actions:
+            found.update(action.option_strings)
+            if isinstance(action, argparse._SubParsersAction):
+                for name, child in action.choices.items():
+                    found.add(name)
+                    walk(child)
+
+    walk(build_parser())
+    for names in (mistakes._COMMANDS, mistakes._OPTIONS):
+        meant = {name for targets in names.values() for name in targets.split()}
+        assert meant <= found, meant - found
 
 
 def test_python_m_and_version() -> None:

@@ -188,6 +188,7 @@ def test_a_page_fits_phones(small: pp.Table) -> None:
     page = small.explain("color = 'red'").page
     assert 'name="viewport" content="width=device-width,initial-scale=1"' in page
     assert page.count("<tr ") == page.count('<tr style="display:flex;flex-wrap:wrap;') > 2
+    assert "overflow-wrap:anywhere" in page and "<text" not in page + small.layout().page  # texts of pictures shrink
     assert "prefers-color-scheme:dark" in page and "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 

@@ -58,6 +58,8 @@ FORMS = {
     "patterns": lambda n: f"s LIKE '%v{n}%5%' OR s LIKE '_{n}' OR a = {n} AND s LIKE 'v_{n}'",
     "ranges of texts": lambda n: f"s > 'v{n * 7}' AND s {'<=' if n % 2 else '<'} 'v{n * 7 + DRAW.randrange(-2, 3)}'",
     "computed lists": lambda n: f"upper(s) = 'V{n}'" if n < 98 else f"{n} = a + b" if n % 2 else f"{n}L = a + b",
+    "computed pairs": lambda n: f"upper(s) = 'V{n * 3}' AND b = {n % 7}" if n % 9 else f"{n}L = b AND 'v3' = lower(s)",
+    "lengths": lambda n: f"length(s) = {n % 5} AND ('V{n}' = upper(s) AND c = 'c{n % 90}')",
     "computed values": lambda n: f"a + {n} = b * 70",
     "mixed": lambda n: [f"a = {n}", f"b = 3 AND a BETWEEN {n} AND {n + 2}", f"s = 'v{n}'", "a IS NULL"][n % 4],
 }  # fmt: skip
@@ -138,6 +140,7 @@ def test_thousands_of_pairs_are_walked_through_once(tmp_path: Path) -> None:
     "form",
     [
         "a = {n} AND b = {m}", "s LIKE 'v{n}%'", "s LIKE '%{n}'", "s LIKE '%{n}%'", "upper(s) = 'V{n}'", "a + b = {n}",
+        "upper(s) = 'V{n}' AND b = {m}",
         "s >= 'v{n}' AND s < 'v{n}0'",
     ],
 )  # fmt: skip

@@ -23,6 +23,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.rowlevel import merge_source
+from paimon_pyds.types.columns import parse_columns
 from support import merge_model as model
 from support.progress import Seen
 
@@ -339,3 +340,27 @@ def test_conditions_on_rows_without_a_source_are_not_asked_of_others(tmp_path: P
     done = table.merge(source, ["k"], when_matched="update", when_not_matched_by_source=pp.Delete("10 / t.v > 1.5"))
     assert done.rows_deleted == 1
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"]) == [{"k": 1, "v": 9}, {"k": 3, "v": 7}]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("ARRAY<BIGINT>", []),
+        ("ARRAY<BIGINT>", [None]),
+        ("ROW<a INT, b STRING>", {"a": None, "b": "x"}),
+        ("ARRAY<ROW<a INT>>", [{"a": None}]),
+    ],
+)
+def test_nested_values_of_nulls_are_set(tmp_path: Path, type_: str, value: Any) -> None:
+    """They come without a type of their own."""
+    table = pp.Table.create(tmp_path / "t", parse_columns(f"id BIGINT, v {type_}"))
+    table.append([{"id": 1, "v": None}])
+    source = [{"id": 1, "v": value}, {"id": 2, "v": value}]
+    matched, other = "update set v = coalesce(source.v, target.v)", "insert (id, v) values (source.id, source.v)"
+    table.merge(source, "id", when_matched=matched, when_not_matched=other)
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == source
+    table.delete("id = 2")
+    table.merge(source, "id", when_matched="update set v = source.v")
+    assert table.to_arrow().to_pylist() == source[:1]
+    with pytest.raises(ExpressionError, match="is not stored in a column of type BIGINT"):
+        table.merge(source, "id", when_matched="update set id = source.v")

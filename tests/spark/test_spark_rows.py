@@ -54,6 +54,22 @@ def test_merge_of_a_dataframe(spark: Any, table: pp.Table) -> None:
     assert ids(table) == list(range(14))
 
 
+def test_a_merge_rounds_what_an_append_rounds(spark: Any, path: str) -> None:
+    fields = [
+        ("id", pa.int64()),
+        ("d", pa.decimal128(6, 2)),
+        ("t", pa.timestamp("ms")),
+        ("a", pa.list_(pa.timestamp("ms"))),
+    ]
+    made = pp.Table.create(path, pa.schema(fields))
+    time = "timestamp_ntz '2026-01-01 00:00:00.123987'"
+    source = spark.sql(f"SELECT 1L AS id, 1.255D AS d, {time} AS t, array({time}) AS a")
+    merge(spark, path, source, "id", when_not_matched="insert")
+    source.write.format("paimon").mode("append").save(path)
+    merged, appended = made.to_arrow().to_pylist()
+    assert merged == appended and merged["t"].microsecond == 123_000
+
+
 def test_new_versions_of_rows_with_a_primary_key(spark: Any, path: str) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), False), *list(_SCHEMA)[1:]])
     made = pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "3"})

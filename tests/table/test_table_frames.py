@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -94,6 +95,21 @@ def test_lookup_takes_frames_as_keys(tmp_path: Path) -> None:
     keys = _pandas()[["id"]].iloc[1:]
     for given in ({"id": [2, 3]}, keys, keys.set_index("id"), [{"id": 2}, {"id": 3}]):
         assert table.lookup(given).to_pylist() == ROWS[1:]
+
+
+def test_lookup_takes_values_alone(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", ROWS, primary_key=["id"], options={"bucket": "1"})
+    for one in (2, {"id": 2}, np.int64(2)):
+        assert table.lookup(one).to_pylist() == ROWS[1:2]
+    arrays: list[Any] = [pa.array([2, 3]), pa.chunked_array([[2], [3]]), np.array([2, 3]), _pandas()["id"].iloc[1:]]
+    for given in ([2, 3], (2, 3), {2, 3}, range(2, 4), [(2,), (3,)], *arrays):
+        assert sorted(table.lookup(given)["id"].to_pylist()) == [2, 3]
+    both = pp.Table.create(tmp_path / "b", ROWS[::2], primary_key=["s", "id"], options={"bucket": "1"})
+    for keys in (("c", 3), [("c", 3)], [["c", 3]], {"s": "c", "id": 3}):
+        assert both.lookup(keys)["id"].to_pylist() == [3]
+    for wrong in (3, [3], [("c", 3, 3)]):
+        with pytest.raises(SchemaError, match=r"a key of this table is \(s, id\) — give \[\{'s': …, 'id': …\}\]"):
+            both.lookup(wrong)
 
 
 def test_no_rows_have_columns(tmp_path: Path) -> None:

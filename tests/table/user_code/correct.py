@@ -54,6 +54,7 @@ def read(table: Table, **scan: Any) -> list[object]:
         table.count("id = 1", **now) + table.count(**scan),
         table.exists(timestamp="2026-01-31"),
         table.lookup({"id": [1]}, ["s"], filter="s = 'a'", options=None),
+        [table.lookup(1), table.lookup("a"), table.lookup([1, 2]), table.lookup(("a", 1)), table.lookup([("a", 1)])],
         table.top_n("id desc, 3", columns=["id"]),
         table.answer(snapshot=3).max("id").value,
         [batch.num_rows for batch in table],
