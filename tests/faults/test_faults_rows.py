@@ -21,6 +21,7 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from support.side_by_side import PATIENT
 from support.victims import fork_server, insert_for_ever
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
@@ -223,7 +224,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
 def test_two_that_insert_the_same_keys_are_killed(tmp_path: Path) -> None:
     """Each key is there once, and none is left out, whoever of the two was faster or died."""
     path = tmp_path / "t"
-    table = pp.Table.create(path, pa.schema([("id", pa.int64())]))
+    table = pp.Table.create(path, pa.schema([("id", pa.int64())]), options=PATIENT)
     table.append(pa.table({"id": pa.array(range(50), pa.int64())}))
     server = fork_server("paimon_pyds.rowlevel.merge")
     rng = random.Random(6)
