@@ -10,7 +10,7 @@ PLAIN_1 := tests/commit tests/faults tests/table
 PLAIN_2 := tests/compact tests/rowlevel
 PLAIN_3 := tests/index tests/interop tests/merge tests/write
 PLAIN_4 := tests/conformance tests/formats tests/predicate tests/query
-PLAIN_6 := tests/explain tests/index_tools tests/maintenance tests/metadata tests/migration
+PLAIN_6 := tests/explain tests/index_tools tests/maintenance tests/metadata tests/migration tests/storage
 PLAIN_5 := $(filter-out $(PLAIN_1) $(PLAIN_2) $(PLAIN_3) $(PLAIN_4) $(PLAIN_6) tests/fixtures tests/support, \
   $(patsubst %/, %, $(wildcard tests/[a-z]*/))) $(wildcard tests/test_*.py)
 
@@ -41,7 +41,7 @@ help:  ## list the targets
 demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and query it from Spark and Arrow
 	$(NEWEST) -m demo
 
-test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; three jobs at a time
+test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
 	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" \
 	  spark="$(MAKE) test-spark" plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" \
 	  plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +59,22 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"REQUIRE_ORACLE is set, but Java Paimon's tests can't run: {reason}")
 
 
+@cache
+def _named_marks(path: Path) -> frozenset[str]:
+    """Which of the marks that jobs choose by a file names, or the fixtures beside it: tests of others have none."""
+    beside = path.with_name("conftest.py")
+    texts = [p.read_text(encoding="utf-8") for p in (path, beside) if p.exists() and p != Path(__file__)]
+    return frozenset(re.findall(r"\b(?:spark|connect|smoke)\b", "".join(texts)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Of `-m "(spark or smoke) and …"` only files that name one of the two are imported: all take 12 s."""
+    chosen = re.fullmatch(r"\(([a-z ]+)\)(?: and (?:not )?[a-z]+)*", config.option.markexpr)
+    if not chosen or not collection_path.match("test_*.py"):
+        return None
+    return _named_marks(collection_path).isdisjoint(chosen[1].split(" or ")) or None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`classic` and `connect` tests run only with the session they are about. Users of the fixtures `oracle` and
     `spark` are marked `java` and `spark`: else a job without Spark would start a session for one test."""
@@ -64,6 +82,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, mark in (("oracle", "java"), ("spark", "spark")):
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(mark)
+        unnamed = {mark.name for mark in item.iter_markers()} & {"spark", "connect", "smoke"} - _named_marks(item.path)
+        if unnamed:
+            raise pytest.UsageError(f"{item.nodeid}: jobs leave its file out, as it does not name {min(unnamed)}")
         for mode in ("classic", "connect"):
             if item.get_closest_marker(mode) is not None and mode != MODE:
                 item.add_marker(pytest.mark.skip(reason=f"only with PAIMON_PYDS_SPARK={mode}"))

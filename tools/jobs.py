@@ -1,4 +1,4 @@
-"""Run shell commands, three at a time, each one's output line by line behind its name, and say what each one cost.
+"""Run shell commands, four at a time, each one's output line by line behind its name, and say what each one cost.
 
 That keeps two cores busy, as each job waits now and then, for the disk or for another process.
 
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-_AT_ONCE = 3
+_AT_ONCE = 4
 _REPEATED_LINES = 300
 _MEMORY = "/dev/shm"
 _ROOM = 4 << 30

@@ -3,7 +3,6 @@ target."""
 
 from __future__ import annotations
 
-import multiprocessing
 import multiprocessing.connection
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
 from support.fixtures import table_path
 from support.live_files import table_files
-from support.victims import PRELOAD, upsert_for_ever
+from support.victims import fork_server, upsert_for_ever
 
 _SCHEMA = pa.schema([pa.field("p", pa.int32(), False), pa.field("k", pa.int64(), False), ("v", pa.int64())])
 _TARGET = "dynamic-bucket.target-row-num"
@@ -356,8 +355,7 @@ def test_jobs_that_are_killed_leave_every_key_in_one_bucket(tmp_path: Path) -> N
     path = tmp_path / "t"
     schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64())])
     table = pp.Table.create(path, schema, primary_key=["k"], options={_TARGET: "70"})
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(PRELOAD)
+    server = fork_server()
     random = Random(9)
     for number in range(40 if LONG else 2):
         pipes = [server.Pipe(duplex=False) for _ in range(2)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import time
@@ -14,7 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from support.effort import LONG
-from support.victims import PRELOAD, append_each, write_for_ever
+from support.victims import append_each, fork_server, write_for_ever
 
 _SCHEMA = pa.schema([("worker", pa.int64()), ("commit", pa.int64()), ("row", pa.int64())])
 
@@ -24,8 +23,7 @@ def test_eight_processes_append_at_once(tmp_path: Path) -> None:
     path, each = tmp_path / "t", 25 if LONG else 5
     # On a busy machine one of the eight may lose many races in a row.
     table = pp.Table.create(path, _SCHEMA, options={"commit.max-retries": "100"})
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(PRELOAD)
+    server = fork_server()
     ready = server.Barrier(8)
     workers = [server.Process(target=append_each, args=(path, w, each, ready)) for w in range(8)]
     for worker in workers:
@@ -74,8 +72,7 @@ def test_writers_killed_at_any_moment_leave_a_committed_state(tmp_path: Path) ->
     path = tmp_path / "t"
     options = {"file-index.bitmap.columns": "worker", "file-index.in-manifest-threshold": "1b"}
     table = pp.Table.create(path, _SCHEMA, options=options)
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(PRELOAD)
+    server = fork_server()
     done = 0
     for number in range(rounds):
         pipes = [server.Pipe(duplex=False) for _ in range(2)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import shutil
 import tempfile
@@ -33,7 +32,7 @@ from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUn
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from support.effort import LONG, sampled
-from support.victims import PRELOAD
+from support.victims import fork_server
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -262,8 +261,7 @@ def test_processes_that_compact_order_append_and_delete_at_once(tmp_path: Path, 
     path = tmp_path / "t"
     options = {"deletion-vectors.enabled": vectors, "commit.max-retries": "1000", "commit.max-retry-wait": "50 ms"}
     table = make(path, 20, options, partition_by=["day"])
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(PRELOAD)
+    server = fork_server()
     jobs = ("append 0", "delete 0", "compact", "order")
     pipes = [server.Pipe() for _ in jobs]
     workers = [server.Process(target=work, args=(path, j, theirs)) for j, (_, theirs) in zip(jobs, pipes, strict=True)]
@@ -308,8 +306,7 @@ def test_a_compaction_killed_at_any_moment_leaves_a_state_of_its_own(tmp_path: P
     table.append(rows(30, 5000))
     table.delete("id IN (3, 33, 333)")
     before = table.scan().to_arrow().sort_by("id")
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(PRELOAD)
+    server = fork_server()
     chance = random.Random(5)
     for _ in range(16 if LONG else 3):
         mine, theirs = server.Pipe()

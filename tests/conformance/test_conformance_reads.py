@@ -12,7 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import DataField, arrow_schema
-from support.effort import sampled
+from support.effort import FEW, sampled
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_fields, table_path
 from support.oracle_sql import compares_float_zero, matches, to_sql
 from support.values import dumps, expected_lines, in_order, json_rows, lines
@@ -57,7 +57,7 @@ def _table(name: str, branch: str | None = None) -> Any:
     return pp.Table.open(str(table_path(name)), branch=branch)
 
 
-@pytest.mark.parametrize(("name", "read"), sampled(_reads(), 170))
+@pytest.mark.parametrize(("name", "read"), sampled(_reads(), 60 if FEW else 170))
 def test_reads_as_java(name: str, read: dict[str, Any]) -> None:
     table = _table(name, read.get("branch"))
     snapshot = read.get("snapshot")
@@ -102,7 +102,7 @@ def test_filters_as_java(name: str) -> None:
     fields = table_fields(table_path(name))
     snapshot = _snapshot_of_full(name)
     wrong = []
-    for case in sampled(_filters(name), 6):
+    for case in sampled(_filters(name), 3 if FEW else 6):
         text = to_sql(case["filter"], fields)
         rows = table.scan(filter=text, columns=case["projection"], snapshot=snapshot).to_arrow()
         expected = _ordered(_right_rows(case, name, fields))

@@ -14,7 +14,7 @@ import shutil
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -107,9 +107,9 @@ def _answer(query: Callable[[], pa.Table]) -> Answer:
         return error
 
 
-def _ask(path: Path) -> list[Answer]:
+def _ask(path: Path, queries: Sequence[str | None] = QUERIES) -> list[Answer]:
     """Each query's rows, or its error."""
-    return [_answer(lambda query=query: pp.Table.open(path).scan(query).to_arrow()) for query in QUERIES]
+    return [_answer(lambda query=query: pp.Table.open(path).scan(query).to_arrow()) for query in queries]
 
 
 def _files(path: Path) -> list[Path]:
@@ -117,16 +117,17 @@ def _files(path: Path) -> list[Path]:
 
 
 def test_every_file_cut_at_every_length(table: Path) -> None:
-    right = _ask(table)
+    right, chance = dict(zip(QUERIES, _ask(table), strict=True)), random.Random(SEED)
     for file in _files(table):
         whole = file.read_bytes()
         for length in sampled(range(len(whole)), 4 + len(whole) // CUTS):
             file.write_bytes(whole[:length])
-            for query, answer, expected in zip(QUERIES, _ask(table), right, strict=True):
+            asked = QUERIES if LONG else chance.sample(QUERIES, 3)
+            for query, answer in zip(asked, _ask(table, asked), strict=True):
                 known = (CorruptFileError, NotFoundError, StorageError, UnsupportedError)
-                assert answer == expected or isinstance(answer, known), (file.name, length, query, answer)
+                assert answer == right[query] or isinstance(answer, known), (file.name, length, query, answer)
         file.write_bytes(whole)
-    assert _ask(table) == right
+    assert _ask(table) == list(right.values())
 
 
 def _mutated(rng: random.Random, data: bytes) -> bytes:

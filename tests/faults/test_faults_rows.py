@@ -3,7 +3,6 @@ and nothing else is left lying around when it is known that nothing was publishe
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import shutil
@@ -22,7 +21,8 @@ from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
-from support.victims import PRELOAD, insert_for_ever
+from support.side_by_side import PATIENT
+from support.victims import fork_server, insert_for_ever
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -198,8 +198,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
     options = OPTIONS | {"vectors": VECTORS, "keys": KEYS}.get(mode, {})
     table = pp.Table.create(path, SCHEMA, primary_key=["id"] if mode == "keys" else (), options=options)
     table.append(pa.table([list(range(40)), ["a"] * 40, [0.0] * 40], schema=SCHEMA))
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([f"paimon_pyds.{name}" for name in ("table", *_OPERATIONS)])
+    server = fork_server(*(f"paimon_pyds.{name}" for name in _OPERATIONS))
     rng = random.Random(5)
     first: Any = table.snapshot()
     for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "16")) // 2):
@@ -225,10 +224,9 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
 def test_two_that_insert_the_same_keys_are_killed(tmp_path: Path) -> None:
     """Each key is there once, and none is left out, whoever of the two was faster or died."""
     path = tmp_path / "t"
-    table = pp.Table.create(path, pa.schema([("id", pa.int64())]))
+    table = pp.Table.create(path, pa.schema([("id", pa.int64())]), options=PATIENT)
     table.append(pa.table({"id": pa.array(range(50), pa.int64())}))
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([*PRELOAD, "paimon_pyds.rowlevel.merge"])
+    server = fork_server("paimon_pyds.rowlevel.merge")
     rng = random.Random(6)
     for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "8")) // 2):
         pipes = [server.Pipe(duplex=False) for _ in range(2)]

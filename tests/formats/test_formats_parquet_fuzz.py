@@ -109,12 +109,12 @@ def test_any_bytes_as_thrift(data: bytes) -> None:
 )  # fmt: skip
 def test_bombs(data: bytes) -> None:
     """Deep nesting, and sizes that are not there."""
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(CorruptFileError):
         decode_struct(data)
     with pytest.raises((CorruptFileError, IndexError)):
         skip_struct(data, 0)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 # -------------------------------------------------------------------------------------------------------------- files
@@ -157,13 +157,13 @@ def _use(path: Path, fields: tuple[DataField, ...], wanted: RowSelection) -> pa.
 
 def _outcome(path: Path, data: bytes, expected: pa.Table, wanted: RowSelection, *, sure: bool) -> str:
     path.write_bytes(data)
-    start = time.monotonic()
+    start = time.process_time()
     message = found = None
     try:
         found = _use(path, FIELDS, wanted)
     except (CorruptFileError, UnsupportedError) as error:
         message = str(error)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
     if found is None:
         assert message is not None
         assert str(path) in message

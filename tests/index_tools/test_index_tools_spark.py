@@ -51,8 +51,10 @@ def test_indexes_are_built_by_the_workers(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.connect
 def test_spark_connect_tells_how_many_tasks_are_done(spark: Any) -> None:
     seen = Seen()
+    spark.conf.set("spark.connect.progress.reportInterval", "100ms")
     with shown("sleep", seen), phase("sleeping"):
-        assert list(SparkExecutor(spark).map(time.sleep, [2.5] * 4)) == [None] * 4
+        assert list(SparkExecutor(spark).map(time.sleep, [1] * 4)) == [None] * 4
+    spark.conf.unset("spark.connect.progress.reportInterval")
     counts = [(e.done["tasks"], e.total["tasks"]) for e in seen.events if "tasks" in e.done]
     assert counts
     assert all(0 <= done <= total for done, total in counts)

@@ -326,7 +326,7 @@ def test_a_hundred_thousand_files_take_milliseconds() -> None:
     predicate = bind(parse_filter("b = 5000000 AND d > 10 AND s > '5'"), fields)
     times = []
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         may_match(predicate, rows, lambda column: stats[column.name])
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     assert min(times) < 0.05

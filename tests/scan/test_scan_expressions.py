@@ -111,7 +111,9 @@ def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples * 3 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.recursive(LEAVES, grown, max_leaves=6))
 @example("NULL")
 def test_a_scan_gives_the_rows_that_evaluating_gives(table: pp.Table, text: str) -> None:

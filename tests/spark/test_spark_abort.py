@@ -105,6 +105,7 @@ class SlowStorage:
         assert self._publish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITES)
 def test_abort_keeps_what_a_commit_may_have_published(
     table: pp.Table, write: str, monkeypatch: pytest.MonkeyPatch
@@ -119,6 +120,7 @@ def test_abort_keeps_what_a_commit_may_have_published(
     assert rows(pp.Table.open(table.path)) == WRITES[write][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITES)
 def test_abort_after_a_commit_keeps_what_it_published(table: pp.Table, write: str) -> None:
     writer, messages = written(table, write)

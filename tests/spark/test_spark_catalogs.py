@@ -93,6 +93,7 @@ def test_a_configured_sqlite_catalog(tmp_path, monkeypatch):
     taken.commit([message])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["p,k", "k"])
 def test_rows_are_shuffled_for_a_table_that_the_write_makes(server, frames, key):
     """Dynamic buckets are filled up to the target, and keys may move between partitions."""

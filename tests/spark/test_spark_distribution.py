@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from paimon_pyds.bucket import bucket_of
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.spark import bucket, write
+from support.effort import FEW, sampled
 from support.fixtures import table_path
 
 pytestmark = pytest.mark.spark
@@ -60,6 +62,7 @@ def test_a_default_of_a_key(frames, path):
     assert frames.ids(frame.select(bucket(frame, path))) == [1, 2, 7]
 
 
+@pytest.mark.slow
 def test_keys_that_the_writer_casts_or_fills(frames, path):
     options = {"bucket": "100", "bucket-key": "K,t,missing"}
     schema = pa.schema([("K", pa.int64()), ("t", pa.timestamp("ms")), ("missing", pa.string()), ("bucket", pa.int32())])
@@ -97,8 +100,9 @@ def files_per_bucket(path) -> Counter:
     return Counter(zip(live["partition"].to_pylist(), live["bucket"].to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize("primary_key", [None, "P,k"])
-@pytest.mark.parametrize("by_function", [False, True])
+@pytest.mark.parametrize(
+    ("by_function", "primary_key"), sampled(itertools.product([False, True], [None, "P,k"]), 1 if FEW else 4)
+)
 def test_files_per_bucket(frames, path, primary_key, by_function):
     """Each task writes a file for each bucket that it has rows of; shuffled rows of a bucket are in one task."""
     rows = frames.spark.sql("SELECT /*+ REPARTITION(3) */ id AS k, INT(id % 2) AS `P`, id AS v FROM range(600)")

@@ -86,6 +86,7 @@ def test_a_client_of_connect_that_sees_no_files(frames, path, monkeypatch, key):
     assert max(Counter((row["p"], row["__paimon_bucket"]) for row in rows).values()) <= 20
 
 
+@pytest.mark.slow
 @requires_java_oracle
 @pytest.mark.java
 def test_java_goes_on_where_spark_ended(frames, oracle, tmp_path):
@@ -133,6 +134,7 @@ def test_what_a_job_may_bring(frames, path, by_function):
     assert sum(map(len, bucket_keys(pp.Table.open(path)).values())) == 50
 
 
+@pytest.mark.slow
 def test_a_bucket_gets_one_file(frames, path):
     options = {"dynamic-bucket.target-row-num": "100", "dynamic-bucket.assigner-parallelism": "3", "write-only": "true"}
     table = pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"], options=options)
@@ -152,6 +154,7 @@ def test_the_last_row_of_a_key_in_a_task_wins(frames, path):
     assert sorted(frames.ids(frames.load(path).select("v"))) == list(range(4950, 5000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_function", [False, True])
 def test_two_jobs_at_once_conflict(frames, path, by_function):
     pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])

@@ -48,7 +48,7 @@ def random_rows(random, engine, count):
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), sampled(itertools.product(ENGINES, [("id",), ("id", "q")]), 1 if FEW else 3)
+    ("name", "key"), sampled(itertools.product(ENGINES, [("id",), ("id", "q")]), 1 if FEW else 2)
 )  # fmt: skip
 def test_a_table_is_its_model_after_each_job(frames, path, name, key):
     random, engine = Random(name), ENGINES[name]
@@ -128,6 +128,7 @@ def test_what_a_plain_write_is_told(frames, path):
         write(frames.spark.sql(query), path, "overwrite", overwrite_partition={"p": 1})
 
 
+@pytest.mark.slow
 def test_two_jobs_that_write_one_key_at_once_conflict(frames, path, monkeypatch):
     from paimon_pyds.spark import functions
 
@@ -150,6 +151,7 @@ def test_two_jobs_that_write_one_key_at_once_conflict(frames, path, monkeypatch)
     assert [(row["id"], row["p"], row["q"]) for row in found(table)] == [(1, 0, "x")]
 
 
+@pytest.mark.slow
 def test_keys_of_files_older_than_the_ttl_are_not_found(frames, path):
     def put(ids, p, ttl=None):
         options = {"bucket": "-1", "write-only": "true", "cross-partition-upsert.index-ttl": ttl}
@@ -165,6 +167,7 @@ def test_keys_of_files_older_than_the_ttl_are_not_found(frames, path):
         put("2", 3)
 
 
+@pytest.mark.slow
 def test_keys_are_read_by_tasks_of_spark_whatever_the_bootstrap_parallelism(frames, path, monkeypatch):
     tasks, keys = [], moving_keys._known_keys
 
@@ -185,6 +188,7 @@ def test_keys_are_read_by_tasks_of_spark_whatever_the_bootstrap_parallelism(fram
     }
 
 
+@pytest.mark.slow
 def test_old_snapshots_expire_after_a_write(frames, path):
     engine = ENGINES["deduplicate"]
     options = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import multiprocessing
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.storage import local as publish_module
 from paimon_pyds.storage.local import LocalFileIO
+from support.victims import fork_server
 
 
 def _race(arguments: tuple[str, int, int, str]) -> list[int]:
@@ -37,8 +37,7 @@ def _refuse_links(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["links", "renameat2", "lock"])
 def test_processes_race_and_exactly_one_wins_each_file(tmp_path: Path, kind: str) -> None:
     writers, rounds = 6, 40
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(writers) as pool:
+    with fork_server().Pool(writers) as pool:
         won = pool.map(_race, [(str(tmp_path), who, rounds, kind) for who in range(writers)], chunksize=1)
     assert sorted(n for numbers in won for n in numbers) == list(range(rounds))
     for who, numbers in enumerate(won):
@@ -58,7 +57,7 @@ def _append(arguments: tuple[str, int, int]) -> None:
 def test_commits_of_processes_race_without_links_and_none_is_lost(tmp_path: Path) -> None:
     path, writers, commits = str(tmp_path / "t"), 3, 6
     table = pp.Table.create(path, pa.schema({"a": pa.int64()}))
-    with multiprocessing.get_context("spawn").Pool(writers) as pool:
+    with fork_server().Pool(writers) as pool:
         pool.map(_append, [(path, who, commits) for who in range(writers)], chunksize=1)
     expected = [100 * who + n for who in range(writers) for n in range(commits)]
     assert sorted(table.scan().to_arrow()["a"].to_pylist()) == expected

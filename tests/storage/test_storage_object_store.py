@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import signal
@@ -32,6 +31,7 @@ from paimon_pyds.storage import FileIO, object_store, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
 from support.s3_server import AFTER, BEFORE, Server, serving
 from support.servers import forwarding
+from support.victims import fork_server
 
 pytest.importorskip("moto.server")
 ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "p": [f"p{i % 2}" for i in range(20)]})
@@ -387,8 +387,7 @@ def test_two_processes_lose_nothing(server: Server, root: str, writers: int, com
     table = pp.Table.create(
         f"{root}/t", ROWS.schema, options={"commit.max-retries": "1000"}, storage_options=server.options()
     )
-    spawn = multiprocessing.get_context("spawn")
-    others = [spawn.Process(target=_write, args=(root, server.options(), writers, commits)) for _ in range(2)]
+    others = [fork_server().Process(target=_write, args=(root, server.options(), writers, commits)) for _ in range(2)]
     for process in others:
         process.start()
     for process in others:
@@ -402,7 +401,7 @@ def test_two_processes_lose_nothing(server: Server, root: str, writers: int, com
 def test_a_writer_that_is_killed_while_it_commits(server: Server, root: str, when: str, rows: int) -> None:
     table = pp.Table.create(f"{root}/t", ROWS.schema, storage_options=server.options())
     table.append(ROWS)
-    writer = multiprocessing.get_context("spawn").Process(target=_write, args=(root, server.options(), 1, 1))
+    writer = fork_server().Process(target=_write, args=(root, server.options(), 1, 1))
 
     def kill(number: int, method: str, path: str) -> str | None:
         if method != "PUT" or not path.endswith("/snapshot-2"):

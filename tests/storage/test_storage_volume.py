@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
+import multiprocessing.process
 import os
 import re
 import signal
@@ -22,8 +22,8 @@ from paimon_pyds.storage import local as local_module
 from paimon_pyds.storage.local import LocalFileIO
 from support.fuse import volume as mounted
 from support.oracle import Oracle, requires_java_oracle
+from support.victims import fork_server
 
-SPAWN = multiprocessing.get_context("spawn")
 SCHEMA = pa.schema([("id", pa.int64())])
 
 
@@ -93,7 +93,7 @@ def _append(path: str, who: int, commits: int) -> None:
 
 
 def _started(*arguments: Any) -> multiprocessing.process.BaseProcess:
-    process = SPAWN.Process(target=_append, args=arguments)
+    process = fork_server().Process(target=_append, args=arguments)
     process.start()
     return process
 
