@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 _KEYS_AT_ONCE = 1 << 16
 """Keys that are planned together: later ones are greater, so that hardly a page is read twice."""
 _MANY_KEYS = 256
-"""So many have much to decompress, unless pages are small: sections are read at a time from the start. Else they would
-get in each other's way: of pages of 512 rows two sections took 1.2 times as long at a time as one by one, as each of
-thousands of reads lets go of the interpreter's lock."""
+"""So many have much to decompress: sections are read at a time from the start."""
 _BATCH_ROWS = 65_536
 _HELD_BYTES = 64 << 20
 
@@ -167,8 +165,7 @@ def rows_with_keys(
     filtered = tuple(field for field in spec.filter_fields if field not in (*columns, *missing))
     spec = replace(with_filter(spec, Const.TRUE), fields=(*columns, *missing, *filtered), filter_fields=())
     reads = (_rows_of(spec, section, here) for section, here in keys.by_section(files))
-    threads, page_rows = threads or os.cpu_count() or 1, (spec.options or {}).get("parquet.page.row.count.limit")
-    eager = keys.rows.num_rows >= _MANY_KEYS and page_rows is None
+    threads, eager = threads or os.cpu_count() or 1, keys.rows.num_rows >= _MANY_KEYS
     batches = list(in_order(reads, threads=threads, held=_HELD_BYTES, size=_bytes_of, eager=eager))
     return pa.Table.from_batches(batches, result_schema(spec))
 

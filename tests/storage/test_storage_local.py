@@ -8,6 +8,7 @@ import pickle
 import signal
 import stat
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,6 +57,21 @@ def test_ranges_outside_the_file_are_corruption(tmp_path: Path, offset: int, len
         IO.read_range(path, offset, length)
     with pytest.raises(CorruptFileError):
         IO.read_ranges(path, [(0, 1), (offset, length)])
+
+
+@pytest.mark.parametrize("others_read", [True, False])
+def test_very_many_ranges_wait_for_their_turn_but_not_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_read: bool
+) -> None:
+    path, data = str(tmp_path / "f"), os.urandom(1 << 20)
+    Path(path).write_bytes(data)
+    ranges = [(start, 100) for start in range(0, 1 << 20, 1 << 13)]
+    turns, seen, pread = local_module._turns(), set[bool](), os.pread
+    monkeypatch.setattr(os, "pread", lambda *a: (seen.add(turns.locked()), pread(*a))[1])
+    with turns if others_read else nullcontext():
+        assert IO.read_ranges(path, ranges) == [data[start : start + size] for start, size in ranges]
+        assert turns.locked() is others_read
+    assert seen == {True}
 
 
 def test_missing_files_are_told_as_such(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """The bytes of pages behind their headers, decompressed.
 
-pyarrow makes a new context of zstd for each page, which takes as long as to decompress 12 KiB. The pages of a column
-are frames that make a stream together, which needs one context.
-Source: apache/parquet-format, Compression.md; RFC 8878, section 3.1.1 (frames of zstd); google/snappy,
+pyarrow makes a new context of zstd for each page, which takes as long as to decompress 12 KiB. Pages that follow one
+another are frames, which zstd takes together, in one context.
+Source: apache/parquet-format, Compression.md; RFC 8878, section 3.1 (frames that follow one another); google/snappy,
 format_description.txt (the length in front).
 """
 
@@ -83,20 +83,14 @@ def page_bodies(
         for part in parts:
             yield part, octets, starts[part]
         return
-    stream, buffer = None, octets[:0]
-    if codec == ZSTD and _are_frames_of(octets, starts, heads.compressed, sizes):
-        stream = pa.CompressedInputStream(pa.BufferReader(b"".join(packed)), ZSTD)
-        buffer = np.empty(max(int(sizes[part].sum()) for part in parts), np.uint8)
+    together = codec == ZSTD and _are_frames_of(octets, starts, heads.compressed, sizes)
     for part in parts:
-        size = int(sizes[part].sum())
-        if stream is None:
+        if together:
+            body = _decompressed(b"".join(packed[part]), int(sizes[part].sum()), codec)
+        else:
             pages = zip(packed[part], sizes[part].tolist(), strict=True)
-            buffer = np.frombuffer(b"".join([_decompressed(*page, codec) for page in pages]), np.uint8)
-        elif stream.readinto(buffer[:size]) != size:
-            raise _another_size()
-        yield part, buffer[:size], ends[part] - sizes[part] - (ends[part.start] - sizes[part.start])
-    if stream is not None and stream.read(1):
-        raise _another_size()
+            body = b"".join([_decompressed(*page, codec) for page in pages])
+        yield part, np.frombuffer(body, np.uint8), ends[part] - sizes[part] - (ends[part.start] - sizes[part.start])
 
 
 def _check_sums(packed: list[memoryview], heads: PageHeads) -> None:
@@ -107,7 +101,7 @@ def _check_sums(packed: list[memoryview], heads: PageHeads) -> None:
             raise _changed()
 
 
-def _decompressed(packed: memoryview, size: int, codec: str) -> pa.Buffer | bytes:
+def _decompressed(packed: bytes | memoryview, size: int, codec: str) -> pa.Buffer | bytes:
     """CorruptFileError, or an error of pyarrow, unless these are ``size`` bytes: `pyarrow.Codec` itself gives zeros
     where snappy, gzip and LZ4 end early."""
     if not size:
@@ -129,7 +123,7 @@ def _decompressed(packed: memoryview, size: int, codec: str) -> pa.Buffer | byte
     return whole.decompress(packed, size)
 
 
-def _fits(codec: pa.Codec, packed: memoryview, size: int) -> bool:
+def _fits(codec: pa.Codec, packed: bytes | memoryview, size: int) -> bool:
     """Whether so few bytes hold it: a block of LZ4 does not say how long it becomes."""
     try:
         codec.decompress(packed, size)

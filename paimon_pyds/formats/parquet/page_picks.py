@@ -49,8 +49,8 @@ _SINGLE_PAGE_MICROS = 11.5
 """A page that is read by itself."""
 _GATHER_PAGE_MICROS = 3.5
 """What gathering values of a page costs on top, many or few; the others are not decoded then."""
-_GATHER_BYTE_MICROS = 0.0009
-"""A byte that is read to gather values: it goes through new memory of Python's, pyarrow's is used again."""
+_GATHER_BYTE_MICROS = 0.0003
+"""A byte that is read to gather values."""
 _BOTH_MICROS = 500.0
 """What it costs on top to read some columns by pages and others whole."""
 _MOST_SELECTED = 0.25
