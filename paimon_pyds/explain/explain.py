@@ -177,11 +177,8 @@ def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
 def _section_plan(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
     from paimon_pyds.read.merged_files import plan_section
 
-    try:
+    with SnapshotNotFoundError.for_missing(files[0].path, "explained", "explain again to see the newest snapshot"):
         return plan_section(spec, files)
-    except FileNotFoundError as error:
-        path = error.filename or files[0].path
-        raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
 
 
 def _search_text(section: SectionTrace) -> str:

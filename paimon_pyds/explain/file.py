@@ -214,11 +214,8 @@ def explain_file(
         spec, file = before_merging(spec, file)
     elif visit is not None:  # sort columns are all that is read of most files
         spec = replace(spec, fields=visit.query.fields)
-    try:
+    with SnapshotNotFoundError.for_missing(file.path, "explained", "explain again to see the newest snapshot"):
         return replace(_explain(LiveRows(spec, file), tuple(embedded), visit, footer), run=run)
-    except FileNotFoundError as error:
-        path = error.filename or file.path
-        raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
 
 
 def _explain(

@@ -207,10 +207,8 @@ def rewrite_one(task: RewriteTask) -> RewriteResult:
         StorageError: it can't be read, or the side file not be written.
         SnapshotNotFoundError: it no longer exists.
     """
-    try:
+    with SnapshotNotFoundError.for_missing(task.file.path, "indexed"):
         return _rewritten(task)
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(task.file.path, "indexed") from error
 
 
 def _rewritten(task: RewriteTask) -> RewriteResult:

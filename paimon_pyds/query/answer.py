@@ -158,10 +158,8 @@ class IndexedFile:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        try:
+        with SnapshotNotFoundError.for_missing(self.file.path):
             yield
-        except FileNotFoundError as error:
-            raise SnapshotNotFoundError.of_file(error.filename or self.file.path) from error
         self.has_asked_index = self.has_asked_index or bool(self._live.trace.index_results)
 
     def columns(self, field: DataField, index_types: tuple[str, ...]) -> list[IndexedColumn]:

@@ -74,10 +74,8 @@ def read_live(live: LiveRows, batch_rows: int, limit: int | None = None) -> Iter
         batch_rows: rows in a batch at most.
         limit: the caller stops after so many rows.
     """
-    try:
+    with SnapshotNotFoundError.for_missing(live.file.path):
         yield from timed(_read(live, batch_rows, limit), live.trace)
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(error.filename or live.file.path) from error
 
 
 def timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:
@@ -375,11 +373,8 @@ def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
         SnapshotNotFoundError: a file is gone.
         StorageError: the file can't be read.
     """
-    try:
+    with SnapshotNotFoundError.for_missing(file.path, "searched", "run the operation again"):
         return _matching(LiveRows(spec.for_file(file), file))
-    except FileNotFoundError as error:
-        path = error.filename or file.path
-        raise SnapshotNotFoundError.of_file(path, "searched", "run the operation again") from error
 
 
 def _matching(live: LiveRows) -> BitMap:

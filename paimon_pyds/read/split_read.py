@@ -133,9 +133,8 @@ def _asked(section: _Section) -> _Section:
     live = LiveRows(section.spec, file, section.traces[0])
     start = time.perf_counter()
     try:
-        _ = live.candidates
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+        with SnapshotNotFoundError.for_missing(file.path):
+            _ = live.candidates
     finally:
         live.close()
         live.trace.millis += (time.perf_counter() - start) * 1000
@@ -225,11 +224,8 @@ def check_row_counts(spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
     """
 
     def check(file: PlannedFile) -> None:
-        try:
-            with open_data_file(spec, file):
-                pass
-        except FileNotFoundError as error:
-            raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+        with SnapshotNotFoundError.for_missing(file.path), open_data_file(spec, file):
+            pass
 
     from paimon_pyds.storage.concurrent import concurrent_each, threads_for
 
