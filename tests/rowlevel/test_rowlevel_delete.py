@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from row_world import Pickling
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PredicateError
@@ -280,20 +280,12 @@ def _files(table: pp.Table) -> set[str]:
 # ------------------------------------------------------------------------------------------------------- the rest
 
 
-class _Pickling:
-    """An executor whose tasks and results travel, as Spark's do."""
-
-    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-        for task in tasks:
-            yield pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(task)))))
-
-
 @pytest.mark.parametrize("mode", _MODES)
 def test_tasks_travel(tmp_path: Path, mode: str) -> None:
     layout = {"partition_by": ["p"], "options": {"source.split.target-size": "1 b", "file-index.bitmap.columns": "c"}}
     table = _table(tmp_path, layout, _MODES[mode])
     rows = _append(table, range(40)) + _append(table, range(40, 80))
-    assert table.delete("id IN (1, 50, 51)", executor=_Pickling()).rows_deleted == 3
+    assert table.delete("id IN (1, 50, 51)", executor=Pickling()).rows_deleted == 3
     assert table.delete("c = 'c3' AND x > 1", executor=LocalExecutor(2)).rows_deleted > 1
     assert _content(table) == _texts(
         [
