@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import publisher
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from support.progress import once
+from support.races import race
 
 _VECTORS = {"deletion-vectors.enabled": "true"}
 _MODES = {"vectors": _VECTORS, "buckets": _VECTORS | {"bucket": "2", "bucket-key": "id"}, "rewrite": {}}
@@ -41,21 +42,9 @@ def _insert(*ids: int) -> Action:
 
 
 @pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[pp.Table, Action], None]:
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[pp.Table, Action], object]:
     """Has another commit come in just before the next one is published."""
-
-    def late(table: pp.Table, other: Action, create: Any = TableStore.try_create_snapshot) -> None:
-        waiting, intruder = [other], pp.Table.open(table.path)
-
-        def creating(self: TableStore, snapshot: Snapshot) -> bool:
-            if waiting:
-                waiting.pop()(intruder)
-            return bool(create(self, snapshot))
-
-        monkeypatch.setattr(TableStore, "try_create_snapshot", creating)
-        monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
-
-    return late
+    return lambda table, other: race(monkeypatch, partial(other, pp.Table.open(table.path)))
 
 
 @pytest.mark.parametrize("mode", _MODES)
