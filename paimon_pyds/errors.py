@@ -27,8 +27,7 @@ Each message reads: what happened — where — what to do. Errors pickle (Spark
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from paimon_pyds.redaction import redact, visible
 
@@ -113,26 +112,6 @@ class DatabaseNotFoundError(NotFoundError):
 
 class SnapshotNotFoundError(NotFoundError):
     """No such snapshot: it never was, or it has expired."""
-
-    @classmethod
-    @contextmanager
-    def for_missing(
-        cls,
-        path: str,
-        during: str = "read",
-        hint: str = "read again to get the newest snapshot; tags keep a snapshot from expiring",
-    ) -> Iterator[None]:
-        """Raise this error for a file that a plan names and the storage does not have any more: ``path``, if the
-        storage does not say which."""
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise cls(
-                "a file of the table is gone: its snapshot has expired, or the table was dropped, "
-                f"while it was {during}",
-                path=error.filename or path,
-                hint=hint,
-            ) from error
 
 
 class TagNotFoundError(NotFoundError):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.explain.file import Actual, ExplainedFile, PlannedVisit, RunPlan, explain_file
 from paimon_pyds.explain.html import to_html, to_page
 from paimon_pyds.explain.scan import ExplainedScan, to_text
@@ -177,7 +176,7 @@ def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
 def _section_plan(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
     from paimon_pyds.read.merged_files import plan_section
 
-    with SnapshotNotFoundError.for_missing(files[0].path, "explained", "explain again to see the newest snapshot"):
+    with files[0].must_exist("explained", "explain again to see the newest snapshot"):
         return plan_section(spec, files)
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
-from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
+from paimon_pyds.errors import CommitConflictError, CorruptFileError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import (
     file_specs,
@@ -207,7 +207,7 @@ def rewrite_one(task: RewriteTask) -> RewriteResult:
         StorageError: it can't be read, or the side file not be written.
         SnapshotNotFoundError: it no longer exists.
     """
-    with SnapshotNotFoundError.for_missing(task.file.path, "indexed"):
+    with task.file.must_exist("indexed"):
         return _rewritten(task)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, from_numpy, one_batch
-from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats import FormatReader, FoundRows
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.metadata.manifest_reader import unpadded
@@ -80,7 +80,7 @@ class KeySearch:
             SnapshotNotFoundError: a file is gone.
             StorageError: a file can't be read.
         """
-        with SnapshotNotFoundError.for_missing(files[0].path):
+        with files[0].must_exist():
             found = self.candidates(conditions, files, traces, note)
             if found is None:
                 return None
@@ -219,7 +219,7 @@ def changed_keys(spec: ReadSpec, schema: TableSchema, files: Sequence[PlannedFil
     for file in files:
         states.setdefault(file.path, []).append(file)
     total = sum(file.row_count for file in files)
-    with SnapshotNotFoundError.for_missing(files[0].path):
+    with files[0].must_exist():
         for file, *others in states.values():
             rows = _differing(spec, file, others[0]) if others else RowSelection.ALL
             found.files.append((LiveRows(found.spec, file._replace(run=None)), rows))
@@ -262,7 +262,7 @@ def read_wanted(
     near = _within(spec, keys, file)
     if not len(near):
         return
-    with SnapshotNotFoundError.for_missing(file.path):
+    with file.must_exist():
         yield from timed(_having(spec, near, file._replace(run=None), trace, batch_rows), trace)
 
 

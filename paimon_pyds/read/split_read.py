@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats import WHOLE_FILE
 from paimon_pyds.formats.threads import in_order
 from paimon_pyds.merge.filter import merge_filter, merge_keys
@@ -133,7 +132,7 @@ def _asked(section: _Section) -> _Section:
     live = LiveRows(section.spec, file, section.traces[0])
     start = time.perf_counter()
     try:
-        with SnapshotNotFoundError.for_missing(file.path):
+        with file.must_exist():
             _ = live.candidates
     finally:
         live.close()
@@ -224,7 +223,7 @@ def check_row_counts(spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
     """
 
     def check(file: PlannedFile) -> None:
-        with SnapshotNotFoundError.for_missing(file.path), open_data_file(spec, file):
+        with file.must_exist(), open_data_file(spec, file):
             pass
 
     from paimon_pyds.storage.concurrent import concurrent_each, threads_for
