@@ -148,8 +148,8 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
     from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
     threads = threads_for(plan.spec.io, _AT_ONCE)
-    asked = concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.found.made)), threads)
-    return list(counted_items(asked, "asking files", files=len(plan.found)))
+    explained = concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.found.made)), threads)
+    return list(counted_items(explained, "asking files", files=len(plan.found)))
 
 
 def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:

@@ -259,11 +259,11 @@ def read_wanted(
         SnapshotNotFoundError: a file is gone.
         StorageError: the file can't be read.
     """
-    near = _within(spec, keys, file)
-    if not len(near):
+    within = _within(spec, keys, file)
+    if not len(within):
         return
     with file.must_exist():
-        yield from timed(_having(spec, near, file._replace(run=None), trace, batch_rows), trace)
+        yield from timed(_having(spec, within, file._replace(run=None), trace, batch_rows), trace)
 
 
 def _within(spec: ReadSpec, keys: KeySet, file: PlannedFile) -> KeySet:
