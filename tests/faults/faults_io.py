@@ -21,6 +21,8 @@ from paimon_pyds.storage import FileIO, FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table_scan import Scan
 from support.effort import sampled
+from support.live_files import table_files
+from support.maintenance import files_there
 
 BEFORE, AFTER, HALF, DOWN = "before", "after", "half", "down"
 HARMLESS = frozenset({"read", "open", "input", "size", "exists", "list"})
@@ -264,26 +266,8 @@ def files_under(path: str) -> set[str]:
 
 
 def left_behind(path: Path) -> set[str]:
-    """The names of files that no snapshot and no schema names."""
-    return {name.rpartition("/")[2] for name in files_under(str(path))} - referenced(pp.Table.open(path).store)
-
-
-def referenced(store: TableStore) -> set[str]:
-    """The names of files that some snapshot names, of schemas and hints."""
-    found = {"LATEST", "EARLIEST", *(f"schema-{i}" for i in store.schema_ids())}
-    for snapshot in store.snapshots():
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-        if snapshot.changelog_manifest_list is not None:
-            lists.append(snapshot.changelog_manifest_list)
-        found |= {f"snapshot-{snapshot.id}", *lists}
-        for manifest in (m for name in lists for m in store.read_manifest_list(name)):
-            entries = store.read_manifest(manifest.file_name)
-            found |= {manifest.file_name, *entries["file_name"].to_pylist()}
-            found.update(name for extra in entries["extra_files"].to_pylist() for name in extra)
-        if snapshot.index_manifest is not None:
-            found |= {snapshot.index_manifest}
-            found.update(e.file_name for e in store.read_index_manifest(snapshot.index_manifest))
-    return found
+    """The files that no state of the table needs."""
+    return files_there(path) - set(table_files(pp.Table.open(path).store))
 
 
 def rows_of_snapshots(table: pp.Table) -> list[list[str]]:

@@ -17,6 +17,7 @@ from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.rowlevel.target import RowTarget
 from support.effort import LONG, sampled
+from support.maintenance import is_exact
 from support.races import at_once, race
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("n", pa.int64())])
@@ -117,27 +118,7 @@ def test_a_race_ends_as_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert found in orders, name
         assert summary.attempts <= 3
         assert _content(pp.Table.open(table.path)) == found
-        _no_orphans(table)
-
-
-def _no_orphans(table: pp.Table) -> None:
-    """Every file is named by a snapshot: tries that were given up have removed theirs."""
-    store, root = table.store, Path(table.path)
-    named: set[str] = set()
-    for snapshot in store.snapshots():
-        named.update((snapshot.base_manifest_list, snapshot.delta_manifest_list))
-        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-            for manifest in store.read_manifest_list(name):
-                named.add(manifest.file_name)
-                entries = store.read_manifest(manifest.file_name)
-                named.update(entries["file_name"].to_pylist())
-                named.update(x for extra in entries["extra_files"].to_pylist() for x in extra)
-        if snapshot.index_manifest is not None:
-            named.add(snapshot.index_manifest)
-            named.update(e.file_name for e in store.read_index_manifest(snapshot.index_manifest))
-    for folder in ("index", "manifest", "bucket-0", "bucket-1"):
-        found = {p.name for p in (root / folder).rglob("*")} if (root / folder).is_dir() else set()
-        assert found <= named, folder
+        is_exact(table)
 
 
 def test_rows_deleted_twice_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +207,7 @@ def test_a_table_that_never_stands_still(tmp_path: Path, monkeypatch: pytest.Mon
         table.update({"n": "0"}, "id >= 50 AND n > 0")
     assert table.count("n = 0") == 1
     assert table.count() < before
-    _no_orphans(table)
+    is_exact(table)
 
 
 def test_appends_do_not_wait_for_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +265,7 @@ def test_four_processes_at_once(tmp_path: Path, mode: str) -> None:
     assert sums["moved"] > 0
     moved_now = sum(old["id"].to_pylist())
     assert moved_now <= sums["moved"]
-    _no_orphans(table)
+    is_exact(table)
     for snapshot in table.snapshots():
         table.scan(snapshot=snapshot.id).to_arrow()
     assert live_of(table.store, table.snapshot()).num_rows > 0

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from row_world import Pickling
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PredicateError
@@ -17,6 +16,7 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, parse_type
 from support.effort import LONG, sampled
+from support.executors import Pickling
 from support.progress import Seen
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("x", pa.float64()), ("p", pa.string())])

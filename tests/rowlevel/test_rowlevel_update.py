@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from row_world import Pickling
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ExpressionError, OptionError, PredicateError, SchemaError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.snapshot import CommitKind
+from support.executors import Pickling
 
 _TAGS = pa.map_(pa.string(), pa.int32())
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("n", pa.int32()), ("p", pa.string()), ("tags", _TAGS)])
