@@ -113,20 +113,6 @@ class DatabaseNotFoundError(NotFoundError):
 class SnapshotNotFoundError(NotFoundError):
     """No such snapshot: it never was, or it has expired."""
 
-    @classmethod
-    def of_file(
-        cls,
-        path: str,
-        during: str = "read",
-        hint: str = "read again to get the newest snapshot; tags keep a snapshot from expiring",
-    ) -> SnapshotNotFoundError:
-        """The error for a file that a plan names and the storage does not have any more."""
-        return cls(
-            f"a file of the table is gone: its snapshot has expired, or the table was dropped, while it was {during}",
-            path=path,
-            hint=hint,
-        )
-
 
 class TagNotFoundError(NotFoundError):
     """No such tag."""

@@ -6,7 +6,8 @@ and what reading it showed (`read.live_rows.FileTrace`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, repeat
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.caching import collection_paused
+from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats import WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.one_line import files_text, names_text, one_line, size_text
@@ -205,6 +207,24 @@ class PlannedFile(NamedTuple):
     def embedded_index(self) -> bytes | None:
         """The index container that its manifest entry holds, where that is known and there is one."""
         return None if self.bounds is None else self.bounds.embedded_index
+
+    @contextmanager
+    def must_exist(
+        self,
+        during: str = "read",
+        hint: str = "read again to get the newest snapshot; tags keep a snapshot from expiring",
+    ) -> Iterator[None]:
+        """Inside, a SnapshotNotFoundError is raised where the storage does not have this file any more, or one that
+        belongs to it."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise SnapshotNotFoundError(
+                "a file of the table is gone: its snapshot has expired, or the table was dropped, "
+                f"while it was {during}",
+                path=error.filename or self.path,
+                hint=hint,
+            ) from error
 
     @property
     def merged_with(self) -> tuple[PartitionBucket | None, int] | None:

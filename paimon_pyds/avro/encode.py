@@ -52,8 +52,8 @@ def blocks_of(records: pa.Array) -> list[tuple[int, bytes]]:
     _, offsets, body = records.buffers()
     bounds = np.frombuffer(offsets, "<i4")[records.offset : records.offset + len(records) + 1].astype(np.int64)
     # A record belongs to the block in which it starts.
-    cuts = np.flatnonzero(np.diff((bounds[:-1] - bounds[0]) // BLOCK_BYTES)) + 1
-    edges = [0, *cuts.tolist(), len(records)]
+    block_starts = np.flatnonzero(np.diff((bounds[:-1] - bounds[0]) // BLOCK_BYTES)) + 1
+    edges = [0, *block_starts.tolist(), len(records)]
     data = memoryview(body)
     return [(stop - start, bytes(data[int(bounds[start]) : int(bounds[stop])])) for start, stop in pairwise(edges)]
 

@@ -44,7 +44,7 @@ class KeyBuckets:
             mine.sort()
             at += len(hashes)
             number = np.array([bucket], np.uint8 if bucket < 256 else np.int16)
-            for piece, (start, stop) in zip(pieces, _cuts(mine, edges), strict=True):
+            for piece, (start, stop) in zip(pieces, _ranges_between(mine, edges), strict=True):
                 piece.append((mine[start:stop], np.broadcast_to(number, stop - start)))
         # All lie in two arrays: many small ones, made between others that go, would leave holes in the heap.
         all_hashes = np.empty(at, np.int32)
@@ -94,7 +94,7 @@ class KeyBuckets:
 
     def _touched(self, hashes: Hashes) -> Iterator[tuple[int, int, _Block]]:
         for block, (start, stop) in zip(
-            self._blocks, _cuts(hashes, self._starts), strict=False
+            self._blocks, _ranges_between(hashes, self._starts), strict=False
         ):  # there may be no block
             if start < stop:
                 yield start, stop, block
@@ -105,7 +105,7 @@ class KeyBuckets:
         if not len(recent[0]):
             return
         old, self._blocks, self._count = self._blocks or [_EMPTY], [], 0
-        for at, (start, stop) in enumerate(_cuts(recent[0], self._starts)):
+        for at, (start, stop) in enumerate(_ranges_between(recent[0], self._starts)):
             block = _merged(old[at], (recent[0][start:stop], recent[1][start:stop]))
             old[at] = _EMPTY
             self._append(block)
@@ -137,7 +137,7 @@ def _united(pieces: Sequence[_Block]) -> _Block:
     return hashes, buckets
 
 
-def _cuts(hashes: Hashes, edges: Hashes) -> Iterator[tuple[int, int]]:
+def _ranges_between(hashes: Hashes, edges: Hashes) -> Iterator[tuple[int, int]]:
     """From where to where ascending hashes lie between edges."""
     return pairwise([0, *np.searchsorted(hashes, edges).tolist(), len(hashes)])
 

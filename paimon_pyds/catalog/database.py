@@ -194,8 +194,8 @@ class Database:
             except driver.OperationalError:
                 if self.kind != "postgresql" or time.monotonic() > end:
                     raise
-                asked = {name: self.arguments[name] for name in ("host", "port", "dbname")}
-                text = driver.conninfo.make_conninfo("", **asked, connect_timeout=2)  # others stand still meanwhile
+                target = {name: self.arguments[name] for name in ("host", "port", "dbname")}
+                text = driver.conninfo.make_conninfo("", **target, connect_timeout=2)  # others stand still meanwhile
                 if driver.pq.PGconn.ping(text.encode()) != driver.pq.Ping.REJECT:
                     raise
             time.sleep(0.2)

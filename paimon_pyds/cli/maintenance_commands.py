@@ -374,8 +374,8 @@ def _delete_tag(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
 
 def _rename_tag(arguments: argparse.Namespace) -> None:
     open_table(arguments).rename_tag(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
-    told = {"tag": arguments.new_name, "dry_run": arguments.dry_run}
-    _show(arguments, told, f"the tag {_verb(arguments)} renamed")
+    result = {"tag": arguments.new_name, "dry_run": arguments.dry_run}
+    _show(arguments, result, f"the tag {_verb(arguments)} renamed")
 
 
 def _expire_tags(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
@@ -393,8 +393,8 @@ def _list_tags(arguments: argparse.Namespace) -> None:
 
 def _create_branch(arguments: argparse.Namespace) -> None:
     open_table(arguments).create_branch(arguments.name, arguments.tag, dry_run=arguments.dry_run)
-    told = {"branch": arguments.name, "dry_run": arguments.dry_run}
-    _show(arguments, told, f"the branch {_verb(arguments)} made")
+    result = {"branch": arguments.name, "dry_run": arguments.dry_run}
+    _show(arguments, result, f"the branch {_verb(arguments)} made")
 
 
 def _delete_branch(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
@@ -403,8 +403,8 @@ def _delete_branch(table: Table, arguments: argparse.Namespace) -> RemovalSummar
 
 def _rename_branch(arguments: argparse.Namespace) -> None:
     open_table(arguments).rename_branch(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
-    told = {"branch": arguments.new_name, "dry_run": arguments.dry_run}
-    _show(arguments, told, f"the branch {_verb(arguments)} renamed")
+    result = {"branch": arguments.new_name, "dry_run": arguments.dry_run}
+    _show(arguments, result, f"the branch {_verb(arguments)} renamed")
 
 
 def _fast_forward(table: Table, arguments: argparse.Namespace) -> RemovalSummary:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.commit_message import Increment
@@ -127,7 +126,8 @@ class EarlierCommits:
             if kind is not CommitKind.COMPACT:
                 same = not any((increment.deleted, increment.required))
             else:
-                same = _file_names(increment.deleted) == set(self._names(snapshot.delta_manifest_list, FileKind.DELETE))
+                gone = () if increment.deleted is None else increment.deleted["file_name"].to_pylist()
+                same = {*gone} == {*self._names(snapshot.delta_manifest_list, FileKind.DELETE)}
             if same:
                 return True
         raise self._committed(len(mine), f"snapshot {snapshot.id}")
@@ -176,10 +176,6 @@ class EarlierCommits:
             path=self._store.root,
             hint="nothing was published now, and no file removed; commit each message once",
         )
-
-
-def _file_names(entries: pa.RecordBatch | None) -> set[str]:
-    return set() if entries is None else set(entries["file_name"].to_pylist())
 
 
 def committed_identifiers(store: TableStore, commit_user: str, identifiers: Iterable[int]) -> set[int]:

@@ -264,7 +264,7 @@ class OlderRows:
             rows = [rows for file in run if len(keys) for rows in self._rows(keys, file, window, whole=whole)]
             if rows:
                 parts.append(one_batch(pa.Table.from_batches(rows)))
-                keys = _without(keys, parts[-1])
+                keys = _absent(keys, parts[-1])
         return one_batch(pa.Table.from_batches(parts)) if parts else None
 
     @property
@@ -311,7 +311,7 @@ class OlderRows:
         if (self.every_key and self.vectors_hide) or not above.any():
             return KeySet.of(self._keys, window)
         wanted = KeySet.of(self._keys, window.filter(from_numpy(~above)))
-        return _without(wanted, window.filter(from_numpy(above)))
+        return _absent(wanted, window.filter(from_numpy(above)))
 
     def _rows(
         self, keys: KeySet, file: PlannedFile, window: pa.RecordBatch, *, whole: bool
@@ -340,7 +340,7 @@ class OlderRows:
             yield pa.RecordBatch.from_arrays([keyed.column(name) for name in wanted], schema=window.schema)
 
 
-def _without(keys: KeySet, rows: pa.RecordBatch) -> KeySet:
+def _absent(keys: KeySet, rows: pa.RecordBatch) -> KeySet:
     """The keys that no row has."""
     own = pa.RecordBatch.from_arrays(list(keys.columns), names=[field.name for field in keys.fields])
     left = own.filter(pc.invert(KeySet.of(keys.fields, rows).matches(own)))

@@ -68,11 +68,6 @@ class Evolution:
     constants: Mapping[str, pa.Scalar] | None = None
     """Partition columns, by their names in ``read_fields``: they are not read from the file."""
 
-    @property
-    def is_identity(self) -> bool:
-        """The file's columns are the table's, name by name and type by type."""
-        return self.file_fields == self.read_fields
-
     def fields_not_in(self, other: Evolution) -> list[DataField]:
         """The columns of the file that are read for this one and not for the other."""
         read = {f.name for f in other.file_fields}
@@ -92,7 +87,7 @@ class Evolution:
             SchemaError: a NULL for a column that is NOT NULL now, or a value that can't be cast to the new type.
             UnsupportedError: a timestamp outside of what Arrow can hold in the new precision.
         """
-        if self.is_identity or not self.read_fields:
+        if self.file_fields == self.read_fields or not self.read_fields:
             return batch
         columns = [self._column(batch, i) for i in range(len(self.read_fields))]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

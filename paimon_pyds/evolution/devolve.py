@@ -128,10 +128,10 @@ def _float_floor(literal: Any) -> tuple[Any, bool]:
     if math.isnan(literal) or math.isinf(literal):
         return literal, True
     with np.errstate(over="ignore"):
-        near = np.float32(literal)
-    if float(near) > literal:
-        near = np.nextafter(near, np.float32(-np.inf))
-    return float(near), float(near) == literal
+        nearest = np.float32(literal)
+    if float(nearest) > literal:
+        nearest = np.nextafter(nearest, np.float32(-np.inf))
+    return float(nearest), float(nearest) == literal
 
 
 def _decimal_floor(file: AtomicType) -> _Floor:
@@ -145,8 +145,8 @@ def _decimal_floor(file: AtomicType) -> _Floor:
             return top, False
         if value < -top:
             return None, False
-        near = value.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_FLOOR, context)
-        return near, near == value
+        nearest = value.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_FLOOR, context)
+        return nearest, nearest == value
 
     return floor
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.explain.file import Actual, ExplainedFile, PlannedVisit, RunPlan, explain_file
 from paimon_pyds.explain.html import to_html, to_page
 from paimon_pyds.explain.scan import ExplainedScan, to_text
@@ -149,8 +148,8 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
     from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
     threads = threads_for(plan.spec.io, _AT_ONCE)
-    asked = concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.found.made)), threads)
-    return list(counted_items(asked, "asking files", files=len(plan.found)))
+    explained = concurrent_map(lambda pair: ask(*pair), list(enumerate(plan.found.made)), threads)
+    return list(counted_items(explained, "asking files", files=len(plan.found)))
 
 
 def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
@@ -177,11 +176,8 @@ def _run_plans(plan: ScanPlan, footers: int) -> Mapping[str, RunPlan]:
 def _section_plan(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
     from paimon_pyds.read.merged_files import plan_section
 
-    try:
+    with files[0].must_exist("explained", "explain again to see the newest snapshot"):
         return plan_section(spec, files)
-    except FileNotFoundError as error:
-        path = error.filename or files[0].path
-        raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
 
 
 def _search_text(section: SectionTrace) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from paimon_pyds import formats
-from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats import GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.index.aggregate import ORDERING
 from paimon_pyds.index.evaluate import IndexAnswer, index_answers
@@ -214,11 +213,8 @@ def explain_file(
         spec, file = before_merging(spec, file)
     elif visit is not None:  # sort columns are all that is read of most files
         spec = replace(spec, fields=visit.query.fields)
-    try:
+    with file.must_exist("explained", "explain again to see the newest snapshot"):
         return replace(_explain(LiveRows(spec, file), tuple(embedded), visit, footer), run=run)
-    except FileNotFoundError as error:
-        path = error.filename or file.path
-        raise SnapshotNotFoundError.of_file(path, "explained", "explain again to see the newest snapshot") from error
 
 
 def _explain(

@@ -101,11 +101,6 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
     return tuple(modes)
 
 
-def truncate_min(text: str, length: int) -> str:
-    """The first ``length`` characters: a lower bound of the text."""
-    return text[:length]
-
-
 def truncate_max(text: str, length: int) -> str | None:
     """An upper bound of the text with at most ``length`` characters, or None when there is none.
 
@@ -199,7 +194,7 @@ def _shortened(low: Any, high: Any, length: int) -> tuple[Any, Any]:
     if not length or not isinstance(low, str) or not isinstance(high, str):
         return low, high
     high = truncate_max(high, length)
-    return None if high is None else truncate_min(low, length), high
+    return None if high is None else low[:length], high
 
 
 def measured(stats: ColumnStats, mode: str) -> ColumnStats:

@@ -99,8 +99,9 @@ def useful_parts(predicate: Predicate) -> dict[str, Predicate]:
     """
     match predicate:
         case Leaf():
-            useful = _indexable(predicate.column) and leaf_kind(predicate)
-            return {column_name(predicate.column): predicate} if useful else {}
+            column = predicate.column
+            useful = not column.path or (len(column.path) == 1 and map_key(column) is not None)
+            return {column_name(column): predicate} if useful and leaf_kind(predicate) else {}
         case And(children):
             return _merged([useful_parts(child) for child in children], make_and)
         case Or(children):
@@ -120,10 +121,6 @@ def leaf_kind(leaf: Leaf) -> str:
         pattern = str(leaf.literals[0])
         return RANGE if pattern and pattern[0] not in "%_" else ""
     return _KINDS.get(leaf.op, "")
-
-
-def _indexable(column: ColumnRef) -> bool:
-    return not column.path or (len(column.path) == 1 and map_key(column) is not None)
 
 
 def map_key(column: ColumnRef) -> str | None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
-from paimon_pyds.errors import CommitConflictError, CorruptFileError, SnapshotNotFoundError, StorageError
+from paimon_pyds.errors import CommitConflictError, CorruptFileError, StorageError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import (
     file_specs,
@@ -207,10 +207,8 @@ def rewrite_one(task: RewriteTask) -> RewriteResult:
         StorageError: it can't be read, or the side file not be written.
         SnapshotNotFoundError: it no longer exists.
     """
-    try:
+    with task.file.must_exist("indexed"):
         return _rewritten(task)
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(task.file.path, "indexed") from error
 
 
 def _rewritten(task: RewriteTask) -> RewriteResult:

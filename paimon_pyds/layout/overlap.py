@@ -120,11 +120,11 @@ def _column(
         files_with_statistics=int((state != UNKNOWN).sum()),
         files_of_nulls=int((state == NULLS).sum()),
     )
-    without = float(layout.files - layout.files_with_statistics)
+    unknown = float(layout.files - layout.files_with_statistics)
     if not known.any():
-        return replace(layout, point_files=without, range_files=without)
+        return replace(layout, point_files=unknown, range_files=unknown)
     mask = pa.array(known)
-    return _measured(layout, low.filter(mask), high.filter(mask), np.maximum(rows[known], 1.0), without)
+    return _measured(layout, low.filter(mask), high.filter(mask), np.maximum(rows[known], 1.0), unknown)
 
 
 def column_bounds(
@@ -177,8 +177,8 @@ def _keeps_order(file: DataField, table: DataField) -> bool:
     return same_type(file.type, table.type) or wider or kinds == (Kind.FLOAT, Kind.DOUBLE) or set(kinds) <= STRING_KINDS
 
 
-def _measured(layout: ColumnLayout, low: pa.Array, high: pa.Array, rows: Numbers, without: float) -> ColumnLayout:
-    """By the bounds of files that have some; ``without`` so many others have none."""
+def _measured(layout: ColumnLayout, low: pa.Array, high: pa.Array, rows: Numbers, unknown: float) -> ColumnLayout:
+    """By the bounds of files that have some; ``unknown`` others have none."""
     ordered, ranks = _ranked(pa.concat_arrays([low, high]))
     first, last = np.sort(ranks.reshape(2, -1), axis=0)
     x = _positions(ordered)
@@ -202,8 +202,8 @@ def _measured(layout: ColumnLayout, low: pa.Array, high: pa.Array, rows: Numbers
         average_depth=average,
         max_depth=int(depth.max()),
         overlap_share=float((others > 0).mean()),
-        point_files=average + without,
-        range_files=float(ranges.mean()) + without,
+        point_files=average + unknown,
+        range_files=float(ranges.mean()) + unknown,
         low=_text(ordered[0]),
         high=_text(ordered[len(ordered) - 1]),
         depths=tuple(np.maximum(depths, 1).tolist()),

@@ -38,7 +38,7 @@ from paimon_pyds.redaction import counted, human_bytes, redact, without_secrets
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
 from paimon_pyds.storage import FileIO, discard, scheme_of
 from paimon_pyds.storage.concurrent import concurrent_each
-from paimon_pyds.storage.holder import holder, is_left_over, told
+from paimon_pyds.storage.holder import holder, holder_text, is_left_over
 
 _CHUNK = 8 << 20
 _EXTERNAL = "data-file.external-paths"
@@ -193,7 +193,7 @@ class _Copy:
         found = io.read_bytes(lock)
         if others or scheme_of(root) != "file" or not is_left_over(found, call):
             raise AlreadyExistsError(
-                f"a copy is made in this place, or was left half made, by {told(found)}; there is no table yet",
+                f"a copy is made in this place, or was left half made, by {holder_text(found)}; there is no table yet",
                 path=root,
                 hint="if that process runs no more, remove this directory with all that is in it, and clone again",
             )

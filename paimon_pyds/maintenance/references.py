@@ -113,10 +113,10 @@ def references_elsewhere(store: TableStore) -> list[Reference]:
 
     Errors as `references_of_table`.
     """
-    return references_of_table(store, without=store.branch)
+    return references_of_table(store, except_branch=store.branch)
 
 
-def references_of_table(store: TableStore, without: str | None = None) -> list[Reference]:
+def references_of_table(store: TableStore, except_branch: str | None = None) -> list[Reference]:
     """All snapshots, changelogs and tags of all branches of a table, or of all but one.
 
     One read may miss a state that changes its name meanwhile: of a branch that is renamed, or that the main branch is
@@ -127,7 +127,7 @@ def references_of_table(store: TableStore, without: str | None = None) -> list[R
     """
     before: tuple[list[str], list[Reference]] = [], []
     for number in range(_TRIES):
-        branches = [branch for branch in (MAIN_BRANCH, *store.branches()) if branch != without]
+        branches = [branch for branch in (MAIN_BRANCH, *store.branches()) if branch != except_branch]
         found = [reference for branch in branches for reference in all_references(on_branch(store, branch))]
         if number and before[0] == branches and _agree(before[1], found):
             return found

@@ -172,13 +172,13 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> Unexi
         files = pa.table({"file_path": pa.array(lost, pa.string()), "record_count": gone.column("row_count")})
         if dry_run or not lost or snapshot is None:
             return UnexistingFiles(files, None, dry_run)
-        made = commit(store, Changes((_without(store, snapshot, live, gone),)), options)
+        made = commit(store, Changes((_removal_of_missing(store, snapshot, live, gone),)), options)
         return UnexistingFiles(files, None if made is None else made.id, dry_run=False)
 
     return on_newest(store, once)
 
 
-def _without(store: TableStore, snapshot: Snapshot, live: pa.RecordBatch, gone: pa.RecordBatch) -> Increment:
+def _removal_of_missing(store: TableStore, snapshot: Snapshot, live: pa.RecordBatch, gone: pa.RecordBatch) -> Increment:
     entries = () if snapshot.index_manifest is None else store.read_index_manifest(snapshot.index_manifest)
     places = vector_places(entries)
     return Increment(

@@ -232,39 +232,38 @@ def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> Remova
     started = time.monotonic()
     options = maintenance_options(store, None)
     snapshot = store.tag(name)
-    removal = _unneeded(store, snapshot, threads_of(options), without=name)  # fails before anything is gone
+    removal = _unneeded(store, snapshot, threads_of(options), except_tag=name)  # fails before anything is gone
     if not dry_run and (store.server is None or not store.server.delete_tag(store, name)):
         store.io.delete([store.paths.tag(name)])
         removal = _remove_state(store, snapshot, threads_of(options))
     return replace(removal.summary(tags=(name,)), seconds=time.monotonic() - started, dry_run=dry_run)
 
 
-def _others(store: TableStore, snapshot: Snapshot, without: str | None = None) -> list[Reference]:
+def _others(store: TableStore, snapshot: Snapshot, except_tag: str | None = None) -> list[Reference]:
     """The states that may need files of a tagged snapshot: its neighbours, earlier changelogs, and other branches."""
-    tags = [tag for tag in tag_references(store) if tag.tag != without]
+    tags = [tag for tag in tag_references(store) if tag.tag != except_tag]
     same = [tag for tag in tags if tag.snapshot.id == snapshot.id]
     before = [tag for tag in tags if tag.snapshot.id < snapshot.id][-1:]
     after = [tag for tag in tags if tag.snapshot.id > snapshot.id][:1]
     ids = store.snapshot_ids()
-    near = [id_ for id_ in ids if id_ <= snapshot.id][-1:] + [id_ for id_ in ids if id_ > snapshot.id][:1]
-    snapshots = [
-        Reference(store.branch, f"snapshot {s.id}", s, True) for id_ in near for s in store.snapshots_between(id_, id_)
-    ]
+    neighbours = [id_ for id_ in ids if id_ <= snapshot.id][-1:] + [id_ for id_ in ids if id_ > snapshot.id][:1]
+    found = (s for id_ in neighbours for s in store.snapshots_between(id_, id_))
+    snapshots = [Reference(store.branch, f"snapshot {s.id}", s, True) for s in found]
     earlier = changelog_references(store, snapshot.id)
     return [*same, *before, *after, *snapshots, *earlier, *references_elsewhere(store)]
 
 
-def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, without: str | None = None) -> Removal:
+def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tag: str | None = None) -> Removal:
     """The files of a state that nothing else needs."""
     for _ in range(_TRIES):
-        removal, others = Removal(store, threads), _others(store, snapshot, without)
+        removal, others = Removal(store, threads), _others(store, snapshot, except_tag)
         if any(other.snapshot == snapshot and not other.is_changelog for other in others):
             return removal
         removal.add_live(snapshot)
         removal.add_metadata([snapshot], changelogs=False)
         with suppress(NotFoundError):
             removal.keep(KeptFiles(store, others))
-            if _others(store, snapshot, without) == others:
+            if _others(store, snapshot, except_tag) == others:
                 return removal
             continue
         begun = earliest_by_hint(store)
@@ -275,7 +274,7 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, without: str 
             ]
             removal.keep(KeptFiles(store, others))
             return removal
-        if _others(store, snapshot, without) == others:
+        if _others(store, snapshot, except_tag) == others:
             KeptFiles(store, others)  # raises its error again
     raise CommitError(
         "tags, branches or snapshots changed again and again while a tag was to go",

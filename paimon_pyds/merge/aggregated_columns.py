@@ -166,10 +166,10 @@ def _aggregate(sources: pa.Array, function: AggregateFunction, counted: CountedV
     if begins.any() or first.any():
         # Of each key: late values, the last one first; what it begins with, if only NULL; the others.
         count = int(begins.sum())
-        turn = np.append(np.where(first, 0, 2), np.ones(count, np.int64))
+        precedence = np.append(np.where(first, 0, 2), np.ones(count, np.int64))
         age = np.append(np.where(first, -places, places), np.zeros(count, np.int64))
         key = np.append(key, part.keys[begins])
-        order = np.lexsort((age, turn, key))
+        order = np.lexsort((age, precedence, key))
         key = key[order]
         taken = np.append(taken, part.begun[begins])[order]
         retract = np.append(retract, np.zeros(count, np.bool_))[order]

@@ -43,7 +43,7 @@ from paimon_pyds.progress import phase, shown
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, redact
 from paimon_pyds.storage import FileIO, discard, open_file_io, scheme_of
-from paimon_pyds.storage.holder import holder, is_left_over, told
+from paimon_pyds.storage.holder import holder, holder_text, is_left_over
 from paimon_pyds.storage.transfer import transfer
 from paimon_pyds.types import field_to_json
 
@@ -231,7 +231,7 @@ def _check_free(io: FileIO, root: str) -> None:
     names = {entry.name for entry in io.list(root)}
     if _LOCK in names:
         raise AlreadyExistsError(
-            f"a table is made here, or was left half made, by {told(io.read_bytes(f'{root}/{_LOCK}'))}",
+            f"a table is made here, or was left half made, by {holder_text(io.read_bytes(f'{root}/{_LOCK}'))}",
             path=root,
             hint="if that process runs no more, remove this directory with all that is in it, and migrate again",
         )
@@ -252,7 +252,7 @@ def _take_away_left_overs(io: FileIO, root: str, call: str) -> None:
             if is_left_over(found, call):
                 io.delete_tree(place)
             else:
-                _log.warning("%s is of a migration by %s: if that runs no more, remove it", place, told(found))
+                _log.warning("%s is of a migration by %s: if that runs no more, remove it", place, holder_text(found))
 
 
 def _check_kind(source: Source, format_: str | None, mode: str, root: str) -> None:

@@ -226,13 +226,13 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 def _midnight_bounds(instant: int, zone: str) -> LiteralBounds:
     """Days, each beginning at midnight in a zone, against an instant in nanoseconds."""
     where = values.time_zone(zone)
-    near = values.instant_to_local(instant // 1000, where) // values.DAY_MICROS
+    first_guess = values.instant_to_local(instant // 1000, where) // values.DAY_MICROS
 
     def begins(day: int) -> int:
         return values.local_to_instant(day * values.DAY_MICROS, where) * 1000
 
-    lower = _first(near - 2, near + 2, lambda day: begins(day) >= instant)
-    return LiteralBounds(lower, _first(lower, near + 2, lambda day: begins(day) > instant))
+    lower = _first(first_guess - 2, first_guess + 2, lambda day: begins(day) >= instant)
+    return LiteralBounds(lower, _first(lower, first_guess + 2, lambda day: begins(day) > instant))
 
 
 def _timestamp_bounds(literal: Literal, type_: AtomicType, zone: str) -> LiteralBounds:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.aggregate import IndexedColumn, index_columns
 from paimon_pyds.index.keys import order_codec
@@ -158,10 +157,8 @@ class IndexedFile:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        try:
+        with self.file.must_exist():
             yield
-        except FileNotFoundError as error:
-            raise SnapshotNotFoundError.of_file(error.filename or self.file.path) from error
         self.has_asked_index = self.has_asked_index or bool(self._live.trace.index_results)
 
     def columns(self, field: DataField, index_types: tuple[str, ...]) -> list[IndexedColumn]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import array, from_numpy, one_batch
-from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats import FormatReader, FoundRows
 from paimon_pyds.merge.key_set import KeySet
 from paimon_pyds.metadata.manifest_reader import unpadded
@@ -80,13 +80,11 @@ class KeySearch:
             SnapshotNotFoundError: a file is gone.
             StorageError: a file can't be read.
         """
-        try:
+        with files[0].must_exist():
             found = self.candidates(conditions, files, traces, note)
             if found is None:
                 return None
             keys = found.keys()
-        except FileNotFoundError as error:
-            raise SnapshotNotFoundError.of_file(error.filename or files[0].path) from error
         if keys is None:
             note.reason = "the keys of the rows that may make the filter true take too much memory"
         else:
@@ -221,7 +219,7 @@ def changed_keys(spec: ReadSpec, schema: TableSchema, files: Sequence[PlannedFil
     for file in files:
         states.setdefault(file.path, []).append(file)
     total = sum(file.row_count for file in files)
-    try:
+    with files[0].must_exist():
         for file, *others in states.values():
             rows = _differing(spec, file, others[0]) if others else RowSelection.ALL
             found.files.append((LiveRows(found.spec, file._replace(run=None)), rows))
@@ -230,8 +228,6 @@ def changed_keys(spec: ReadSpec, schema: TableSchema, files: Sequence[PlannedFil
             if found.cost(total) > 1 or found.count > _MOST_CANDIDATES:
                 return None
         return found.keys()
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(error.filename or files[0].path) from error
 
 
 def _differing(spec: ReadSpec, file: PlannedFile, other: PlannedFile) -> RowSelection:
@@ -263,13 +259,11 @@ def read_wanted(
         SnapshotNotFoundError: a file is gone.
         StorageError: the file can't be read.
     """
-    near = _within(spec, keys, file)
-    if not len(near):
+    within = _within(spec, keys, file)
+    if not len(within):
         return
-    try:
-        yield from timed(_having(spec, near, file._replace(run=None), trace, batch_rows), trace)
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+    with file.must_exist():
+        yield from timed(_having(spec, within, file._replace(run=None), trace, batch_rows), trace)
 
 
 def _within(spec: ReadSpec, keys: KeySet, file: PlannedFile) -> KeySet:

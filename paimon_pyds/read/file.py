@@ -20,7 +20,7 @@ from pyroaring import BitMap
 from paimon_pyds import formats
 from paimon_pyds.buffers import is_true, one_array
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import FormatReader, ReadCounters
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.partition import partition_texts
@@ -74,10 +74,8 @@ def read_live(live: LiveRows, batch_rows: int, limit: int | None = None) -> Iter
         batch_rows: rows in a batch at most.
         limit: the caller stops after so many rows.
     """
-    try:
+    with live.file.must_exist():
         yield from timed(_read(live, batch_rows, limit), live.trace)
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(error.filename or live.file.path) from error
 
 
 def timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:
@@ -375,11 +373,8 @@ def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
         SnapshotNotFoundError: a file is gone.
         StorageError: the file can't be read.
     """
-    try:
+    with file.must_exist("searched", "run the operation again"):
         return _matching(LiveRows(spec.for_file(file), file))
-    except FileNotFoundError as error:
-        path = error.filename or file.path
-        raise SnapshotNotFoundError.of_file(path, "searched", "run the operation again") from error
 
 
 def _matching(live: LiveRows) -> BitMap:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.formats import WHOLE_FILE
 from paimon_pyds.formats.threads import in_order
 from paimon_pyds.merge.filter import merge_filter, merge_keys
@@ -114,18 +113,18 @@ def _parts(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[_Part]:
     from paimon_pyds.storage.concurrent import concurrent_map
 
     while window := list(islice(found, at_once)):
-        asked = list(concurrent_map(_asked, window, at_once))
-        left = [section for section in asked if not section.is_done]
+        with_candidates = list(concurrent_map(_with_candidates, window, at_once))
+        left = [section for section in with_candidates if not section.is_done]
         spec = replace(spec, read_whole=max(WHOLE_FILE, _WHOLE_BYTES // max(len(left), 1)))
         few = all(s.live and s.live.candidates.count(s.files[0].row_count) <= _FEW_ROWS for s in left)
         yield _Part(
             [replace(section, spec=spec) for section in left],
             min(len(left), _READ_AT_ONCE) if few else 0,
-            [section for section in asked if section.is_done],
+            [section for section in with_candidates if section.is_done],
         )
 
 
-def _asked(section: _Section) -> _Section:
+def _with_candidates(section: _Section) -> _Section:
     """A section whose file, where it has an index, has told which rows may be wanted."""
     file = section.files[0]
     if file.merged or file.index_path is None:
@@ -133,9 +132,8 @@ def _asked(section: _Section) -> _Section:
     live = LiveRows(section.spec, file, section.traces[0])
     start = time.perf_counter()
     try:
-        _ = live.candidates
-    except FileNotFoundError as error:
-        raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+        with file.must_exist():
+            _ = live.candidates
     finally:
         live.close()
         live.trace.millis += (time.perf_counter() - start) * 1000
@@ -225,11 +223,8 @@ def check_row_counts(spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
     """
 
     def check(file: PlannedFile) -> None:
-        try:
-            with open_data_file(spec, file):
-                pass
-        except FileNotFoundError as error:
-            raise SnapshotNotFoundError.of_file(error.filename or file.path) from error
+        with file.must_exist(), open_data_file(spec, file):
+            pass
 
     from paimon_pyds.storage.concurrent import concurrent_each, threads_for
 

@@ -28,18 +28,14 @@ LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
 
 
-def misfit_text(given: DataField, wanted: DataField) -> str:
-    """What is said of a source's column that has no place in the table's, as an append says it."""
-    return f"column {wanted.name} is {arrow_type(given.type)} in the data and {wanted.type} in the table"
-
-
 def text_in_keys(error: ExpressionError, condition: JoinCondition, source: Sequence[DataField]) -> ExpressionError:
     """The error of keys that can't be cast, with the types of the first column that differs where names are equal."""
     columns = [key.column for key in condition.keys if key.column is not None and key.column.type.kind in NUMBERS]
     for wanted in columns:
         for given in fields_named(wanted.name, source):
             if given.type.kind in STRING_KINDS:
-                return ExpressionError(f"{misfit_text(given, wanted)}: {error.message}", hint="cast it first")
+                misfit = f"column {wanted.name} is {arrow_type(given.type)} in the data and {wanted.type} in the table"
+                return ExpressionError(f"{misfit}: {error.message}", hint="cast it first")
     return error
 
 

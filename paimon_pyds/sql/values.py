@@ -203,10 +203,10 @@ def float32_from_text(text: str) -> float:
         return rounded
     from fractions import Fraction
 
-    exact, near = Fraction(text.strip().rstrip("dDfF")), Fraction(rounded)
-    other = float32_neighbour(rounded, up=exact > near)
+    exact, nearest = Fraction(text.strip().rstrip("dDfF")), Fraction(rounded)
+    other = float32_neighbour(rounded, up=exact > nearest)
     # Rounding twice goes wrong only where the DOUBLE fell on the middle between two FLOATs.
-    if abs(other) != float("inf") and abs(exact - Fraction(other)) < abs(exact - near):
+    if abs(other) != float("inf") and abs(exact - Fraction(other)) < abs(exact - nearest):
         return other
     return rounded
 

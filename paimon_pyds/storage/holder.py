@@ -30,7 +30,7 @@ def is_left_over(data: bytes, call: str) -> bool:
     return not os.path.exists(f"/proc/{process}")
 
 
-def told(data: bytes) -> str:
+def holder_text(data: bytes) -> str:
     """Who wrote the file, for messages."""
     found = _parsed(data)
     if "process" not in found:  # not whole, or not there any more

@@ -36,7 +36,7 @@ _BRIEF = {"connect_timeout": 2, "request_timeout": 5}
 """The same just after a store could not be reached: who cleans up then does not wait as long again."""
 _BRIEF_SECONDS = 10
 _TRIES = 5
-_NEAR = 1 << 20
+_JOINED_GAP = 1 << 20
 _NOT_CONDITIONAL = re.compile(r"status code: 501|NotImplemented|If-None-Match")
 """What says that a store knows no conditional put; other failures say nothing of it."""
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
@@ -187,7 +187,8 @@ class ObjectStoreFileIO(ArrowFileIO):
                 self.counts.add(sum(merged), len(merged))
                 with self._requests("read", path):
                     found = [
-                        bytes(d) for d in obstore.get_ranges(store, key, starts=starts, lengths=lengths, coalesce=_NEAR)
+                        bytes(d)
+                        for d in obstore.get_ranges(store, key, starts=starts, lengths=lengths, coalesce=_JOINED_GAP)
                     ]
             except StorageError:
                 self._check_ranges(path, wanted)  # a range that begins past the end is an error of the request
@@ -446,7 +447,7 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> list[int]:
     """The bytes of each request that obstore makes of some ranges: near ones are one."""
     found: list[list[int]] = []
     for offset, length in sorted(ranges):
-        if found and offset <= found[-1][1] + _NEAR:
+        if found and offset <= found[-1][1] + _JOINED_GAP:
             found[-1][1] = max(found[-1][1], offset + length)
         else:
             found.append([offset, offset + length])

@@ -152,9 +152,9 @@ def check_names(options: Iterable[str]) -> None:
         name = _plain_name(str(key))
         if name not in _ARGUMENTS:
             prefix = next((p for ps in _PREFIXES.values() for p in ps if name.startswith(p)), "")
-            near = suggest(name, [known for known in _ARGUMENTS if known.startswith(prefix)], "there are") or ""
-            may_be_secret = not prefix and not near.startswith("did you mean")
-            raise OptionError(f"unknown storage option{'' if may_be_secret else f' {key}'}", hint=near)
+            hint = suggest(name, [known for known in _ARGUMENTS if known.startswith(prefix)], "there are") or ""
+            may_be_secret = not prefix and not hint.startswith("did you mean")
+            raise OptionError(f"unknown storage option{'' if may_be_secret else f' {key}'}", hint=hint)
 
 
 def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.table import Table
+from support.messages import ids_of
 from support.side_by_side import PATIENT, append_side_by_side
 
 SCHEMA = pa.schema([("id", pa.int32())])
@@ -62,10 +63,6 @@ def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int32())})
 
 
-def ids(table: Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
-
-
 def test_databases_and_tables_are_rows_as_java_keeps_them(catalog: Catalog, tmp_path: Path) -> None:
     catalog.create_table("shop.t", rows(1, 2))
     assert sql(tmp_path, "SELECT * FROM paimon_tables") == [("jdbc", "shop", "t")]
@@ -73,7 +70,7 @@ def test_databases_and_tables_are_rows_as_java_keeps_them(catalog: Catalog, tmp_
         ("jdbc", "shop", "exists", "true"),
         ("jdbc", "shop", "location", f"{tmp_path}/wh/shop.db"),
     ]
-    assert (catalog.databases(), catalog.tables("shop"), ids(catalog.table("shop.t"))) == (["shop"], ["t"], [1, 2])
+    assert (catalog.databases(), catalog.tables("shop"), ids_of(catalog.table("shop.t"))) == (["shop"], ["t"], [1, 2])
     assert open_catalog(tmp_path, catalog_key="other").databases() == []
     with pytest.raises(AlreadyExistsError):
         catalog.create_database("shop")
@@ -81,7 +78,7 @@ def test_databases_and_tables_are_rows_as_java_keeps_them(catalog: Catalog, tmp_
         catalog.create_table("shop.t", SCHEMA)
     catalog.create_database("store")
     catalog.rename_table("shop.t", "store.u")
-    assert (catalog.tables("shop"), ids(catalog.table("store.u"))) == ([], [1, 2])
+    assert (catalog.tables("shop"), ids_of(catalog.table("store.u"))) == ([], [1, 2])
     with pytest.raises(TableNotFoundError):
         catalog.table("shop.t")
     with pytest.raises(DatabaseNotFoundError):
@@ -100,7 +97,7 @@ def test_writers_side_by_side_hold_the_lock(catalog: Catalog, tmp_path: Path, wr
     catalog.create_table("shop.t", SCHEMA, options=PATIENT)
     append_side_by_side(lambda: locking(tmp_path).table("shop.t"), rows, writers, commits)
     table = catalog.table("shop.t")
-    assert (ids(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
+    assert (ids_of(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
     assert sql(tmp_path, "SELECT * FROM paimon_distributed_locks") == []
 
 
@@ -114,13 +111,13 @@ def test_a_lock_that_another_holds(catalog: Catalog, tmp_path: Path) -> None:
     with pytest.raises(CommitError, match=r"jdbc\.shop\.t was not free"):
         impatient.alter(add_columns={"n": "INT"})
     left = [path for path in Path(table.path).rglob("*") if path.is_file() and path.name != "schema-0"]
-    assert (left, ids(table)) == ([], [])
+    assert (left, ids_of(table)) == ([], [])
     assert len(sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == 1
     sql(tmp_path, "DELETE FROM paimon_distributed_locks")
     sql(tmp_path, insert.format("datetime('now', '-500 seconds')"))
     table.append(rows(1))
     assert table.alter(add_columns={"n": "INT"}).id == 1
-    assert (ids(table), sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == ([1], [])
+    assert (ids_of(table), sql(tmp_path, "SELECT * FROM paimon_distributed_locks")) == ([1], [])
 
 
 def test_a_database_that_fails_after_the_snapshot_is_published(
@@ -133,7 +130,7 @@ def test_a_database_that_fails_after_the_snapshot_is_published(
         "CREATE TRIGGER no_release BEFORE DELETE ON paimon_distributed_locks BEGIN SELECT RAISE(FAIL, 'broken'); END",
     )
     table.append(rows(1))
-    assert ids(table) == [1]
+    assert ids_of(table) == [1]
     assert "stays until it expires" in caplog.text
 
 
@@ -151,7 +148,7 @@ def test_a_release_that_fails_in_the_driver_keeps_what_is_published(
 
     monkeypatch.setattr(CatalogLock, "_remove", fail)
     table.append(rows(1))
-    assert ids(catalog.table("shop.t")) == [1]
+    assert ids_of(catalog.table("shop.t")) == [1]
 
 
 def test_a_lock_that_expired_is_anothers(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +177,7 @@ def test_names_and_files_stay_together(catalog: Catalog, tmp_path: Path) -> None
     with pytest.raises(AlreadyExistsError, match=r"shop\.T is the name of another table"):
         catalog.rename_table("shop.u", "T")
     assert sorted(path.name for path in (tmp_path / "wh" / "shop.db").iterdir()) == ["t", "u"]
-    assert (ids(catalog.table("shop.t")), ids(catalog.table("shop.u"))) == ([1], [2])
+    assert (ids_of(catalog.table("shop.t")), ids_of(catalog.table("shop.u"))) == ([1], [2])
     shutil.rmtree(tmp_path / "wh" / "shop.db" / "u")
     catalog.drop_table("shop.u")
     assert catalog.tables("shop") == ["t"]
@@ -203,7 +200,7 @@ def test_an_answer_of_the_database_that_is_lost(
     monkeypatch.setattr(Database, "run", lost)
     catalog.create_table("shop.t", rows(1))
     catalog.rename_table("shop.t", "u")
-    assert ids(catalog.table("shop.u")) == [1] and catalog.tables("shop") == ["u"]
+    assert ids_of(catalog.table("shop.u")) == [1] and catalog.tables("shop") == ["u"]
 
 
 def test_options_that_name_no_database(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from paimon_pyds.catalog import database as module
 from paimon_pyds.catalog.database import Database
 from paimon_pyds.errors import AlreadyExistsError, CommitError, StorageError, TableNotFoundError
 from paimon_pyds.table import Table
+from support.messages import ids_of
 from support.servers import PASSWORD
 from support.side_by_side import PATIENT, append_side_by_side
 
@@ -45,10 +46,6 @@ def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int32())})
 
 
-def ids(table: Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
-
-
 def test_databases_and_tables(options: dict[str, str]) -> None:
     catalog = Catalog.open(options)
     key = options["catalog-key"]
@@ -59,14 +56,14 @@ def test_databases_and_tables(options: dict[str, str]) -> None:
     assert sql(options, f"SELECT property_value {where} AND property_key = 'location'", key) == [
         (f"{options['warehouse']}/shop.db",)
     ]
-    assert (catalog.databases(), catalog.tables("shop"), ids(catalog.table("shop.t"))) == (["shop"], ["t"], [1, 2])
+    assert (catalog.databases(), catalog.tables("shop"), ids_of(catalog.table("shop.t"))) == (["shop"], ["t"], [1, 2])
     assert Catalog.open(options | {"catalog-key": "other"}).databases() == []
     for again in (lambda: catalog.create_database("shop"), lambda: catalog.create_table("shop.t", SCHEMA)):
         with pytest.raises(AlreadyExistsError):
             again()
     catalog.create_database("it's")
     catalog.rename_table("shop.t", "it's.u")
-    assert (catalog.tables("shop"), ids(catalog.table("it's.u"))) == ([], [1, 2])
+    assert (catalog.tables("shop"), ids_of(catalog.table("it's.u"))) == ([], [1, 2])
     with pytest.raises(TableNotFoundError):
         catalog.table("shop.t")
     catalog.drop_table("it's.u")
@@ -82,7 +79,7 @@ def test_writers_side_by_side_hold_the_lock(options: dict[str, str], writers: in
     catalog.create_table("shop.t", SCHEMA, options=PATIENT)
     append_side_by_side(lambda: Catalog.open(options | LOCK).table("shop.t"), rows, writers, commits)
     table = catalog.table("shop.t")
-    assert (ids(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
+    assert (ids_of(table), len(table.snapshots())) == (list(range(writers * commits)), writers * commits)
     assert (
         sql(options, "SELECT * FROM paimon_distributed_locks WHERE lock_id LIKE ?", f"{options['catalog-key']}%") == []
     )
@@ -101,10 +98,12 @@ def test_a_lock_that_another_holds(options: dict[str, str], written: str) -> Non
     sql(options, f"INSERT INTO paimon_distributed_locks VALUES (?, {now}, 480)", name)
     with pytest.raises(CommitError, match="was not free"):
         impatient.append(rows(1))
-    assert ids(table) == [] and len(sql(options, "SELECT 1 FROM paimon_distributed_locks WHERE lock_id = ?", name)) == 1
+    assert (
+        ids_of(table) == [] and len(sql(options, "SELECT 1 FROM paimon_distributed_locks WHERE lock_id = ?", name)) == 1
+    )
     sql(options, "UPDATE paimon_distributed_locks SET expire_time_seconds = 0 WHERE lock_id = ?", name)
     table.append(rows(1))  # nobody renewed it for as long as it holds
-    assert ids(table) == [1]
+    assert ids_of(table) == [1]
     assert sql(options, "SELECT 1 FROM paimon_distributed_locks WHERE lock_id = ?", name) == []
 
 
@@ -115,7 +114,7 @@ def test_passwords_stay_where_they_are(options: dict[str, str]) -> None:
     sent = pickle.dumps(table.store)
     assert PASSWORD.encode() not in sent
     task = Table(pickle.loads(sent))
-    assert ids(task) == [1]
+    assert ids_of(task) == [1]
     with pytest.raises(CommitError, match="password of the catalog"):
         task.append(rows(2))
     with pytest.raises(StorageError, match="database failed") as caught:

@@ -37,6 +37,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.table import Table
 from support.canary import texts_of
+from support.messages import ids_of
 from support.rest_catalog import TOKEN, Fault, RestCatalogServer, rest_catalog
 from support.side_by_side import PATIENT, append_side_by_side
 
@@ -70,22 +71,18 @@ def rows(start: int, n: int = 2) -> pa.Table:
     return pa.table({"id": pa.array(range(start, start + n), pa.int32()), "name": ["x"] * n})
 
 
-def ids(table: Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
-
-
 def test_a_table_from_its_creation_to_its_rows(catalog: Catalog, server: RestCatalogServer) -> None:
     made = catalog.create_table("shop.orders", SCHEMA, options={"file-index.bitmap.columns": "id"})
     assert made.snapshot() is None
     made.append(rows(0))
     table = catalog.table("shop.orders")
     table.append(rows(2))
-    assert ids(made) == ids(table) == [0, 1, 2, 3]
+    assert ids_of(made) == ids_of(table) == [0, 1, 2, 3]
     assert [s.id for s in table.snapshots()] == [1, 2]
     first, second = server.bodies
     assert first["snapshot"]["uuid"] == second["baseSnapshotUuid"] != second["snapshot"]["uuid"]
     assert table.scan(snapshot=1).to_arrow().num_rows == 2
-    assert ids(Table.open(table.path)) == [0, 1, 2, 3]  # its files are a table of their own
+    assert ids_of(Table.open(table.path)) == [0, 1, 2, 3]  # its files are a table of their own
 
 
 def test_the_server_says_which_snapshot_is_the_latest(catalog: Catalog, server: RestCatalogServer) -> None:
@@ -94,7 +91,7 @@ def test_the_server_says_which_snapshot_is_the_latest(catalog: Catalog, server: 
     first = dict(server.latest)
     table.append(rows(2))
     server.latest.update(first)
-    assert ids(catalog.table("shop.t")) == [0, 1]
+    assert ids_of(catalog.table("shop.t")) == [0, 1]
 
 
 def test_names_come_in_pages(catalog: Catalog) -> None:
@@ -123,7 +120,7 @@ def test_tables_of_other_formats_are_refused(catalog: Catalog, server: RestCatal
 
 def test_databases_and_tables_come_and_go(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", rows(0))
-    assert ids(table) == [0, 1]
+    assert ids_of(table) == [0, 1]
     with pytest.raises(AlreadyExistsError):
         catalog.create_database("shop")
     with pytest.raises(AlreadyExistsError):
@@ -133,7 +130,7 @@ def test_databases_and_tables_come_and_go(catalog: Catalog) -> None:
     with pytest.raises(AlreadyExistsError, match=r"shop\.u"):
         catalog.rename_table("shop.t", "u")
     catalog.rename_table("shop.t", "v")
-    assert (catalog.tables("shop"), ids(catalog.table("shop.v"))) == (["u", "v"], [0, 1])
+    assert (catalog.tables("shop"), ids_of(catalog.table("shop.v"))) == (["u", "v"], [0, 1])
     with pytest.raises(TableNotFoundError, match=r"no table t.*u, v"):
         catalog.table("shop.t")
     with pytest.raises(DatabaseNotFoundError, match="did you mean shop"):
@@ -155,14 +152,14 @@ def test_a_commit_whose_answer_is_lost(catalog: Catalog, server: RestCatalogServ
     for number in range(2):
         server.faults = [Fault("POST", "/commit", status, after, times=2)]
         table.append(rows(2 * number))
-    assert (ids(table), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+    assert (ids_of(table), len(table.snapshots())) == ([0, 1, 2, 3], 2)
 
 
 def test_a_commit_that_another_was_faster_than(catalog: Catalog, server: RestCatalogServer) -> None:
     table = catalog.create_table("shop.t", SCHEMA)
     server.faults = [Fault("POST", "/commit", 409)]
     table.append(rows(0))
-    assert (ids(table), len(table.snapshots()), len(server.bodies)) == ([0, 1], 1, 1)
+    assert (ids_of(table), len(table.snapshots()), len(server.bodies)) == ([0, 1], 1, 1)
 
 
 def test_what_an_earlier_try_may_have_made(catalog: Catalog, server: RestCatalogServer) -> None:
@@ -188,7 +185,7 @@ def test_a_commit_of_which_nothing_can_be_learned(catalog: Catalog, server: Rest
     with pytest.raises(CommitOutcomeUnknownError):
         table.append(rows(0))
     server.faults = []
-    assert ids(catalog.table("shop.t")) == [0, 1]
+    assert ids_of(catalog.table("shop.t")) == [0, 1]
 
 
 @pytest.mark.parametrize("answer", [{}, [], "ok", {"success": "true"}, {"success": None}])
@@ -203,7 +200,7 @@ def test_a_commit_with_an_answer_of_another_kind(catalog: Catalog, server: RestC
     with pytest.raises(CommitOutcomeUnknownError):
         table.append(rows(0))
     server.faults = []
-    assert ids(catalog.table("shop.t")) == [0, 1]
+    assert ids_of(catalog.table("shop.t")) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +227,7 @@ def test_answers_of_another_kind(catalog: Catalog, server: RestCatalogServer, en
     with pytest.raises(StorageError, match="answer"):
         opened = open_catalog(server)
         opened.databases()
-        ids(opened.table("shop.t"))
+        ids_of(opened.table("shop.t"))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +258,7 @@ def test_a_commit_that_is_refused(
     with pytest.raises(error):
         table.append(rows(0))
     left = [path for path in Path(table.path).rglob("*") if path.is_file() and path.name != "schema-0"]
-    assert (left, ids(table)) == ([], [])
+    assert (left, ids_of(table)) == ([], [])
 
 
 def test_a_table_that_was_made_anew_is_another_one(catalog: Catalog) -> None:
@@ -270,7 +267,7 @@ def test_a_table_that_was_made_anew_is_another_one(catalog: Catalog) -> None:
     catalog.create_table("shop.t", SCHEMA)
     with pytest.raises(NotFoundError):
         old.append(rows(0))
-    assert ids(catalog.table("shop.t")) == []
+    assert ids_of(catalog.table("shop.t")) == []
 
 
 @pytest.mark.parametrize("commits", [3, pytest.param(25, marks=pytest.mark.long)])
@@ -279,7 +276,7 @@ def test_writers_side_by_side(catalog: Catalog, server: RestCatalogServer, commi
     writers = 4 if commits == 3 else 8
     append_side_by_side(lambda: open_catalog(server).table("shop.t"), lambda n: rows(2 * n), writers, commits)
     table = catalog.table("shop.t")
-    assert ids(table) == list(range(writers * commits * 2))
+    assert ids_of(table) == list(range(writers * commits * 2))
     assert [s.id for s in table.snapshots()] == list(range(1, writers * commits + 1))
 
 
@@ -353,10 +350,10 @@ _CHANGES: dict[str, tuple[Callable[[Table], object], Callable[[Table], bool]]] =
     ),
     "create branch": (lambda table: table.create_branch("b", tag="one"), lambda table: "b" in table.branches()),
     "rename branch": (lambda table: table.rename_branch("a", "c"), lambda table: table.branches() == ["c"]),
-    "fast-forward": (lambda table: table.fast_forward("a"), lambda table: ids(table) == [0, 1]),
+    "fast-forward": (lambda table: table.fast_forward("a"), lambda table: ids_of(table) == [0, 1]),
     "tag": (lambda table: table.create_tag("two"), lambda table: "two" in table.tags()),
-    "rollback": (lambda table: table.rollback(1), lambda table: ids(table) == [0, 1]),
-    "rollback to a tag": (lambda table: table.rollback(tag="one"), lambda table: ids(table) == [0, 1]),
+    "rollback": (lambda table: table.rollback(1), lambda table: ids_of(table) == [0, 1]),
+    "rollback to a tag": (lambda table: table.rollback(tag="one"), lambda table: ids_of(table) == [0, 1]),
 }
 
 
@@ -401,7 +398,7 @@ def test_an_external_table(catalog: Catalog, server: RestCatalogServer, writes_f
     table.create_tag("one")
     table.create_branch("b", tag="one")
     table.rollback(1)
-    assert ids(catalog.table("shop.t")) == [0, 1]
+    assert ids_of(catalog.table("shop.t")) == [0, 1]
     assert (server.bodies, server.databases["shop"]["t"].get("tags")) == ([], None)
 
 
@@ -427,7 +424,7 @@ def test_tags_are_files_and_the_server_knows_them(
     assert table.scan(tag="one").count() == 2
     table.delete_tag("one")
     assert list(table.tags()) == ["two"] and described.get("tags", ["two"]) == ["two"]
-    assert ids(table) == [0, 1, 2, 3] and table.verify().ok
+    assert ids_of(table) == [0, 1, 2, 3] and table.verify().ok
 
 
 def test_a_branch_goes_with_the_files_that_only_it_needs(catalog: Catalog) -> None:
@@ -438,7 +435,7 @@ def test_a_branch_goes_with_the_files_that_only_it_needs(catalog: Catalog) -> No
     assert table.delete_branch("a", dry_run=True).branches == ("a",)
     assert table.branches() == ["a"]
     assert table.delete_branch("a").branches == ("a",)
-    assert (table.branches(), ids(table)) == ([], [0, 1])
+    assert (table.branches(), ids_of(table)) == ([], [0, 1])
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from paimon_pyds.table import Table
 from paimon_pyds.types import RowType
 from support.effort import SEED
 from support.java_rest_catalog import JavaRestCatalog, java_rest_catalog
+from support.messages import ids_of
 from support.oracle import Oracle, requires_java_oracle
 
 pytestmark = requires_java_oracle
@@ -41,10 +42,6 @@ def rows(*values: tuple[int, str]) -> pa.Table:
     return pa.Table.from_pylist([{"id": id_, "p": p} for id_, p in values], SCHEMA)
 
 
-def ids(table: Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
-
-
 def test_tables_of_either_client(catalog: Catalog, server: JavaRestCatalog) -> None:
     """Created, written and read by both, turn by turn; the server's partitions are those of both."""
     table = catalog.create_table("d.ours", SCHEMA, partition_by=["p"])
@@ -54,7 +51,7 @@ def test_tables_of_either_client(catalog: Catalog, server: JavaRestCatalog) -> N
         server.java("write", name, "3,b;4,c")
         catalog.table(name).append(rows((5, "")))
         assert server.java("read", name) == "1,a;2,b;3,b;4,c;5,"
-        assert ids(catalog.table(name)) == [1, 2, 3, 4, 5]
+        assert ids_of(catalog.table(name)) == [1, 2, 3, 4, 5]
         assert server.java("snapshots", name) == "[1, 2, 3]"
     assert server.java("partitions", "d.ours") == server.java("partitions", "d.theirs") == (
         "{{p=__DEFAULT_PARTITION__}=1 rows, 1 files, {p=a}=1 rows, 1 files, {p=b}=2 rows, 2 files, "
@@ -193,28 +190,28 @@ def test_branches_tags_rollback_and_expiry(catalog: Catalog, server: JavaRestCat
         table.create_branch("theirs")
     branch = catalog.table("d.states$branch_theirs")
     branch.append(rows((9, "b")))
-    assert ids(branch) == [0, 1, 2, 3, 9]
-    assert ids(table) == [0, 1, 2, 3]
+    assert ids_of(branch) == [0, 1, 2, 3, 9]
+    assert ids_of(table) == [0, 1, 2, 3]
     server.java("write", "d.states$branch_theirs", "91,b")
-    assert ids(catalog.table("d.states$branch_theirs")) == [0, 1, 2, 3, 9, 91]
+    assert ids_of(catalog.table("d.states$branch_theirs")) == [0, 1, 2, 3, 9, 91]
     table.delete_branch("ours")
     assert server.java("branches", "d.states") == "[theirs]"
     table.fast_forward("theirs")
     assert server.java("read", "d.states") == "0,x;1,x;2,x;3,x;9,b;91,b"
-    assert ids(catalog.table("d.states")) == [0, 1, 2, 3, 9, 91]
+    assert ids_of(catalog.table("d.states")) == [0, 1, 2, 3, 9, 91]
     table.rollback(3)
-    assert (server.java("snapshots", "d.states"), ids(table)) == ("[1, 2, 3]", [0, 1, 2])
+    assert (server.java("snapshots", "d.states"), ids_of(table)) == ("[1, 2, 3]", [0, 1, 2])
     table.append(rows((5, "x")))
     server.java("rollback", "d.states", "3")
-    assert ids(catalog.table("d.states")) == [0, 1, 2]
+    assert ids_of(catalog.table("d.states")) == [0, 1, 2]
     table.rollback(tag="two")
-    assert (server.java("read", "d.states"), ids(table)) == ("0,x;1,x", [0, 1])
+    assert (server.java("read", "d.states"), ids_of(table)) == ("0,x;1,x", [0, 1])
     for id_ in range(2, 6):
         table.append(rows((id_, "x")))
     table.expire_snapshots(retain_max=2, retain_min=1)
     assert server.java("snapshots", "d.states") == "[5, 6]"
     server.java("expire", "d.states")
-    assert ids(catalog.table("d.states")) == [0, 1, 2, 3, 4, 5]
+    assert ids_of(catalog.table("d.states")) == [0, 1, 2, 3, 4, 5]
     assert table.scan(tag="two").count() == 2
     assert catalog.table("d.states").verify().ok
 
@@ -268,10 +265,10 @@ def test_external_tables(catalog: Catalog, server: JavaRestCatalog, tmp_path: Pa
     table.create_branch("b", tag="two")
     assert server.java("read", "d.external") == "1,a;2,b"
     table.rollback(1)
-    assert (server.java("read", "d.external"), ids(catalog.table("d.external"))) == ("1,a", [1])
+    assert (server.java("read", "d.external"), ids_of(catalog.table("d.external"))) == ("1,a", [1])
     table.delete_branch("b")
     catalog.drop_table("d.external")
-    assert ids(Table.open(tmp_path / "t")) == [1]
+    assert ids_of(Table.open(tmp_path / "t")) == [1]
 
 
 def test_signatures_of_dlf(tmp_path: Path, server: JavaRestCatalog) -> None:
@@ -287,7 +284,7 @@ def test_signatures_of_dlf(tmp_path: Path, server: JavaRestCatalog) -> None:
         catalog.create_database("d ü+~*")
         table = catalog.create_table("d ü+~*.t %", SCHEMA)
         table.append(rows((1, "a")))
-        assert (catalog.databases(), catalog.tables("d ü+~*"), ids(table)) == (["d ü+~*"], ["t %"], [1])
+        assert (catalog.databases(), catalog.tables("d ü+~*"), ids_of(table)) == (["d ü+~*"], ["t %"], [1])
         table.create_branch("b c+d")
         assert table.branches() == ["b c+d"]
         signed.java("database", "d")

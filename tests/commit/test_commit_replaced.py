@@ -92,6 +92,19 @@ def _before_success(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) ->
     monkeypatch.setattr(FileSystemPublisher, "publish", publish)
 
 
+def _after_check(monkeypatch: pytest.MonkeyPatch, number: int, mover: _Mover) -> None:
+    """Move once, after it was looked whether a snapshot was replaced and before that is told."""
+    real = FileSystemPublisher.was_replaced
+
+    def looked(self: FileSystemPublisher, store: TableStore, snapshot: Snapshot) -> bool:
+        answer = real(self, store, snapshot)
+        if not mover.moved and snapshot.id == number:
+            mover.move()
+        return answer
+
+    monkeypatch.setattr(FileSystemPublisher, "was_replaced", looked)
+
+
 _WRITES: dict[str, tuple[Callable[[pp.Table], object], list[tuple[int, int]]]] = {
     "append": (lambda t: t.append(_data(7)), [(i, 0) for i in (1, 2, 3, 4, 5, 6, 7, 9)]),
     "overwrite": (lambda t: t.overwrite(_data(7)), [(7, 0)]),
@@ -182,15 +195,7 @@ def test_rows_that_were_lost_before_their_compaction_come_back_with_it(
     table = table_of_one_row(tmp_path / "t")
     message = with_compaction(table, [1], [0])
     mover = _Mover(table, lambda other: other.append(data(9)))
-    real = FileSystemPublisher.was_replaced
-
-    def looked(self: FileSystemPublisher, store: TableStore, snapshot: Snapshot) -> bool:
-        answer = real(self, store, snapshot)
-        if not mover.moved and snapshot.id == 2:
-            mover.move()
-        return answer
-
-    monkeypatch.setattr(FileSystemPublisher, "was_replaced", looked)
+    _after_check(monkeypatch, 2, mover)
     table.commit([message])
     assert mover.moved and ids_of(table) == [0, 1, 9]
     table.append(data(2))
@@ -206,15 +211,7 @@ def test_rows_that_came_back_and_were_lost_again_come_back_with_the_commit_after
     table.append(_data(7))
     first.move()
     second = _Mover(table, lambda other: other.append(_data(10)))
-    real = FileSystemPublisher.was_replaced
-
-    def looked(self: FileSystemPublisher, store: TableStore, snapshot: Snapshot) -> bool:
-        answer = real(self, store, snapshot)
-        if not second.moved and snapshot.id == 4:
-            second.move()
-        return answer
-
-    monkeypatch.setattr(FileSystemPublisher, "was_replaced", looked)
+    _after_check(monkeypatch, 4, second)
     table.append(_data(8))
     assert second.moved
     table.append(_data(11))

@@ -21,6 +21,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import from_arrow_schema
+from support.races import race
 
 _SCHEMA = pa.schema([("p", pa.string()), ("q", pa.int32()), ("v", pa.int64())])
 
@@ -137,16 +138,7 @@ def test_large_manifests_are_not_written_again_by_each_commit(tmp_path: Path) ->
 
 def test_a_lost_race_is_tried_again_on_top_of_the_winner(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     other = pp.Table.open(table.path)
-    create = TableStore.try_create_snapshot
-    raced = []
-
-    def late(self: TableStore, snapshot: object) -> bool:
-        if not raced:
-            raced.append(snapshot)
-            other.append(_rows(("x", 1, 1)))
-        return create(self, snapshot)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
+    race(monkeypatch, lambda: other.append(_rows(("x", 1, 1))))
     landed = table.append(_rows(("y", 1, 2)))
     assert landed is not None
     assert landed.id == 2

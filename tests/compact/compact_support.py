@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -152,24 +151,3 @@ class Meanwhile:
         if self.left:
             self.left -= 1
             self.action()
-
-
-class Elsewhere:
-    """An executor whose tasks and results go through pickle, as to other machines."""
-
-    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        for task in tasks:
-            there, given = pickle.loads(pickle.dumps((function, task)))
-            yield pickle.loads(pickle.dumps(there(given)))
-
-
-def _referenced(table: pp.Table) -> set[str]:
-    """The data files of all snapshots."""
-    plans = [table.scan(snapshot=s.id).plan() for s in table.snapshots()]
-    return {task.path for plan in plans for task in plan.files}
-
-
-def nothing_left_behind(table: pp.Table) -> None:
-    """All data files are of a snapshot."""
-    files = {path for path in data_files(table) if not path.endswith(".index")}
-    assert files == _referenced(table)

@@ -27,6 +27,7 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.write.key_files import SortedRunWriter
 from support.counting_io import counted
 from support.effort import LONG, sampled
+from support.maintenance import is_exact
 from support.oracle import Oracle, requires_java_oracle
 from support.values import in_order, lines
 
@@ -82,12 +83,6 @@ def _read(table: pp.Table) -> list[str]:
     return in_order(lines(table.scan().to_arrow()))
 
 
-def _nothing_left_behind(table: pp.Table) -> None:
-    """All data files are of a snapshot; those on level 0 may be hidden from scans."""
-    named = {name for s in table.snapshots() for name in live_of(table.store, s)["file_name"].to_pylist()}
-    assert {Path(path).name for path in data_files(table) if "/changelog-" not in path} == named
-
-
 def _levels(table: pp.Table) -> list[int]:
     return sorted(live(table)["level"].to_pylist())
 
@@ -130,7 +125,7 @@ def test_rows_are_those_that_were_written(tmp_path: Path, engine: str, mode: str
         assert _read(table) == _read(plain)
     assert {snapshot.commit_kind for snapshot in table.snapshots()} == {CommitKind.APPEND, CommitKind.COMPACT}
     assert 0 not in _levels(table) or mode in ("few runs", "some runs")
-    _nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_full_compactions_of_every_write_leave_one_run(tmp_path: Path) -> None:
@@ -225,7 +220,7 @@ def test_a_compaction_that_fails_is_no_failed_write(
     assert written is not None
     assert latest(table).id == written.id
     assert _levels(table) == [0, 5]
-    _nothing_left_behind(table)
+    is_exact(table)
     table.append(_one(8, key=3))  # does what was left
     assert _levels(table) == [5]
     assert table.scan(columns=["a"]).to_arrow()["a"].to_pylist() == ([0, 7, 8] if options else [7, 7, 8])
@@ -261,7 +256,7 @@ def test_an_interrupt_between_the_two_snapshots(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(KeyboardInterrupt):
             table.append(_one(2))
     assert latest(table).commit_kind is CommitKind.APPEND
-    _nothing_left_behind(table)
+    is_exact(table)
     assert _read(table) == ['{"k":1,"a":3,"b":2,"s":2}']
     table.append(_one(4))
     assert (_levels(table), _read(table)) == ([2], ['{"k":1,"a":7,"b":4,"s":4}'])
@@ -310,7 +305,7 @@ def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
         list(pool.map(write, range(3)))
     assert _read(table) == ['{"k":1,"a":18,"b":1,"s":1}']
     assert CommitKind.COMPACT in {snapshot.commit_kind for snapshot in table.snapshots()}
-    _nothing_left_behind(table)
+    is_exact(table)
 
 
 # ----------------------------------------------------------------------------------------------------------------- cost

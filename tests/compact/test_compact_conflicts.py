@@ -22,7 +22,6 @@ from compact_support import (
     latest,
     make,
     names,
-    nothing_left_behind,
     rows,
 )
 
@@ -32,6 +31,7 @@ from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUn
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from support.effort import LONG, sampled
+from support.maintenance import is_exact
 from support.victims import fork_server
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ def test_an_append_is_no_conflict(tmp_path: Path) -> None:
     summary = table.compact(executor=Meanwhile(lambda: table.append(rows(50))))
     assert (summary.attempts, summary.files_before, summary.snapshot_id) == (1, 5, 7)
     assert sorted(ids(table)) == list(range(60))
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_an_append_to_a_bucket_is_no_conflict(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_delete_is_kept_and_its_group_tried_again(tmp_path: Path, bucketed: bo
     assert sorted(ids(table)) == [*range(11), *range(12, 80)]
     kinds = [s.commit_kind for s in table.snapshots()][8:]
     assert kinds.count(CommitKind.COMPACT) == 2
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_a_delete_that_rewrites_files_is_kept(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_delete_that_rewrites_files_is_kept(tmp_path: Path) -> None:
     summary = table.compact(executor=Meanwhile(lambda: table.delete("id IN (11, 12)")))
     assert (summary.attempts, summary.rows) == (2, 48)
     assert sorted(ids(table)) == [*range(11), *range(13, 50)]
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_vectors_that_only_moved_are_no_conflict(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_vectors_that_only_moved_are_no_conflict(tmp_path: Path) -> None:
     assert (summary.attempts, summary.files_before, summary.rows_dropped) == (1, 1, 3)
     assert first not in names(table)
     assert sorted(ids(table)) == [*range(3, 14), *range(16, 21), *range(22, 30)]
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_a_delete_in_a_file_that_had_a_vector_is_kept(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_overwrite_wins(tmp_path: Path, dynamic: bool) -> None:
     assert summary.groups_skipped == 0
     kept = [i for i in range(50) if i % 5] if dynamic else []
     assert sorted(ids(table)) == [*kept, 100]
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_of_two_compactions_one_wins(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_of_two_compactions_one_wins(tmp_path: Path) -> None:
     summary = table.compact(executor=Meanwhile(table.compact))
     assert (summary.snapshot_id, summary.groups, summary.attempts) == (None, 0, 1)
     assert (len(names(table)), ids(table)) == (1, list(range(60)))
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_an_order_and_a_compaction(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_deletes_without_end_leave_the_group_in_peace(tmp_path: Path, limit: dic
     summary = table.compact(full=True, executor=Meanwhile(lambda: table.delete(f"id = {next(waiting)}"), 5))
     assert (summary.attempts, summary.groups, summary.groups_skipped) == (attempts, 2, 1)
     assert sorted(ids(table)) == [i for i in range(50) if i not in victims[:attempts]]
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_files_that_expired_meanwhile(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from compact_support import Elsewhere, live
+from compact_support import live
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError
+from support.executors import Pickling
 from support.oracle import Batch, Oracle, Reply, requires_java_oracle
 from support.values import lines
 
@@ -148,7 +149,7 @@ def test_first_rows_that_have_expired_do_not_keep_new_ones_away(tmp_path: Path, 
     table.alter(set_options=_OLD)
     before = live(table)["file_name"].to_pylist()
     table.append(_rows("seconds", {5: 2.0, 6: 2.0, 3001: 2.0}))
-    summary = table.compact(options={"compaction.size-ratio": "0"}, executor=Elsewhere())
+    summary = table.compact(options={"compaction.size-ratio": "0"}, executor=Pickling())
     assert sorted(live(table)["level"].to_pylist()) == [4, 5, 5, 5]
     assert len({*before} - {*live(table)["file_name"].to_pylist()}) == 1
     assert summary.rows == 2 + 998

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from compact_support import Elsewhere, Meanwhile, data_files, index_entries, latest, live, nothing_left_behind
+from compact_support import Meanwhile, data_files, index_entries, latest, live
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +26,9 @@ from paimon_pyds.errors import CommitError, SchemaError
 from paimon_pyds.merge.files import key_ranks
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.effort import LONG, sampled
+from support.executors import Pickling
 from support.fixtures import fixture_names, requires_shared, table_path
+from support.maintenance import is_exact
 from support.oracle import Oracle, requires_java_oracle
 from support.progress import Seen
 from support.values import dumps, in_order, lines
@@ -288,7 +290,7 @@ def test_a_write_is_no_conflict(tmp_path: Path) -> None:
     assert (summary.attempts, summary.snapshot_id) == (1, 7)
     assert _read(table) == _read(plain)
     assert _levels(table) == [0, 5]
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 @pytest.mark.parametrize("more", [0, 5])
@@ -305,7 +307,7 @@ def test_a_second_compaction_is_a_conflict_that_is_tried_again(tmp_path: Path, m
     assert (summary.attempts, summary.groups) == (1, 0)
     assert [line for line in _read(table) if '"k":99' not in line] == [x for x in expected if '"k":99' not in x]
     _check_levels(table)
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_a_level_that_fills_meanwhile_is_a_conflict(tmp_path: Path) -> None:
@@ -334,7 +336,7 @@ def test_a_level_that_fills_meanwhile_is_a_conflict(tmp_path: Path) -> None:
     assert _read(table) == in_order([*others, '{"k":29,"a":1,"b":1,"s":1}'])
     assert _levels(table) == [5]
     _check_levels(table)
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_a_commit_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +356,7 @@ def test_a_commit_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 def test_tasks_run_on_other_machines(tmp_path: Path) -> None:
     table = _written(tmp_path / "t")
     expected = _read(table)
-    assert table.compact(full=True, executor=Elsewhere()).groups == 1
+    assert table.compact(full=True, executor=Pickling()).groups == 1
     assert _read(table) == expected
 
 

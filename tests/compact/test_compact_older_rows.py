@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from compact_support import Elsewhere, Meanwhile, delete_positions, deleted, index_entries, live, names
+from compact_support import Meanwhile, delete_positions, deleted, index_entries, live, names
 from hypothesis import Phase, given, note, settings
 
 import paimon_pyds as pp
@@ -25,6 +25,7 @@ from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.types import DataField, parse_type
 from support import key_engines
 from support.effort import LONG, sampled
+from support.executors import Pickling
 from support.key_engines import ENGINES as JAVA
 from support.key_model import ENGINES
 from support.key_world import KeyWorld
@@ -97,7 +98,7 @@ def test_older_sequences_lose_against_rows_that_are_looked_up(tmp_path: Path) ->
     table = _make(tmp_path / "t", {**VECTORS, "sequence.field": "s"})
     _append(table, range(10), 2, s=4)
     _append(table, range(10, 20), 2, s=6)
-    table.compact(executor=Elsewhere())
+    table.compact(executor=Pickling())
     assert _levels(table) == [4, 5]
     assert _values(table) == {k: 2 if 10 <= k < 20 else 1 for k in range(KEYS)}
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from compact_support import SCHEMA, VECTORS, data_files, ids, latest, live, make, nothing_left_behind, rows
+from compact_support import SCHEMA, VECTORS, data_files, ids, latest, live, make, rows
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.spark import compact, rescale
 from support.effort import FEW, sampled
+from support.maintenance import is_exact
 from support.progress import Seen
 
 pytestmark = pytest.mark.spark
@@ -66,7 +67,7 @@ def test_a_large_partition_is_sorted_by_ranges(spark: Any, tmp_path: Path, order
     summary = compact(spark, table.path, order_by=by, order=order)
     assert (summary.groups, summary.rows, summary.rows_dropped) == (1, 1997, 3)
     assert table.scan(columns=columns).to_arrow().sort_by("id").equals(before)
-    nothing_left_behind(table)
+    is_exact(table)
     parts = [pq.read_table(file.path, columns=by).to_pylist() for file in table.scan().plan().files]
     assert len(parts) > 4
     ends = sorted((min(keys), max(keys)) for keys in ([tuple(row[c] for c in by) for row in part] for part in parts))

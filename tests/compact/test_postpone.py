@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from compact_support import VECTORS, Elsewhere, Meanwhile, data_files, latest, live, nothing_left_behind
+from compact_support import VECTORS, Meanwhile, data_files, latest, live
 
 import paimon_pyds as pp
 from paimon_pyds.append import commit_messages
@@ -17,6 +17,8 @@ from paimon_pyds.execution.writing import write_context
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.write import TableWriter
+from support.executors import Pickling
+from support.maintenance import is_exact
 from support.progress import Seen
 
 _SCHEMA = pa.schema([pa.field("p", pa.string()), pa.field("k", pa.int64(), False), ("v", pa.string())])
@@ -64,7 +66,7 @@ def test_a_batch_says_how_many_buckets_new_partitions_get(
     table.append(_rows(0, 120))
     assert (_totals(table), table.count(), _waiting(table)) == ({"x": buckets, "y": buckets}, 120, [])
     assert latest(table).commit_kind is CommitKind.APPEND
-    nothing_left_behind(table)
+    is_exact(table)
     table.append(_rows(60, 100, "b"))
     assert (_totals(table), table.count()) == ({"x": buckets, "y": buckets}, 160)
     assert _values(table) == {k: "a" if k < 60 else "b" for k in range(160)}
@@ -90,7 +92,7 @@ def test_tasks_of_a_job_agree_on_the_number(tmp_path: Path) -> None:
     with pytest.raises(CommitConflictError, match="look whether the table has the rows"):
         commit_messages(table.store, messages)
     assert table.count() == 80
-    nothing_left_behind(table)
+    is_exact(table)
 
 
 def test_partitions_that_a_batch_outgrows_get_more_buckets(tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_rows_wait_until_they_are_compacted(tmp_path: Path) -> None:
     assert sum(e["delete_row_count"] for e in entries) == 10
     assert table.compact("p = 'x'", dry_run=True).files_before == 3
     seen = Seen()
-    summary = table.compact("p = 'x'", executor=Elsewhere(), progress=seen)
+    summary = table.compact("p = 'x'", executor=Pickling(), progress=seen)
     assert (summary.groups, summary.files_before, seen.done("rewriting", "files")) == (1, 3, 3)
     assert (_totals(table), len(_waiting(table))) == ({"x": 11, "y": -2}, 6)
     assert latest(table).commit_kind is CommitKind.COMPACT

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from compact_support import VECTORS, Elsewhere, Meanwhile, data_files, index_entries, latest, live
+from compact_support import VECTORS, Meanwhile, data_files, index_entries, latest, live
 
 import paimon_pyds as pp
 from paimon_pyds.append import commit_messages
@@ -30,6 +30,7 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.write import TableWriter
 from support.effort import sampled
+from support.executors import Pickling
 from support.key_engines import ENGINES, random_rows
 from support.key_engines import SCHEMA as ENGINE_SCHEMA
 from support.progress import Seen
@@ -77,7 +78,7 @@ def test_rows_move_to_their_buckets(tmp_path: Path, before: int, after: int, key
     rows, seen = _read(table), Seen()
     dry = table.rescale(after, dry_run=True)
     assert (dry.partitions, dry.snapshot_id, latest(table).id) == (2, None, 3)
-    summary = table.rescale(after, executor=Elsewhere(), progress=seen)
+    summary = table.rescale(after, executor=Pickling(), progress=seen)
     assert (summary.partitions, summary.rows, summary.attempts) == (2, len(rows), 1)
     assert summary.files_before == dry.files_before == seen.done("rewriting", "files")
     assert (latest(table).id, latest(table).commit_kind) == (4, CommitKind.OVERWRITE)

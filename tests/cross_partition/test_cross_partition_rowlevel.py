@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.metadata.store import TableStore
+from support.races import race
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("v", pa.int64())])
 
@@ -81,15 +80,7 @@ def test_a_merge_that_may_put_a_key_into_two_partitions_is_refused(tmp_path: Pat
 def test_the_keys_of_inserted_rows_were_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another commit writes one of them meanwhile: the merge starts over."""
     table = _table(tmp_path)
-    create: Callable[..., bool] = TableStore.try_create_snapshot
-    waiting = [lambda: pp.Table.open(table.path).append(_rows([(77, 1, 1)]))]
-
-    def late(self: TableStore, snapshot: Any) -> bool:
-        if waiting:
-            waiting.pop()()
-        return create(self, snapshot)
-
-    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
+    race(monkeypatch, lambda: pp.Table.open(table.path).append(_rows([(77, 1, 1)])))
     summary = table.merge(_rows([(77, 2, 2)]), ["id"], when_matched="delete", when_not_matched="insert")
     assert (summary.attempts, summary.rows_deleted) == (2, 1)
     assert 77 not in _found(table)

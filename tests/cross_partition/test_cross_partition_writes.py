@@ -18,11 +18,11 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.cross_partition import check_places
 from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.query import key_places
 from paimon_pyds.query.key_places import KeyPlaces
 from paimon_pyds.write import TableWriter
 from support.effort import sampled
+from support.races import race
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("v", pa.int64())])
 
@@ -42,24 +42,6 @@ def _found(table: pp.Table) -> dict[int, tuple[int, int]]:
     found = {row["id"]: (row["p"], row["v"]) for row in rows}
     assert len(found) == len(rows)
     return found
-
-
-@pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
-    """Has another commit come in just before the next one is published."""
-
-    def race(theirs: Callable[[], Any]) -> None:
-        create = TableStore.try_create_snapshot
-        waiting = [theirs]
-
-        def late(self: TableStore, snapshot: Any) -> bool:
-            if waiting:
-                waiting.pop()()
-            return create(self, snapshot)
-
-        monkeypatch.setattr(TableStore, "try_create_snapshot", late)
-
-    return race
 
 
 # --------------------------------------------------------------------------------------------------------- two writers
@@ -82,11 +64,11 @@ def test_keys_that_readers_do_not_see_yet_are_found(tmp_path: Path, options: dic
 
 @pytest.mark.parametrize("options", _HIDDEN)
 def test_and_conflict_with_those_of_another_writer(
-    tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None], options: dict[str, str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
 ) -> None:
     table = _table(tmp_path, **options)
     other = pp.Table.open(table.path)
-    meanwhile(lambda: other.append(_rows([5], 1), options={"write-only": "true"}))
+    race(monkeypatch, lambda: other.append(_rows([5], 1), options={"write-only": "true"}))
     with pytest.raises(CommitConflictError, match="rows with the same keys were written"):
         table.append(_rows([5], 2))
     table.compact(full=True)
@@ -95,12 +77,12 @@ def test_and_conflict_with_those_of_another_writer(
 
 @pytest.mark.parametrize("ids", [[5], [1]], ids=["new", "old"])
 def test_of_two_writers_of_one_key_the_second_has_to_write_again(
-    tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None], ids: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: list[int]
 ) -> None:
     table = _table(tmp_path)
     table.append(_rows([1, 2], 0))
     other = pp.Table.open(table.path)
-    meanwhile(lambda: other.append(_rows(ids, 1)))
+    race(monkeypatch, lambda: other.append(_rows(ids, 1)))
     with pytest.raises(CommitConflictError, match="rows with the same keys were written"):
         table.append(_rows([*ids, 9], 2))
     assert _found(table) == {1: (0, 0), 2: (0, 0)} | dict.fromkeys(ids, (1, 0))
@@ -111,9 +93,7 @@ def test_of_two_writers_of_one_key_the_second_has_to_write_again(
     assert written <= live  # nothing is left of the first try
 
 
-def test_writers_of_other_keys_and_compactions_are_no_conflict(
-    tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None]
-) -> None:
+def test_writers_of_other_keys_and_compactions_are_no_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _table(tmp_path)
     table.append(_rows(range(0, 20, 2), 0))
     other = pp.Table.open(table.path)
@@ -122,16 +102,16 @@ def test_writers_of_other_keys_and_compactions_are_no_conflict(
         other.append(_rows(range(1, 20, 4), 1))
         other.compact(full=True)
 
-    meanwhile(theirs)
+    race(monkeypatch, theirs)
     table.append(_rows(range(3, 20, 4), 2))
     assert {i: p for i, (p, _) in _found(table).items()} == {i: (0, 1, 0, 2)[i % 4] for i in range(20)}
 
 
-def test_an_overwrite_meanwhile_is_a_conflict(tmp_path: Path, meanwhile: Callable[[Callable[[], Any]], None]) -> None:
+def test_an_overwrite_meanwhile_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _table(tmp_path)
     table.append(_rows(range(4), 0))
     other = pp.Table.open(table.path)
-    meanwhile(lambda: other.overwrite(_rows([7], 0)))
+    race(monkeypatch, lambda: other.overwrite(_rows([7], 0)))
     with pytest.raises(CommitConflictError, match="overwritten"):
         table.append(_rows([1], 1))
     assert _found(table) == {7: (0, 0)}

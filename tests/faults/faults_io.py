@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import StorageError
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
+from paimon_pyds.index.evaluate import OPEN_INDEXES
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.storage import FileIO, FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table_scan import Scan
 from support.effort import sampled
+from support.live_files import table_files
+from support.maintenance import files_there
 
 BEFORE, AFTER, HALF, DOWN = "before", "after", "half", "down"
 HARMLESS = frozenset({"read", "open", "input", "size", "exists", "list"})
@@ -30,6 +35,70 @@ def fault_points(done: Sequence[str]) -> list[tuple[int, str]]:
     publishing = {at + i for at, name in enumerate(done) if name == "create_if_absent" for i in (0, 1)}
     chosen = publishing.union(sampled(range(len(done)), 4))
     return [(at, name) for at, name in enumerate(done) if at in chosen]
+
+
+def opened(io: FileIO, path: Path) -> pp.Table:
+    """A table through this FileIO, nothing of which is in memory."""
+    METADATA_CACHE.clear()
+    OPEN_INDEXES.clear()
+    return pp.Table(TableStore(io, str(path)))
+
+
+def operations_of(change: Callable[[pp.Table], object], prepared: Path, path: Path) -> list[str]:
+    """Make a change in a copy of a table without any fault; the names of the operations on storage that it took."""
+    change(opened(counting := FaultyIO(), Path(shutil.copytree(prepared, path))))
+    return counting.done
+
+
+def copies(prepared: Path, path: Path, points: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """A copy of a table at ``path`` for each of some places where an operation fails."""
+    for at, name in points:
+        shutil.copytree(prepared, path)
+        yield at, name
+        shutil.rmtree(path)
+
+
+def check_faults_anywhere(
+    prepared: Path, directory: Path, change: Callable[[pp.Table], object], state: Callable[[Path], object], mode: str
+) -> None:
+    """A change that fails leaves the table as before or as after, and nothing else where it was not published; the
+    same object goes on as if nothing had been."""
+    whole, path = directory / "whole", directory / "t"
+    done, old, new = operations_of(change, prepared, whole), state(prepared), state(whole)
+    assert old != new
+    assert not left_behind(whole)
+    for at, name in copies(prepared, path, fault_points(done)):
+        if mode != BEFORE and name in HARMLESS:
+            continue
+        table, allowed = opened(io := FaultyIO(at, mode), path), (new,)
+        try:
+            change(table)
+        except PaimonError as error:
+            assert "\n" not in str(error), io.failed
+            allowed = (old, new) if isinstance(error, CommitOutcomeUnknownError) else (old,)
+        assert io.failed == name
+        found = state(path)
+        assert found in allowed, f"{name} ({at})"
+        if found == old:
+            assert not left_behind(path), f"{name} ({at})"
+            change(table)
+        assert state(path) == new
+
+
+def check_interrupts_anywhere(
+    prepared: Path, directory: Path, change: Callable[[pp.Table], object], state: Callable[[Path], object], mode: str
+) -> None:
+    """Ctrl-C in a notebook: what was published a moment before stays whole."""
+    whole, path = directory / "whole", directory / "t"
+    done, old, new = operations_of(change, prepared, whole), state(prepared), state(whole)
+    published = False
+    for at, name in copies(prepared, path, fault_points(done)):
+        with pytest.raises(KeyboardInterrupt):
+            change(opened(FaultyIO(at, mode, lambda _: KeyboardInterrupt()), path))
+        found = state(path)
+        published |= found == new
+        assert found in (old, new), f"{name} ({at})"
+    assert published
 
 
 def full_disk(operation: str = "") -> BaseException:
@@ -197,26 +266,8 @@ def files_under(path: str) -> set[str]:
 
 
 def left_behind(path: Path) -> set[str]:
-    """The names of files that no snapshot and no schema names."""
-    return {name.rpartition("/")[2] for name in files_under(str(path))} - referenced(pp.Table.open(path).store)
-
-
-def referenced(store: TableStore) -> set[str]:
-    """The names of files that some snapshot names, of schemas and hints."""
-    found = {"LATEST", "EARLIEST", *(f"schema-{i}" for i in store.schema_ids())}
-    for snapshot in store.snapshots():
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-        if snapshot.changelog_manifest_list is not None:
-            lists.append(snapshot.changelog_manifest_list)
-        found |= {f"snapshot-{snapshot.id}", *lists}
-        for manifest in (m for name in lists for m in store.read_manifest_list(name)):
-            entries = store.read_manifest(manifest.file_name)
-            found |= {manifest.file_name, *entries["file_name"].to_pylist()}
-            found.update(name for extra in entries["extra_files"].to_pylist() for name in extra)
-        if snapshot.index_manifest is not None:
-            found |= {snapshot.index_manifest}
-            found.update(e.file_name for e in store.read_index_manifest(snapshot.index_manifest))
-    return found
+    """The files that no state of the table needs."""
+    return files_there(path) - set(table_files(pp.Table.open(path).store))
 
 
 def rows_of_snapshots(table: pp.Table) -> list[list[str]]:

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from faults_io import referenced
 from pyroaring import BitMap
 from schedules import ActorIO, Killed, Schedule, repeatable
 
@@ -30,6 +29,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.rowlevel.replace_rows import replace_rows
 from paimon_pyds.types import from_arrow_schema
 from paimon_pyds.write import TableWriter
+from support.live_files import table_files
 from support.memory_io import MemoryIO
 
 Row = tuple[int, int, int, "int | None"]
@@ -432,7 +432,7 @@ class World:
             assert any(step.after(rows) == rows for rows in seen), f"{step}\n{self}"
         names = {path.rpartition("/")[2] for path in self.files}
         if not any(io.failed for io in self.ios):
-            assert names <= referenced(table.store), self
+            assert names <= {"LATEST", "EARLIEST", *(p.rpartition("/")[2] for p in table_files(table.store))}, self
         if "row ids" in self.kind:
             ids = table.scan(columns=["_ROW_ID"]).to_arrow()["_ROW_ID"].to_pylist()
             assert len(set(ids)) == len(ids), self

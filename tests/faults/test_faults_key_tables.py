@@ -14,7 +14,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, fault_points, files_under, left_behind, rows_of_snapshots
+from faults_io import (
+    AFTER,
+    BEFORE,
+    HALF,
+    HARMLESS,
+    FaultyIO,
+    copies,
+    fault_points,
+    files_under,
+    left_behind,
+    opened,
+    operations_of,
+    rows_of_snapshots,
+)
 
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, Increment, commit
@@ -23,7 +36,7 @@ from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.options import TableOptions
 from paimon_pyds.write import key_writer
 from support.effort import sampled
@@ -81,19 +94,10 @@ def _state(path: Path) -> list[list[str]]:
     return rows_of_snapshots(pp.Table.open(path))
 
 
-def _undisturbed(write: Callable[[pp.Table], object], prepared: Path, path: Path) -> tuple[FaultyIO, list[list[str]]]:
-    """A write to a copy without any fault: the operations on storage that it took, and the state afterwards."""
-    counting = FaultyIO()
-    shutil.copytree(prepared, path)
-    write(pp.Table(TableStore(counting, str(path))))
-    return counting, _state(path)
-
-
 def _tried(write: Callable[[pp.Table], object], io: FaultyIO, path: Path) -> bool | None:
     """Whether it wrote; None when it can't tell."""
-    METADATA_CACHE.clear()
     try:
-        write(pp.Table(TableStore(io, str(path))))
+        write(opened(io, path))
     except CommitOutcomeUnknownError:
         return None
     except PaimonError as error:
@@ -106,13 +110,12 @@ def _tried(write: Callable[[pp.Table], object], io: FaultyIO, path: Path) -> boo
 def test_a_fault_anywhere(prepared: Path, tmp_path: Path, name: str, mode: str) -> None:
     """What was published stays, be it the write or a compaction after it; else nothing lies around."""
     write, old = _WRITES[name], _state(prepared)
-    counting, new = _undisturbed(write, prepared, tmp_path / "whole")
+    done, path = operations_of(write, prepared, tmp_path / "whole"), tmp_path / "t"
+    new = _state(tmp_path / "whole")
     assert len(new) > len(old)
-    for at, operation in fault_points(counting.done):
+    for at, operation in copies(prepared, path, fault_points(done)):
         if mode != BEFORE and operation in HARMLESS:
             continue
-        path = tmp_path / f"t{at}"
-        shutil.copytree(prepared, path)
         wrote = _tried(write, FaultyIO(at, mode), path)
         state = _state(path)
         assert state == new[: len(state)], f"{operation} ({at})"
@@ -122,23 +125,20 @@ def test_a_fault_anywhere(prepared: Path, tmp_path: Path, name: str, mode: str) 
             assert wrote is None or not left_behind(path), f"{operation} ({at})"
             write(pp.Table.open(path))
             assert _state(path) == new
-        shutil.rmtree(path)
 
 
 @pytest.mark.parametrize(("name", "forever"), sampled(product(["spilled", "minor", "full"], ["down", "full"]), 1))
 def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, name: str, forever: str) -> None:
     write, old = _WRITES[name], _state(prepared)
-    counting, new = _undisturbed(write, prepared, tmp_path / "whole")
-    for at, operation in fault_points(counting.done):
-        path = tmp_path / f"t{at}"
-        shutil.copytree(prepared, path)
+    done, path = operations_of(write, prepared, tmp_path / "whole"), tmp_path / "t"
+    new = _state(tmp_path / "whole")
+    for at, operation in copies(prepared, path, fault_points(done)):
         wrote = _tried(write, FaultyIO(at, forever=forever), path)
         state = _state(path)
         assert len(old) <= len(state), f"{operation} ({at})"
         assert state == new[: len(state)], f"{operation} ({at})"
         if forever == "full" and state == old and wrote is not None:
             assert not left_behind(path), f"{operation} ({at})"
-        shutil.rmtree(path)
 
 
 @pytest.fixture

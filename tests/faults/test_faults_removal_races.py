@@ -20,9 +20,10 @@ from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.storage import FileStatus
 from paimon_pyds.types import from_arrow_schema
 from support.effort import sampled
+from support.executors import ShufflingWorkers
 from support.live_files import table_files
 from support.memory_io import MemoryIO
-from support.shuffling import ShufflingWorkers
+from support.messages import ids_of
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 _OPTIONS = {"file-operation.thread-num": "1", "write-only": "true", "bucket": "-1"}
@@ -197,7 +198,7 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(lo
     branch = _table(start, "b")
     for number in range(longer):
         branch.append(_rows(60 + number))
-    rows = _ids_of(branch)
+    rows = ids_of(branch)
     refused = []
 
     def forward(table: pp.Table) -> None:
@@ -224,10 +225,6 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(lo
         for files in _each_moment(start, append, forward, [*sampled(range(published), 3), published]):
             assert _ids(files) == sorted([*rows, 30])
             _contiguous(files)
-
-
-def _ids_of(table: pp.Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
 def _contiguous(files: dict[str, bytes]) -> None:

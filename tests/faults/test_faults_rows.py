@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
@@ -14,13 +13,24 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faults_io import AFTER, BEFORE, HALF, HARMLESS, FaultyIO, fault_points, left_behind, rows_of_snapshots, texts
+from faults_io import (
+    AFTER,
+    BEFORE,
+    HALF,
+    FaultyIO,
+    check_faults_anywhere,
+    check_interrupts_anywhere,
+    copies,
+    opened,
+    operations_of,
+    rows_of_snapshots,
+    texts,
+)
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE
 from support.side_by_side import PATIENT
 from support.victims import fork_server, insert_for_ever
 
@@ -91,39 +101,7 @@ _CASES = [
 @pytest.mark.parametrize(("change", "mode"), _CASES)
 def test_a_fault_anywhere(tmp_path: Path, change: str, mode: str) -> None:
     options, run = CHANGES[change]
-    prepared = _prepared(tmp_path / "prepared", options)
-    old = _state(prepared)
-    whole = tmp_path / "whole"
-    shutil.copytree(prepared, whole)
-    METADATA_CACHE.clear()
-    OPEN_INDEXES.clear()
-    counting = FaultyIO()
-    run(pp.Table(TableStore(counting, str(whole))))
-    new = _state(whole)
-    assert old != new
-    assert not left_behind(whole)
-    for at, name in fault_points(counting.done):
-        if mode != BEFORE and name in HARMLESS:
-            continue
-        path = tmp_path / "t"
-        shutil.copytree(prepared, path)
-        METADATA_CACHE.clear()
-        OPEN_INDEXES.clear()
-        io = FaultyIO(at, mode)
-        table = pp.Table(TableStore(io, str(path)))
-        allowed = (new,)
-        try:
-            run(table)
-        except PaimonError as error:
-            assert "\n" not in str(error), io.failed
-            allowed = (old, new) if isinstance(error, CommitOutcomeUnknownError) else (old,)
-        state = _state(path)
-        assert state in allowed, f"{io.failed} ({at})"
-        if state == old:
-            assert not left_behind(path), f"{io.failed} ({at})"
-            run(table)  # the same object goes on as if nothing had been
-        assert _state(path) == new
-        shutil.rmtree(path)
+    check_faults_anywhere(_prepared(tmp_path / "prepared", options), tmp_path, run, _state, mode)
 
 
 @pytest.mark.parametrize("change", [*CHANGES, "append"])
@@ -131,17 +109,12 @@ def test_a_fault_after_the_snapshot_is_no_failure(tmp_path: Path, change: str) -
     """Who is told of an error does it again: rows that are there would come twice."""
     options, run = CHANGES[change] if change in CHANGES else (VECTORS, lambda t: t.append(_rows(20)))
     prepared = _prepared(tmp_path / "prepared", options)
-    counting, count = FaultyIO(), 0
-    shutil.copytree(prepared, tmp_path / "whole")
-    run(pp.Table(TableStore(counting, str(tmp_path / "whole"))))
+    done, count = operations_of(run, prepared, tmp_path / "whole"), 0
     new = _state(tmp_path / "whole")
-    for at in range(len(counting.done) - counting.done[::-1].index("create_if_absent"), len(counting.done)):
-        path = tmp_path / f"t{at}"
-        shutil.copytree(prepared, path)
-        METADATA_CACHE.clear()
-        OPEN_INDEXES.clear()
-        run(pp.Table(TableStore(FaultyIO(at), str(path))))
-        assert _state(path) == new, counting.done[at]
+    points = list(enumerate(done))[len(done) - done[::-1].index("create_if_absent") :]
+    for at, name in copies(prepared, tmp_path / "t", points):
+        run(opened(FaultyIO(at), tmp_path / "t"))
+        assert _state(tmp_path / "t") == new, name
         count += 1
     assert count
 
@@ -149,25 +122,7 @@ def test_a_fault_after_the_snapshot_is_no_failure(tmp_path: Path, change: str) -
 @pytest.mark.parametrize("change", ["delete by vectors", pytest.param("update in place", marks=pytest.mark.long)])
 def test_an_interrupt_anywhere(tmp_path: Path, change: str) -> None:
     options, run = CHANGES[change]
-    prepared = _prepared(tmp_path / "prepared", options)
-    old, counting = _state(prepared), FaultyIO()
-    whole = tmp_path / "whole"
-    shutil.copytree(prepared, whole)
-    run(pp.Table(TableStore(counting, str(whole))))
-    new = _state(whole)
-    published = False
-    for at, name in fault_points(counting.done):
-        path = tmp_path / "t"
-        shutil.copytree(prepared, path)
-        METADATA_CACHE.clear()
-        OPEN_INDEXES.clear()
-        with pytest.raises(KeyboardInterrupt):
-            run(pp.Table(TableStore(FaultyIO(at, AFTER, lambda _: KeyboardInterrupt()), str(path))))
-        state = _state(path)
-        published |= state == new
-        assert state in (old, new), f"{name} ({at})"
-        shutil.rmtree(path)
-    assert published
+    check_interrupts_anywhere(_prepared(tmp_path / "prepared", options), tmp_path, run, _state, AFTER)
 
 
 # ------------------------------------------------------------------------------------------------------------ kills

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,11 +14,15 @@ from faults_io import (
     AFTER,
     BEFORE,
     HALF,
-    HARMLESS,
     FaultyIO,
+    check_faults_anywhere,
+    check_interrupts_anywhere,
+    copies,
     fault_points,
     files_under,
     left_behind,
+    opened,
+    operations_of,
     rows_of_snapshots,
     texts,
 )
@@ -28,7 +31,7 @@ import paimon_pyds as pp
 from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
 from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.types import from_arrow_schema
 from support.tiny_disk import mounted
 
@@ -108,58 +111,20 @@ THREE = [("parquet", "append"), ("parquet", "overwrite"), ("parquet", "compact")
 @pytest.mark.parametrize("mode", [BEFORE, AFTER, HALF])
 @pytest.mark.parametrize(("prepared", "write"), CASES, indirect=True, ids=map(" ".join, CASES))
 def test_a_fault_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: str) -> None:
-    old = _state(prepared)
-    whole = tmp_path / "whole"
-    shutil.copytree(prepared, whole)
-    METADATA_CACHE.clear()
-    counting = FaultyIO()
-    write(pp.Table(TableStore(counting, str(whole))))
-    new = _state(whole)
-    assert old != new
-    for at, name in fault_points(counting.done):
-        if mode != BEFORE and name in HARMLESS:
-            continue
-        path = tmp_path / f"t{at}"
-        shutil.copytree(prepared, path)
-        METADATA_CACHE.clear()
-        io = FaultyIO(at, mode)
-        table = pp.Table(TableStore(io, str(path)))
-        allowed = (new,)
-        try:
-            write(table)
-        except PaimonError as error:
-            assert "\n" not in str(error), io.failed
-            unknown = isinstance(error, CommitOutcomeUnknownError)
-            allowed = (old, new) if unknown else (old,)
-        except FileNotFoundError as error:
-            pytest.fail(f"not a PaimonError at {io.failed} ({at}): {error!r}")
-        assert io.failed == name
-        state = _state(path)
-        assert state in allowed, f"{io.failed} ({at})"
-        if state == old:
-            assert not left_behind(path), f"{io.failed} ({at})"
-        # The same object goes on as if nothing had been.
-        write(table) if state == old else table.scan().to_arrow()
-        assert _state(path) == new
-        shutil.rmtree(path)
+    check_faults_anywhere(prepared, tmp_path, write, _state, mode)
 
 
 @pytest.mark.parametrize("forever", ["down", "full"])
 @pytest.mark.parametrize(("prepared", "write"), THREE, indirect=True, ids=map(" ".join, THREE))
 def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write: Write, forever: str) -> None:
     """Cleaning up fails too, or not: the first error is the one that is told, and the table is one of its states."""
-    old, counting = _state(prepared), FaultyIO()
-    whole = tmp_path / "whole"
-    shutil.copytree(prepared, whole)
-    write(pp.Table(TableStore(counting, str(whole))))
-    new = _state(whole)
-    for at, name in fault_points(counting.done):
-        path = tmp_path / f"t{at}"
-        shutil.copytree(prepared, path)
-        METADATA_CACHE.clear()
+    path = tmp_path / "t"
+    done, old = operations_of(write, prepared, tmp_path / "whole"), _state(prepared)
+    new = _state(tmp_path / "whole")
+    for at, name in copies(prepared, path, fault_points(done)):
         known = True
         try:
-            write(pp.Table(TableStore(FaultyIO(at, forever=forever), str(path))))
+            write(opened(FaultyIO(at, forever=forever), path))
             # Of a hint, of the snapshot that was published, of what may expire now, of files not needed any more.
             assert name in ("replace", "read", "list", "exists", "size", "delete")
             assert _state(path) == new
@@ -170,30 +135,12 @@ def test_a_storage_that_stays_down_or_full(prepared: Path, tmp_path: Path, write
         assert state in (old, new), f"{name} ({at})"
         if forever == "full" and state == old and known:
             assert not left_behind(path), f"{name} ({at})"
-        shutil.rmtree(path)
 
 
 @pytest.mark.parametrize("mode", [BEFORE, AFTER])
 @pytest.mark.parametrize(("prepared", "write"), THREE, indirect=True, ids=map(" ".join, THREE))
 def test_an_interrupt_anywhere(prepared: Path, tmp_path: Path, write: Write, mode: str) -> None:
-    """Ctrl-C in a notebook: what was published a moment before stays whole."""
-    old, counting = _state(prepared), FaultyIO()
-    whole = tmp_path / "whole"
-    shutil.copytree(prepared, whole)
-    write(pp.Table(TableStore(counting, str(whole))))
-    new = _state(whole)
-    published = False
-    for at, name in fault_points(counting.done):
-        path = tmp_path / f"t{at}"
-        shutil.copytree(prepared, path)
-        METADATA_CACHE.clear()
-        with pytest.raises(KeyboardInterrupt):
-            write(pp.Table(TableStore(FaultyIO(at, mode, lambda _: KeyboardInterrupt()), str(path))))
-        state = _state(path)
-        published |= state == new
-        assert state in (old, new), f"{name} ({at})"
-        shutil.rmtree(path)
-    assert published
+    check_interrupts_anywhere(prepared, tmp_path, write, _state, mode)
 
 
 @pytest.mark.parametrize("mode", [BEFORE, AFTER])

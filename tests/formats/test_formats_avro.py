@@ -19,56 +19,23 @@ from hypothesis import strategies as st
 from paimon_pyds.avro import container
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader
 from paimon_pyds.avro.schema import put_bytes
-from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.avro.types import plain_schema, write_schema
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, parse_type
-from support.fixtures import DEV, requires_shared, table_fields, table_path
+from paimon_pyds.types import DataField, parse_type
+from support.data_files import fields_of, open_reader, read_file, table_of, write_file
+from support.fixtures import requires_shared, table_fields, table_path
 from support.strategies import ATOMS, NESTED, tables
-from support.values import expected_lines, lines
+from support.values import lines
 
 FORMAT = by_name("avro")
 MAP_OF_INTS = {"type": "MAP", "key": "INT NOT NULL", "value": {"type": "ARRAY", "element": "STRING"}}
 DEEP = {"type": "MAP", "key": "DATE NOT NULL", "value": "DECIMAL(20, 3) NOT NULL"}
 TYPES = [*(t for t in ATOMS if "(9)" not in t), *NESTED, MAP_OF_INTS, DEEP]
-
-
-def _fields(*types: Any) -> tuple[DataField, ...]:
-    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
-
-
-def _open(path: Path, counters: ReadCounters | None = None) -> Any:
-    return FORMAT.open_reader(open_file_io(str(path))[0], str(path), path.stat().st_size, counters or ReadCounters())
-
-
-def _read(
-    path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL, batch_rows: int = 1000
-) -> pa.Table:
-    reader = _open(path)
-    try:
-        batches = list(reader.read(fields, selection, batch_rows))
-        assert all(0 < b.num_rows <= batch_rows for b in batches)
-        return pa.Table.from_batches(batches, arrow_schema(fields))
-    finally:
-        reader.close()
-
-
-def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, options: dict[str, str] | None = None) -> None:
-    writer = FORMAT.open_writer(open_file_io(str(path))[0], str(path), fields, options or {})
-    for batch in table.to_batches(max_chunksize=1000):
-        before = writer.bytes_written
-        writer.write(batch)
-        assert writer.bytes_written >= before
-    assert writer.close() == path.stat().st_size
-
-
-def _table(fields: tuple[DataField, ...], *columns: Any) -> pa.Table:
-    schema = arrow_schema(fields)
-    return pa.Table.from_arrays([pa.array(c, schema.field(i).type) for i, c in enumerate(columns)], schema=schema)
 
 
 def _java_files() -> list[Path]:
@@ -79,21 +46,15 @@ def _java_files() -> list[Path]:
 
 
 @requires_shared
-def test_files_of_java() -> None:
-    fields = table_fields(table_path("append_avro"))
-    found = pa.concat_tables([_read(p, fields, batch_rows=7) for p in _java_files()])
-    assert DEV is not None
-    assert lines(found) == expected_lines(DEV / "append_avro" / "expected" / "full.jsonl.gz")
-
-
-@requires_shared
 def test_projection_and_selection_of_java_files() -> None:
     fields = table_fields(table_path("append_avro"))
     path = _java_files()[0]
-    whole = _read(path, fields)
+    whole = read_file(path, fields)
     some = (fields[15], fields[0], fields[23])
-    assert _read(path, some, RowSelection.of([0, 3, 59])).equals(whole.select([f.name for f in some]).take([0, 3, 59]))
-    reader = _open(path)
+    assert read_file(path, some, RowSelection.of([0, 3, 59])).equals(
+        whole.select([f.name for f in some]).take([0, 3, 59])
+    )
+    reader = open_reader(path)
     assert reader.row_count == 60
     assert reader.groups() == [(0, 60)]
     assert reader.prune(Const.FALSE).is_all
@@ -116,10 +77,10 @@ def test_round_trip(
 ) -> None:
     fields, table = data
     path = tmp_path_factory.mktemp("avro") / "data-1.avro"
-    _write(path, fields, table.slice(0, 3), {"file.compression": codec})
-    assert lines(_read(path, fields)) == lines(table.slice(0, 3))
-    _write(path.with_name("b.avro"), fields, pa.concat_tables([table.slice(2), table]), {"file.compression": codec})
-    found = _read(path.with_name("b.avro"), fields, batch_rows=7)
+    write_file(path, fields, table.slice(0, 3), {"file.compression": codec})
+    assert lines(read_file(path, fields)) == lines(table.slice(0, 3))
+    write_file(path.with_name("b.avro"), fields, pa.concat_tables([table.slice(2), table]), {"file.compression": codec})
+    found = read_file(path.with_name("b.avro"), fields, batch_rows=7)
     assert found.schema == table.schema
     assert lines(found) == lines(pa.concat_tables([table.slice(2), table]))
 
@@ -128,7 +89,7 @@ def test_round_trip(
 def test_fastavro_reads_the_same(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_factory: Any) -> None:
     fields, table = data
     path = tmp_path_factory.mktemp("avro") / "data-1.avro"
-    _write(path, fields, table)
+    write_file(path, fields, table)
     with path.open("rb") as f:
         records = list(fastavro.reader(f))
     assert [r["id"] for r in records] == table.column("id").to_pylist()
@@ -138,22 +99,22 @@ def test_fastavro_reads_the_same(data: tuple[tuple[DataField, ...], pa.Table], t
 
 
 def test_many_blocks(tmp_path: Path) -> None:
-    fields = _fields("BIGINT", "STRING", "DOUBLE")
+    fields = fields_of("BIGINT", "STRING", "DOUBLE")
     rng = np.random.default_rng(1)
     n = 20_000
-    table = _table(
+    table = table_of(
         fields, rng.integers(-(2**60), 2**60, n), [f"text {i % 91}" * (i % 5) for i in range(n)], rng.random(n)
     )
     path = tmp_path / "a.avro"
-    _write(path, fields, table)
+    write_file(path, fields, table)
     with path.open("rb") as f:
         sizes = [b.bytes_.getbuffer().nbytes for b in fastavro.block_reader(f)]
     assert len(sizes) > 5
     assert all(BLOCK_BYTES <= s < BLOCK_BYTES + 100 for s in sizes[:-1])
-    assert _read(path, fields, batch_rows=999).equals(table)
+    assert read_file(path, fields, batch_rows=999).equals(table)
     rows = [0, 1, 7_000, 7_001, 19_999]
     counters = ReadCounters()
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     found = pa.Table.from_batches(list(reader.read(fields, RowSelection.of(rows), 100)))
     assert found.equals(table.take(rows))
     assert counters.rows_decoded < n
@@ -164,44 +125,44 @@ def test_many_blocks(tmp_path: Path) -> None:
 def test_large_files_are_fetched_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "_WHOLE_FILE", 1000)
     monkeypatch.setattr(container, "_WINDOW", 5000)
-    fields = _fields("BIGINT", "BYTES")
-    table = _table(fields, range(3000), [random.Random(i).randbytes(100) for i in range(3000)])
+    fields = fields_of("BIGINT", "BYTES")
+    table = table_of(fields, range(3000), [random.Random(i).randbytes(100) for i in range(3000)])
     path = tmp_path / "a.avro"
-    _write(path, fields, table)
+    write_file(path, fields, table)
     counters = ReadCounters()
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     assert reader.row_count == 3000
     assert pa.Table.from_batches(list(reader.read(fields, RowSelection.ALL, 10_000))).equals(table)
     assert counters.requests > 5
 
 
 def test_a_record_larger_than_a_block(tmp_path: Path) -> None:
-    fields = _fields("BYTES")
-    table = _table(fields, [b"a", b"x" * 300_000, None, b"y" * 70_000])
+    fields = fields_of("BYTES")
+    table = table_of(fields, [b"a", b"x" * 300_000, None, b"y" * 70_000])
     path = tmp_path / "a.avro"
-    _write(path, fields, table)
-    assert _read(path, fields).equals(table)
+    write_file(path, fields, table)
+    assert read_file(path, fields).equals(table)
 
 
 def test_multisets(tmp_path: Path) -> None:
-    fields = _fields({"type": "MULTISET", "element": "STRING NOT NULL"})
-    table = _table(fields, [[("a", 2), ("b", 1)], None, []])
+    fields = fields_of({"type": "MULTISET", "element": "STRING NOT NULL"})
+    table = table_of(fields, [[("a", 2), ("b", 1)], None, []])
     path = tmp_path / "a.avro"
-    _write(path, fields, table)
-    assert _read(path, fields).equals(table)
-    fields = _fields({"type": "ARRAY", "element": {"type": "MULTISET", "element": "BIGINT NOT NULL"}})
+    write_file(path, fields, table)
+    assert read_file(path, fields).equals(table)
+    fields = fields_of({"type": "ARRAY", "element": {"type": "MULTISET", "element": "BIGINT NOT NULL"}})
     with pytest.raises(UnsupportedError, match="MULTISET<BIGINT NOT NULL>"):
-        _write(tmp_path / "b.avro", fields, _table(fields, [None]))
+        write_file(tmp_path / "b.avro", fields, table_of(fields, [None]))
     assert not (tmp_path / "b.avro").exists()
 
 
 def test_decimals_of_every_length(tmp_path: Path) -> None:
-    fields = _fields("DECIMAL(38, 0)")
+    fields = fields_of("DECIMAL(38, 0)")
     values = [0, 1, -1, 127, 128, -128, -129, 255, 256, 2**63, -(2**63) - 1, 10**38 - 1, -(10**38) + 1]
-    table = _table(fields, [Decimal(v) for v in values])
+    table = table_of(fields, [Decimal(v) for v in values])
     path = tmp_path / "a.avro"
-    _write(path, fields, table)
-    assert _read(path, fields).equals(table)
+    write_file(path, fields, table)
+    assert read_file(path, fields).equals(table)
     with path.open("rb") as f:
         raw = [len(b) for b in _raw_column(f.read())]
     assert raw == [max(1, ((v if v >= 0 else ~v).bit_length() + 8) // 8) for v in values]
@@ -224,7 +185,7 @@ def _raw_column(data: bytes) -> list[bytes]:
 def test_what_avro_cannot_hold(tmp_path: Path) -> None:
     path = tmp_path / "a.avro"
     bad_name = (DataField(0, "é", parse_type("INT")),)
-    for fields in (_fields("TIMESTAMP(9)"), _fields({"type": "ARRAY", "element": "TIMESTAMP(7)"}), bad_name):
+    for fields in (fields_of("TIMESTAMP(9)"), fields_of({"type": "ARRAY", "element": "TIMESTAMP(7)"}), bad_name):
         with pytest.raises(UnsupportedError):
             FORMAT.open_writer(open_file_io(str(path))[0], str(path), fields, {})
     for options, error in [
@@ -232,7 +193,7 @@ def test_what_avro_cannot_hold(tmp_path: Path) -> None:
         ({"file.compression.zstd-level": "x"}, OptionError),
     ]:
         with pytest.raises(error):
-            FORMAT.open_writer(open_file_io(str(path))[0], str(path), _fields("INT"), options)
+            FORMAT.open_writer(open_file_io(str(path))[0], str(path), fields_of("INT"), options)
     assert not path.exists()
 
 
@@ -248,14 +209,6 @@ def test_names_of_records_are_unique() -> None:
     fastavro.parse_schema(write_schema(fields))
 
 
-def test_abort(tmp_path: Path) -> None:
-    path = tmp_path / "a.avro"
-    writer = FORMAT.open_writer(open_file_io(str(path))[0], str(path), _fields("INT"), {})
-    writer.write(_table(_fields("INT"), [1]).to_batches()[0])
-    writer.abort()
-    assert list(tmp_path.iterdir()) == []
-
-
 # ------------------------------------------------------------------------------------------------------------- damage
 
 
@@ -265,7 +218,7 @@ def test_what_is_no_avro_file(tmp_path: Path) -> None:
     for content in (b"", b"ORC1", good, good + b"\x00" + b"s" * 16, good + b"\xff" * 40, good + b"\x02\x02a\x02{"):
         path.write_bytes(content)
         with pytest.raises(CorruptFileError):
-            _open(path)
+            open_reader(path)
 
 
 @pytest.mark.parametrize(
@@ -284,36 +237,36 @@ def test_broken_schemas(schema: str, tmp_path: Path) -> None:
     put_bytes(content, body)
     path.write_bytes(content + b"\x00" + b"s" * 16)
     with pytest.raises(CorruptFileError):
-        _read(path, _fields("INT"))
+        read_file(path, fields_of("INT"))
 
 
 def test_wrong_columns(tmp_path: Path) -> None:
-    fields = _fields(
+    fields = fields_of(
         "INT", {"type": "ROW", "fields": [{"id": 5, "name": "x", "type": "INT"}]}, "DECIMAL(4, 2)", "TIMESTAMP(3)"
     )
     path = tmp_path / "a.avro"
-    _write(path, fields, _table(fields, [1], [{"x": 1}], [Decimal("1.00")], [1]))
-    assert _read(path, fields).num_rows == 1
+    write_file(path, fields, table_of(fields, [1], [{"x": 1}], [Decimal("1.00")], [1]))
+    assert read_file(path, fields).num_rows == 1
     wrong: list[tuple[DataField, ...]] = [
         (DataField(7, "missing", parse_type("INT")),),
-        _fields("BIGINT"),
-        _fields("DATE"),
-        _fields("INT", {"type": "ROW", "fields": [{"id": 5, "name": "y", "type": "INT"}]}),
-        _fields("INT", {"type": "ARRAY", "element": "INT"}),
+        fields_of("BIGINT"),
+        fields_of("DATE"),
+        fields_of("INT", {"type": "ROW", "fields": [{"id": 5, "name": "y", "type": "INT"}]}),
+        fields_of("INT", {"type": "ARRAY", "element": "INT"}),
         (DataField(2, "c2", parse_type("DECIMAL(4, 3)")),),
         (DataField(3, "c3", parse_type("TIMESTAMP(6)")),),
     ]
     either = (DataField(3, "c3", parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")),)  # as in Java, which is not told
-    assert _read(path, either).num_rows == 1
+    assert read_file(path, either).num_rows == 1
     for fields in wrong:
         with pytest.raises(CorruptFileError):
-            _read(path, fields)
+            read_file(path, fields)
 
 
 @pytest.mark.parametrize("null_first", [True, False])
 def test_rows_that_may_be_null(null_first: bool, tmp_path: Path) -> None:
     """Java's files of tables with row tracking after UPDATE and compaction: a branch of a union is before each row."""
-    fields = (*_fields("BIGINT", "STRING"), METADATA_FIELDS["_ROW_ID"], METADATA_FIELDS["_SEQUENCE_NUMBER"])
+    fields = (*fields_of("BIGINT", "STRING"), METADATA_FIELDS["_ROW_ID"], METADATA_FIELDS["_SEQUENCE_NUMBER"])
     record = write_schema(fields)
     record["fields"][2] = {"name": "_ROW_ID", "type": "long"}
     schema = ["null", record] if null_first else [record, "null"]
@@ -321,32 +274,32 @@ def test_rows_that_may_be_null(null_first: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.avro"
     with path.open("wb") as f:
         fastavro.writer(f, schema, rows, sync_interval=500)
-    assert _read(path, fields).to_pylist() == rows
+    assert read_file(path, fields).to_pylist() == rows
     some = RowSelection.of([0, 3, 150])
-    assert _read(path, fields[2:3], some).to_pylist() == [{"_ROW_ID": i + 7} for i in (0, 3, 150)]
+    assert read_file(path, fields[2:3], some).to_pylist() == [{"_ROW_ID": i + 7} for i in (0, 3, 150)]
     with path.open("wb") as f:
         fastavro.writer(f, schema, [*rows, None])
     with pytest.raises(CorruptFileError):
-        _read(path, fields)
+        read_file(path, fields)
 
 
 def test_nulls_where_none_may_be(tmp_path: Path) -> None:
     path = tmp_path / "a.avro"
-    _write(path, _fields("INT"), _table(_fields("INT"), [1, None]))
+    write_file(path, fields_of("INT"), table_of(fields_of("INT"), [1, None]))
     with pytest.raises(CorruptFileError, match="NOT NULL"):
-        _read(path, _fields("INT NOT NULL"))
+        read_file(path, fields_of("INT NOT NULL"))
 
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "deflate", "bzip2", "xz", "none"])
 def test_damaged_files(codec: str, tmp_path: Path) -> None:
     """Every error is one of ours; a compressed block never gives other rows unnoticed when it carries a checksum."""
-    fields = _fields("BIGINT", "STRING", NESTED[0], "DECIMAL(10, 2)", MAP_OF_INTS)
-    table = _table(
+    fields = fields_of("BIGINT", "STRING", NESTED[0], "DECIMAL(10, 2)", MAP_OF_INTS)
+    table = table_of(
         fields, range(200), [f"v{i}" for i in range(200)], [[i, None] for i in range(200)],
         [Decimal(i) for i in range(200)], [[(i, ["a", None])] for i in range(200)],
     )  # fmt: skip
     path = tmp_path / "a.avro"
-    _write(path, fields, table, {"file.compression": codec})
+    write_file(path, fields, table, {"file.compression": codec})
     data = path.read_bytes()
     rng = random.Random(codec)
     refused = 0
@@ -359,50 +312,9 @@ def test_damaged_files(codec: str, tmp_path: Path) -> None:
                 damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         path.write_bytes(damaged)
         try:
-            found = _read(path, fields)
+            found = read_file(path, fields)
         except PaimonError:
             refused += 1
         else:
             assert found.num_rows <= 200
     assert refused > 60
-
-
-class _FullDisk:
-    def __init__(self, room: int) -> None:
-        self.sink, self.room, self.aborted = self, room, False
-
-    def write(self, data: bytes) -> int:
-        self.room -= len(data)
-        if self.room < 0:
-            raise StorageError("no space left")
-        return len(data)
-
-    def tell(self) -> int:
-        return 0
-
-    def close(self) -> int:
-        return 0
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-@pytest.mark.parametrize("room", [0, 2000])
-def test_full_disk(room: int) -> None:
-    output = _FullDisk(room)
-
-    class _Io:
-        def open_output(self, path: str) -> _FullDisk:
-            return output
-
-    fields = _fields("BIGINT")
-
-    def attempt() -> None:
-        writer = FORMAT.open_writer(_Io(), "x.avro", fields, {})  # type: ignore[arg-type]
-        for batch in _table(fields, np.random.default_rng(0).integers(0, 2**60, 5_000)).to_batches():
-            writer.write(batch)
-        writer.close()
-
-    with pytest.raises(StorageError):
-        attempt()
-    assert output.aborted

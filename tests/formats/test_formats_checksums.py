@@ -20,9 +20,9 @@ from paimon_pyds.formats.orc.input import CheckedRanges
 from paimon_pyds.formats.parquet.page_index import agrees
 from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.formats.parquet.thrift import I32, LIST, check_struct, decode_struct, encode_struct, with_checksum
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.data_files import read_file
 
 IO = LocalFileIO()
 FIELDS = [DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(("BIGINT", "STRING", "DOUBLE", "TIMESTAMP(6)"))]
@@ -42,26 +42,18 @@ def _write(path: Path, count: int, rows: int, options: dict[str, str]) -> pa.Rec
     return batch
 
 
-def _read(path: Path, count: int) -> pa.Table:
-    reader = formats.by_path(str(path)).open_reader(IO, str(path), path.stat().st_size, ReadCounters())
-    try:
-        return pa.Table.from_batches(reader.read(FIELDS[:count], RowSelection.ALL, 1000), arrow_schema(FIELDS[:count]))
-    finally:
-        reader.close()
-
-
 @pytest.mark.parametrize("count", [3, 4], ids=["plain", "timestamps"])
 @pytest.mark.parametrize("codec", ["zstd", "zlib", "snappy", "lz4", "none"])
 def test_no_byte_of_an_orc_file_changes_unnoticed(tmp_path: Path, codec: str, count: int) -> None:
     path = tmp_path / "a.orc"
     right = pa.Table.from_batches([_write(path, count, 300, {"file.compression": codec})])
-    assert _read(path, count).equals(right)
+    assert read_file(path, FIELDS[:count]).equals(right)
     assert pyarrow.orc.read_table(path)["c1"].to_pylist() == right["c1"].to_pylist()
     data = path.read_bytes()
     for at in range(0, len(data), 23):
         path.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
         try:
-            assert _read(path, count).equals(right), at
+            assert read_file(path, FIELDS[:count]).equals(right), at
         except PaimonError as error:
             assert str(path) in str(error)
 
@@ -71,10 +63,10 @@ def test_an_orc_file_of_many_blocks_and_stripes(tmp_path: Path) -> None:
     batch = _write(path, 3, 60_000, {"file.compression": "none", "orc.stripe.size": "256 kb"})
     data = path.read_bytes()
     assert len(data) > 8 * BLOCK_BYTES
-    assert _read(path, 3).equals(pa.Table.from_batches([batch]))
+    assert read_file(path, FIELDS[:3]).equals(pa.Table.from_batches([batch]))
     path.write_bytes(data[: 5 * BLOCK_BYTES] + b"\xee" + data[5 * BLOCK_BYTES + 1 :])
     with pytest.raises(CorruptFileError, match=rf"checksum.*byte {5 * BLOCK_BYTES}.*a\.orc"):
-        _read(path, 3)
+        read_file(path, FIELDS[:3])
 
 
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 3000)), max_size=12), st.integers(1, 5000))

@@ -14,53 +14,20 @@ import pyarrow.orc as orc
 import pytest
 from hypothesis import assume, given
 
-from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.orc.arrays import _booleans, _integers
 from paimon_pyds.formats.orc.encoding import unpack
 from paimon_pyds.formats.orc.tail import OrcKind, parse_stripe_footer, parse_tail
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, parse_type
-from support.fixtures import DEV, requires_shared, table_fields, table_path
+from paimon_pyds.types import DataField, parse_type
+from support.data_files import fields_of, open_reader, read_file, table_of, write_file
+from support.fixtures import requires_shared, table_fields, table_path
 from support.strategies import tables
-from support.values import expected_lines, lines
+from support.values import lines
 
 FORMAT = by_name("orc")
-
-
-def _fields(*types: Any) -> tuple[DataField, ...]:
-    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
-
-
-def _open(path: Path, counters: ReadCounters | None = None) -> Any:
-    return FORMAT.open_reader(open_file_io(str(path))[0], str(path), path.stat().st_size, counters or ReadCounters())
-
-
-def _read(
-    path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL, batch_rows: int = 1000
-) -> pa.Table:
-    reader = _open(path)
-    try:
-        return pa.Table.from_batches(list(reader.read(fields, selection, batch_rows)), arrow_schema(fields))
-    finally:
-        reader.close()
-
-
-def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, options: dict[str, str] | None = None) -> int:
-    writer = FORMAT.open_writer(open_file_io(str(path))[0], str(path), fields, options or {})
-    for batch in table.to_batches():
-        writer.write(batch)
-        assert writer.bytes_written >= 0
-    size = writer.close()
-    assert size == path.stat().st_size
-    return size
-
-
-def _table(fields: tuple[DataField, ...], *columns: Any) -> pa.Table:
-    schema = arrow_schema(fields)
-    return pa.Table.from_arrays([pa.array(c, schema.field(i).type) for i, c in enumerate(columns)], schema=schema)
 
 
 def _java_files(name: str) -> list[Path]:
@@ -71,23 +38,15 @@ def _java_files(name: str) -> list[Path]:
 
 
 @requires_shared
-def test_files_of_java() -> None:
-    fields = table_fields(table_path("append_orc"))
-    found = pa.concat_tables([_read(p, fields, batch_rows=7) for p in _java_files("append_orc")])
-    assert DEV is not None
-    assert lines(found) == expected_lines(DEV / "append_orc" / "expected" / "full.jsonl.gz")
-
-
-@requires_shared
 def test_projection_and_selection_of_java_files() -> None:
     fields = table_fields(table_path("append_orc"))
     path = _java_files("append_orc")[0]
-    whole = _read(path, fields)
+    whole = read_file(path, fields)
     some = (fields[15], fields[0], fields[10])
     wanted = RowSelection.of([0, 3, 59])
-    assert _read(path, some, wanted).equals(whole.select([f.name for f in some]).take([0, 3, 59]))
+    assert read_file(path, some, wanted).equals(whole.select([f.name for f in some]).take([0, 3, 59]))
     counters = ReadCounters()
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     assert reader.groups() == [(0, 60)]
     assert reader.prune(Const.FALSE).is_none and reader.prune(Const.TRUE).is_all
     before = counters.bytes_read
@@ -113,33 +72,33 @@ def test_round_trip(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_facto
     fields, table = data
     assume(not any(_in_last_second(c) for c in table.columns))
     path = tmp_path_factory.mktemp("orc") / "data-1.orc"
-    _write(path, fields, table)
-    found = _read(path, fields, batch_rows=7)
+    write_file(path, fields, table)
+    found = read_file(path, fields, batch_rows=7)
     assert found.schema == table.schema
     assert lines(found) == lines(table)
-    _write(path.with_name("b.orc"), fields, table.slice(table.num_rows // 3))
-    assert lines(_read(path.with_name("b.orc"), fields)) == lines(table.slice(table.num_rows // 3))
+    write_file(path.with_name("b.orc"), fields, table.slice(table.num_rows // 3))
+    assert lines(read_file(path.with_name("b.orc"), fields)) == lines(table.slice(table.num_rows // 3))
 
 
 @pytest.mark.parametrize("compression", ["zstd", "ZLIB", "snappy", "lz4", "none"])
 def test_compressions(compression: str, tmp_path: Path) -> None:
-    fields = _fields("BIGINT", "STRING")
-    table = _table(fields, list(range(5000)), [f"value {i % 10}" for i in range(5000)])
+    fields = fields_of("BIGINT", "STRING")
+    table = table_of(fields, list(range(5000)), [f"value {i % 10}" for i in range(5000)])
     path = tmp_path / "a.orc"
-    _write(path, fields, table, {"file.compression": compression})
-    assert _read(path, fields).equals(table)
+    write_file(path, fields, table, {"file.compression": compression})
+    assert read_file(path, fields).equals(table)
     codec = parse_tail(lambda at, n: path.read_bytes()[at : at + n], path.stat().st_size).codec
     assert codec == compression.lower()
 
 
 def test_stripes(tmp_path: Path) -> None:
-    fields = _fields("BIGINT", "DOUBLE")
+    fields = fields_of("BIGINT", "DOUBLE")
     rng = np.random.default_rng(1)
-    table = _table(fields, rng.integers(0, 2**60, 200_000), rng.random(200_000))
+    table = table_of(fields, rng.integers(0, 2**60, 200_000), rng.random(200_000))
     path = tmp_path / "a.orc"
-    _write(path, fields, table, {"orc.stripe.size": "512 kb"})
+    write_file(path, fields, table, {"orc.stripe.size": "512 kb"})
     counters = ReadCounters()
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     groups = reader.groups()
     assert len(groups) > 2
     assert groups[0][0] == 0
@@ -155,90 +114,31 @@ def test_stripes(tmp_path: Path) -> None:
 def test_names_with_dots(tmp_path: Path) -> None:
     row = {"type": "ROW", "fields": [{"id": 9, "name": "b", "type": "INT"}]}
     fields = (DataField(0, "a.b", parse_type("INT")), DataField(1, "a", parse_type(row)))
-    table = _table(fields, [1, None], [{"b": 5}, None])
+    table = table_of(fields, [1, None], [{"b": 5}, None])
     path = tmp_path / "a.orc"
-    _write(path, fields, table)
-    assert _read(path, fields[:1]).column(0).to_pylist() == [1, None]
-    assert _read(path, fields).equals(table)
+    write_file(path, fields, table)
+    assert read_file(path, fields[:1]).column(0).to_pylist() == [1, None]
+    assert read_file(path, fields).equals(table)
 
 
 def test_settings_that_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     with pytest.raises(UnsupportedError, match="brotli"):
-        _write(path, _fields("INT"), _table(_fields("INT"), [1]), {"file.compression": "brotli"})
+        write_file(path, fields_of("INT"), table_of(fields_of("INT"), [1]), {"file.compression": "brotli"})
     with pytest.raises(OptionError):
-        _write(path, _fields("INT"), _table(_fields("INT"), [1]), {"orc.stripe.size": "many"})
+        write_file(path, fields_of("INT"), table_of(fields_of("INT"), [1]), {"orc.stripe.size": "many"})
     assert not path.exists()
-
-
-def test_abort(tmp_path: Path) -> None:
-    path = tmp_path / "a.orc"
-    writer = FORMAT.open_writer(open_file_io(str(path))[0], str(path), _fields("INT"), {})
-    writer.write(_table(_fields("INT"), [1]).to_batches()[0])
-    writer.abort()
-    assert list(tmp_path.iterdir()) == []
-
-
-class _FullDisk:
-    """An output that takes some bytes and then no more."""
-
-    def __init__(self, room: int) -> None:
-        self.sink = self
-        self.room = room
-        self.aborted = False
-
-    def write(self, data: Any) -> int:
-        self.room -= memoryview(data).nbytes
-        if self.room < 0:
-            raise StorageError("no space left")
-        return memoryview(data).nbytes
-
-    def tell(self) -> int:
-        return 0
-
-    def close(self) -> int:
-        return 0
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-@pytest.mark.parametrize("room", [0, 10, 400])
-def test_full_disk(room: int) -> None:
-    """pyarrow's writer would end the process if it met this error while closing."""
-    output = _FullDisk(room)
-
-    class _Io:
-        def open_output(self, path: str) -> _FullDisk:
-            return output
-
-    fields = _fields("BIGINT")
-    table = _table(fields, np.random.default_rng(0).integers(0, 2**60, 10_000))
-
-    def attempt() -> None:
-        writer = FORMAT.open_writer(_Io(), "x.orc", fields, {"orc.stripe.size": "1 kb"})  # type: ignore[arg-type]
-        try:
-            for batch in table.to_batches(max_chunksize=1000):
-                writer.write(batch)
-        except StorageError:
-            writer.abort()
-            raise
-        writer.close()
-
-    with pytest.raises(StorageError, match="no space left"):
-        attempt()
-    assert output.aborted
 
 
 # --------------------------------------------------------------------------------------------------------- timestamps
 
 
 def test_timestamps_that_orc_does_not_have(tmp_path: Path) -> None:
-    fields = _fields("TIMESTAMP(3)")
+    fields = fields_of("TIMESTAMP(3)")
     with pytest.raises(UnsupportedError, match="last second before 1970"):
-        _write(tmp_path / "a.orc", fields, _table(fields, [5, -999]))
+        write_file(tmp_path / "a.orc", fields, table_of(fields, [5, -999]))
     with pytest.raises(UnsupportedError, match="last second before 1970"):
-        _write(tmp_path / "b.orc", _fields("TIMESTAMP(9)"), _table(_fields("TIMESTAMP(9)"), [-1]))
+        write_file(tmp_path / "b.orc", fields_of("TIMESTAMP(9)"), table_of(fields_of("TIMESTAMP(9)"), [-1]))
 
 
 ROW = {
@@ -272,7 +172,7 @@ def test_timestamps_of_every_year(compression: str, tmp_path: Path) -> None:
     pyorc = pytest.importorskip("pyorc")
     year_1, year_9999 = -62_135_596_800, 253_402_300_799
     n = 20_000
-    fields = _fields(
+    fields = fields_of(
         "INT", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)", "TIMESTAMP(6) WITH LOCAL TIME ZONE", "STRING"
     )
     columns: list[list[Any]] = [
@@ -283,14 +183,14 @@ def test_timestamps_of_every_year(compression: str, tmp_path: Path) -> None:
         _moments(n, 10**6, -3, 3, 4),
         [random.Random(i).randbytes(8).hex() for i in range(n)],
     ]
-    table = _table(fields, *columns)
+    table = table_of(fields, *columns)
     path = tmp_path / "a.orc"
-    _write(path, fields, table.slice(0, 1_999), {"file.compression": compression, "orc.stripe.size": "64 kb"})
-    assert lines(_read(path, fields)) == lines(table.slice(0, 1_999))
-    _write(tmp_path / "b.orc", fields, table, {"file.compression": compression, "orc.stripe.size": "64 kb"})
-    reader = _open(tmp_path / "b.orc")
+    write_file(path, fields, table.slice(0, 1_999), {"file.compression": compression, "orc.stripe.size": "64 kb"})
+    assert lines(read_file(path, fields)) == lines(table.slice(0, 1_999))
+    write_file(tmp_path / "b.orc", fields, table, {"file.compression": compression, "orc.stripe.size": "64 kb"})
+    reader = open_reader(tmp_path / "b.orc")
     assert len(reader.groups()) > 2
-    assert _read(tmp_path / "b.orc", fields, batch_rows=5000).combine_chunks().equals(table)
+    assert read_file(tmp_path / "b.orc", fields, batch_rows=5000).combine_chunks().equals(table)
     rows = pyorc.Reader((tmp_path / "b.orc").open("rb"))
     theirs = [row[:3] for row in rows]
     ours = zip(columns[0], table.column(1).to_pylist(), table.column(2).to_pylist(), strict=True)
@@ -302,7 +202,7 @@ def _naive(value: Any) -> Any:
 
 
 def test_nested_timestamps(tmp_path: Path) -> None:
-    fields = _fields(
+    fields = fields_of(
         {"type": "ARRAY", "element": ROW}, "TIMESTAMP(3)", {"type": "MULTISET", "element": "DATE NOT NULL"}
     )
     rows: list[list[Any]] = [
@@ -310,10 +210,10 @@ def test_nested_timestamps(tmp_path: Path) -> None:
         [None, -1_001, 5, None],
         [[(5, 1)], None, [], None],
     ]
-    table = _table(fields, *rows)
+    table = table_of(fields, *rows)
     path = tmp_path / "a.orc"
-    _write(path, fields, pa.concat_tables([table.slice(1), table]))
-    assert lines(_read(path, fields)) == lines(pa.concat_tables([table.slice(1), table]))
+    write_file(path, fields, pa.concat_tables([table.slice(1), table]))
+    assert lines(read_file(path, fields)) == lines(pa.concat_tables([table.slice(1), table]))
 
 
 @pytest.mark.parametrize("inner", ["INT", "TIMESTAMP(6)"])
@@ -326,11 +226,11 @@ def test_nulls_inside_rows_that_are_not_null(around: str, inner: str, tmp_path: 
         "ARRAY": (lambda v: [v], {"type": "ARRAY", "element": outer}),
         "MAP": (lambda v: [("k", v)], {"type": "MAP", "key": "STRING NOT NULL", "value": outer}),
     }[around]
-    fields = _fields(outer, types)
+    fields = fields_of(outer, types)
     rows = [{"r": None}, {"r": {"x": 1, "y": 2}}, {"r": {"x": None, "y": 3}}, {"r": None}, {"r": {"x": 4, "y": None}}]
-    table = _table(fields, rows, [place(v) for v in rows])
-    _write(tmp_path / "a.orc", fields, table)
-    assert lines(_read(tmp_path / "a.orc", fields)) == lines(table)
+    table = table_of(fields, rows, [place(v) for v in rows])
+    write_file(tmp_path / "a.orc", fields, table)
+    assert lines(read_file(tmp_path / "a.orc", fields)) == lines(table)
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
@@ -350,8 +250,8 @@ def test_wide_timestamps_by_another_writer(zone: str, tmp_path: Path) -> None:
     with path.open("wb") as f, pyorc.Writer(f, "struct<c0:timestamp,c1:int>", timezone=ZoneInfo(zone)) as writer:
         for i, m in enumerate(moments):
             writer.write((m, i))
-    fields = _fields("TIMESTAMP(6)", "INT")
-    found = _read(path, fields)
+    fields = fields_of("TIMESTAMP(6)", "INT")
+    found = read_file(path, fields)
     assert found.column(1).to_pylist() == list(range(len(moments)))
     expected = [row[0] for row in pyorc.Reader(path.open("rb"), timezone=ZoneInfo(zone)).read()]
     # Java's clocks know nothing before 1900: Shanghai's showed 8 hours more than UTC, not 8:05:43.
@@ -369,11 +269,11 @@ def test_wide_nanoseconds_and_nested_ones_are_refused(tmp_path: Path) -> None:
     late = datetime.datetime(9999, 1, 1)
     with path.open("wb") as f, pyorc.Writer(f, "struct<c0:timestamp,c1:array<timestamp>>") as writer:
         writer.write((late, [late]))
-    assert _read(path, _fields("TIMESTAMP(3)")).column(0).to_pylist() == [late]
+    assert read_file(path, fields_of("TIMESTAMP(3)")).column(0).to_pylist() == [late]
     with pytest.raises(UnsupportedError, match="1677 to 2262"):
-        _read(path, _fields("TIMESTAMP(9)"))
+        read_file(path, fields_of("TIMESTAMP(9)"))
     with pytest.raises(UnsupportedError, match="nested timestamps"):
-        _read(path, _fields("TIMESTAMP(3)", {"type": "ARRAY", "element": "TIMESTAMP(3)"}))
+        read_file(path, fields_of("TIMESTAMP(3)", {"type": "ARRAY", "element": "TIMESTAMP(3)"}))
 
 
 def test_run_lengths_of_the_specification() -> None:
@@ -427,17 +327,17 @@ def test_what_is_no_orc_file(tmp_path: Path) -> None:
         path = tmp_path / "a.orc"
         path.write_bytes(content)
         with pytest.raises(CorruptFileError):
-            _open(path)
+            open_reader(path)
 
 
 def test_wrong_columns(tmp_path: Path) -> None:
-    fields = _fields("INT", {"type": "ROW", "fields": [{"id": 5, "name": "x", "type": "INT"}]})
+    fields = fields_of("INT", {"type": "ROW", "fields": [{"id": 5, "name": "x", "type": "INT"}]})
     path = tmp_path / "a.orc"
-    _write(path, fields, _table(fields, [1], [{"x": 1}]))
+    write_file(path, fields, table_of(fields, [1], [{"x": 1}]))
     other = {"type": "ROW", "fields": [{"id": 5, "name": "y", "type": "INT"}]}
-    for wrong in ((DataField(7, "missing", parse_type("INT")),), _fields("BIGINT"), _fields("INT", other)):
+    for wrong in ((DataField(7, "missing", parse_type("INT")),), fields_of("BIGINT"), fields_of("INT", other)):
         with pytest.raises(CorruptFileError):
-            _read(path, wrong)
+            read_file(path, wrong)
 
 
 def test_unpack_refuses_bombs_and_overruns() -> None:

@@ -21,17 +21,14 @@ from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read import FileTrace
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, parse_type
+from paimon_pyds.types import DataField, arrow_schema
+from support.data_files import fields_of
 from support.oracle import Oracle, requires_java_oracle
 
 FORMAT = by_name("orc")
 NAN = math.nan
 INF = math.inf
 SPECIAL = [NAN, INF, -INF, 0.0, -0.0, 1e308, -1e308]
-
-
-def _fields(*types: str) -> tuple[DataField, ...]:
-    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
 
 
 ROWS = 1_024
@@ -64,7 +61,7 @@ def _kept(reader: Any, fields: tuple[DataField, ...], text: str) -> list[int]:
 
 
 def test_stripes_are_left_out(tmp_path: Path) -> None:
-    fields = _fields("BIGINT", "DOUBLE", "STRING", "TIMESTAMP(6)")
+    fields = fields_of("BIGINT", "DOUBLE", "STRING", "TIMESTAMP(6)")
     stripes = [
         _batch(fields, [1, 2, None], [1.0, 2.0, None], ["a", "b", None], [1, 2, None]),
         _batch(fields, [-(2**63), 5, 5], [3.0, NAN, 3.0], ["c", "d", "e"], [3, 4, 5]),
@@ -84,7 +81,7 @@ def test_stripes_are_left_out(tmp_path: Path) -> None:
 
 
 def test_bounds_of_integers(tmp_path: Path) -> None:
-    fields = _fields("BIGINT", "DOUBLE", "STRING")
+    fields = fields_of("BIGINT", "DOUBLE", "STRING")
     stripes = [_batch(fields, [3, None], [1.5, 2.5], ["a", "b"]), _batch(fields, [-(2**60), 9], [1.5, 2.5], ["a", "b"])]
     for count, expected in ((1, (3, 3)), (2, (-(2**60), 9))):
         reader = _write(tmp_path / f"{count}.orc", fields, stripes[:count])
@@ -95,7 +92,7 @@ def test_bounds_of_integers(tmp_path: Path) -> None:
 
 
 def test_a_file_of_one_stripe_costs_no_more_bytes(tmp_path: Path) -> None:
-    fields = _fields("DOUBLE")
+    fields = fields_of("DOUBLE")
     _write(tmp_path / "a.orc", fields, [_batch(fields, [1.0, 2.0])]).close()
     counters = ReadCounters()
     io, name = open_file_io(str(tmp_path / "a.orc"))
@@ -130,7 +127,7 @@ def test_what_is_kept_holds_every_match(
     tests: list[tuple[str, str, float]],
     word: str,
 ) -> None:
-    fields = _fields("DOUBLE", "FLOAT", "INT")
+    fields = fields_of("DOUBLE", "FLOAT", "INT")
     batches = [
         _batch(fields, [f for f, _ in rows], [None if f is None else max(-1e30, min(f, 1e30)) for f, _ in rows],
                [i for _, i in rows])
@@ -176,7 +173,7 @@ def test_stripes_of_java(tmp_path: Path, oracle: Oracle) -> None:
 
 
 def test_damaged_statistics(tmp_path: Path) -> None:
-    fields = _fields("BIGINT", "DOUBLE")
+    fields = fields_of("BIGINT", "DOUBLE")
     stripes = [_batch(fields, [i, i + 1], [float(i), NAN]) for i in range(3)]
     _write(tmp_path / "a.orc", fields, stripes).close()
     data = (tmp_path / "a.orc").read_bytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,24 +11,11 @@ import pytest
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats import ReadCounters, by_name, by_path
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema
+from support.data_files import open_reader, read_file
 from support.fixtures import fixture_dir, fixture_names, requires_shared, table_fields, table_path
 from support.pages import always_pages
 from support.values import expected_lines, lines
-
-
-def _open(path: Path, counters: ReadCounters | None = None) -> Any:
-    io, name = open_file_io(str(path))
-    return by_name("parquet").open_reader(io, name, path.stat().st_size, counters or ReadCounters())
-
-
-def _read(path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL) -> pa.Table:
-    reader = _open(path)
-    try:
-        return pa.Table.from_batches(list(reader.read(fields, selection, 1000)), arrow_schema(fields))
-    finally:
-        reader.close()
 
 
 def _files(name: str) -> list[Path]:
@@ -51,7 +37,7 @@ def test_rows_of_java_files(name: str) -> None:
     if name not in fixture_names():
         pytest.skip(f"needs the full set of Java-written tables ({name})")
     fields = table_fields(table_path(name))
-    found = pa.concat_tables([_read(p, fields) for p in _files(name)])
+    found = pa.concat_tables([read_file(p, fields) for p in _files(name)])
     expected = expected_lines(next((fixture_dir(name) / "expected").glob("full.jsonl*")))
     assert lines(found) == expected
 
@@ -63,7 +49,7 @@ def test_pages_of_java_files(by_pages: None) -> None:
     for name in fixture_names():
         fields = table_fields(table_path(name), 0) if table_path(name).is_dir() else ()
         for path in _files(name)[:2] if fields else []:
-            reader = _open(path)
+            reader = open_reader(path)
             known = tuple(f for f in fields if f.name in pq.read_schema(path).names and "VARIANT" not in str(f.type))
             rows = reader.row_count
             wanted = RowSelection.of(range(0, rows, 3)) & RowSelection.of(range(1, rows))
@@ -88,10 +74,10 @@ def test_java_page_index_is_used(by_pages: None) -> None:
     path = _files("append_large_files")[0] if "append_large_files" in fixture_names() else _files("append_all_types")[0]
     fields = table_fields(table_path("append_large_files"))
     counters = ReadCounters()
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     row = reader.row_count - 1
     found = pa.Table.from_batches(list(reader.read(fields, RowSelection.of([row]), 10)), arrow_schema(fields))
-    assert lines(found) == lines(_read(path, fields).slice(row))
+    assert lines(found) == lines(read_file(path, fields).slice(row))
     assert 0 < counters.pages_read <= counters.pages_total
     assert counters.notes
 

@@ -22,6 +22,7 @@ from paimon_pyds.formats.parquet.thrift import I32, I64, LIST, STRUCT, encode_st
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.data_files import open_reader, read_file
 from support.pages import always_pages
 from support.values import lines
 
@@ -76,50 +77,37 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return path
 
 
-def _open(path: Path, counters: ReadCounters | None = None) -> Any:
-    io, name = open_file_io(str(path))
-    return by_name("parquet").open_reader(io, name, path.stat().st_size, counters or ReadCounters())
-
-
-def _read(
-    path: Path, fields: Any, wanted: RowSelection, counters: ReadCounters | None = None, rows: int = 999
-) -> pa.Table:
-    batches = list(_open(path, counters).read(fields, wanted, rows))
-    assert all(0 < b.num_rows <= rows for b in batches)
-    return pa.Table.from_batches(batches, arrow_schema(fields))
-
-
 @pytest.mark.parametrize(
     "rows", [[0], [N - 1], [5, 6, 7, 30_000, 59_000], list(range(100, 9000)), list(range(0, N, 7))]
 )
 def test_selected_rows(path: Path, rows: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     expected = TABLE.take(rows)
     wanted = RowSelection.of(rows)
-    assert _read(path, FIELDS, wanted).equals(expected)
+    assert read_file(path, FIELDS, wanted).equals(expected)
     monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
     monkeypatch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
     counters = ReadCounters()
-    assert _read(path, FIELDS, wanted, counters).equals(expected)
+    assert read_file(path, FIELDS, wanted, counters).equals(expected)
     assert counters.pages_read > 0
     flat = [FIELDS[3], FIELDS[0], FIELDS[4]]
-    assert _read(path, flat, wanted, rows=10).equals(expected.select(["real", "id", "nano"]))
+    assert read_file(path, flat, wanted, batch_rows=10).equals(expected.select(["real", "id", "nano"]))
 
 
 def test_everything_and_nothing(path: Path) -> None:
-    assert _read(path, FIELDS, RowSelection.ALL, rows=10_000).equals(TABLE)
+    assert read_file(path, FIELDS, RowSelection.ALL, batch_rows=10_000).equals(TABLE)
     counters = ReadCounters()
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     before = counters.bytes_read
     assert list(reader.read(FIELDS, RowSelection.NONE, 10)) == []
     assert counters.bytes_read == before
     holes = RowSelection.of([3, 40_000]).invert(N)
-    assert _read(path, FIELDS, holes).equals(TABLE.take(holes.to_array(N)))
+    assert read_file(path, FIELDS, holes).equals(TABLE.take(holes.to_array(N)))
 
 
 def test_one_row_reads_few_bytes(path: Path) -> None:
     counters = ReadCounters()
     flat = [f for f in FIELDS if f.name != "list"]
-    found = _read(path, flat, RowSelection.of([33_333]), counters)
+    found = read_file(path, flat, RowSelection.of([33_333]), counters)
     assert found.equals(TABLE.drop_columns(["list"]).slice(33_333, 1))
     assert counters.bytes_read - counters.footer_bytes < path.stat().st_size / 3
     assert counters.row_groups_read == 1
@@ -132,7 +120,7 @@ def test_page_reads_are_limited_per_pass(path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("paimon_pyds.formats.parquet.reader._PASS_VALUES", 1)
     counters = ReadCounters()
     rows = [1, 26_000, 52_000]
-    assert _read(path, FIELDS[:4], RowSelection.of(rows), counters).equals(TABLE.select(range(4)).take(rows))
+    assert read_file(path, FIELDS[:4], RowSelection.of(rows), counters).equals(TABLE.select(range(4)).take(rows))
     assert len(counters.notes) >= 2
 
 
@@ -156,7 +144,7 @@ def test_some_columns_by_pages_and_others_whole(
         )
         patch.setattr("paimon_pyds.formats.parquet.reader._PASS_VALUES", 30_000)
         counters = ReadCounters()
-        assert _read(path, FIELDS, RowSelection.of(rows), counters, rows=size).equals(TABLE.take(rows))
+        assert read_file(path, FIELDS, RowSelection.of(rows), counters, batch_rows=size).equals(TABLE.take(rows))
     assert counters.bytes_read < 3 * path.stat().st_size
 
 
@@ -255,13 +243,13 @@ def test_wrong_page_bounds_are_told_from_the_page_headers(path: Path, monkeypatc
 
     monkeypatch.setattr(source, "decode_offset_indexes", shifted)
     with pytest.raises(CorruptFileError, match="page index"):
-        _read(path, FIELDS[:1], RowSelection.of([5]))
+        read_file(path, FIELDS[:1], RowSelection.of([5]))
 
 
 def test_notes_and_counters(path: Path) -> None:
     counters = ReadCounters()
     rows = list(range(0, N, 20_000))
-    assert lines(_read(path, FIELDS[:1], RowSelection.of(rows), counters)) == lines(TABLE.select([0]).take(rows))
+    assert lines(read_file(path, FIELDS[:1], RowSelection.of(rows), counters)) == lines(TABLE.select([0]).take(rows))
     total = ReadCounters()
     total.add(counters)
     assert total.pages_read == counters.pages_read >= 1

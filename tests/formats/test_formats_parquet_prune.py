@@ -24,19 +24,11 @@ from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.data_files import fields_of, open_reader
 from support.predicate_model import FIELDS, conditions, rows, to_arrow, to_text
 
 WRITER = pq.ParquetWriter.__init__.__code__.co_varnames
 row_limits = pytest.mark.skipif("max_rows_per_page" not in WRITER, reason="this pyarrow can't limit a page's rows")
-
-
-def _open(path: Path, counters: ReadCounters | None = None) -> Any:
-    io, name = open_file_io(str(path))
-    return by_name("parquet").open_reader(io, name, path.stat().st_size, counters or ReadCounters())
-
-
-def _fields(*types: str) -> tuple[DataField, ...]:
-    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
 
 
 def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, group: int, page: int) -> None:
@@ -50,7 +42,7 @@ def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, group: in
 
 
 def _kept(path: Path, text: str, fields: tuple[DataField, ...], counters: ReadCounters | None = None) -> list[int]:
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     predicate = bind(parse_filter(text), fields)
     found: list[int] = reader.prune(predicate).to_array(reader.row_count).tolist()
     return found
@@ -78,7 +70,7 @@ def test_pruning_keeps_what_matches(
     except PredicateError:
         return
     exact = np.flatnonzero(np.asarray(pc.cast(matches(predicate, batch), pa.uint8())))
-    reader = _open(path)
+    reader = open_reader(path)
     kept = set(reader.prune(predicate).to_array(len(found)).tolist())
     assert kept >= set(exact.tolist())
     within = RowSelection.of(range(0, len(found), 2))
@@ -90,11 +82,11 @@ def test_pruning_keeps_what_matches(
 def test_pages_of_two_columns_are_joined(tmp_path: Path) -> None:
     """AND and OR over pages that are cut at different rows."""
     n = 100_000
-    fields = _fields("BIGINT", "STRING")
+    fields = fields_of("BIGINT", "STRING")
     table = pa.table({"c0": np.arange(n), "c1": [f"{i:06d}" + "x" * (i % 200) for i in range(n)]})
     path = tmp_path / "a.parquet"
     _write(path, fields, table, 40_000, 4096)
-    assert _open(path).groups() == [(0, 40_000), (40_000, 80_000), (80_000, 100_000)]
+    assert open_reader(path).groups() == [(0, 40_000), (40_000, 80_000), (80_000, 100_000)]
     kept = _kept(path, "c0 between 50000 and 50010 and c1 >= '050005'", fields)
     assert set(range(50_005, 50_011)) <= set(kept)
     assert len(kept) <= 4096
@@ -108,19 +100,19 @@ def test_pages_of_two_columns_are_joined(tmp_path: Path) -> None:
 
 def test_few_rows_at_stake_read_no_page_index(tmp_path: Path) -> None:
     n = 50_000
-    fields = _fields("BIGINT")
+    fields = fields_of("BIGINT")
     path = tmp_path / "a.parquet"
     table = pa.table({"c0": np.random.default_rng(0).permutation(n)})
     _write(path, fields, table, n, 1024)
     counters = ReadCounters()
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     predicate = bind(parse_filter("c0 = 7"), fields)
     assert reader.prune(predicate, RowSelection.of([1, 2, 3])).is_all
     assert counters.index_bytes == 0
 
 
 def test_zeros_and_nan(tmp_path: Path) -> None:
-    fields = _fields("DOUBLE", "FLOAT")
+    fields = fields_of("DOUBLE", "FLOAT")
     values = [0.0, 0.0, -0.0, -0.0, float("nan"), 1.0, float("nan"), float("nan")]
     table = pa.table({"c0": pa.array(values), "c1": pa.array(values, pa.float32())})
     path = tmp_path / "a.parquet"
@@ -138,7 +130,7 @@ def test_zeros_and_nan(tmp_path: Path) -> None:
 def test_pages_of_floats_are_cut_off_on_both_sides(type_: str, tmp_path: Path) -> None:
     """NaN may lie in any page, and is greater than any number; but it is no number of a range that ends."""
     n = 50_000
-    fields = _fields(type_)
+    fields = fields_of(type_)
     path = tmp_path / "a.parquet"
     values = np.arange(n, dtype=np.float32 if type_ == "FLOAT" else np.float64)
     _write(path, fields, pa.table({"c0": values}), n, 1024)
@@ -153,21 +145,21 @@ def test_pages_of_floats_are_cut_off_on_both_sides(type_: str, tmp_path: Path) -
 
 
 def test_bounds_of_integers(tmp_path: Path) -> None:
-    fields = _fields("BIGINT", "INT", "STRING")
+    fields = fields_of("BIGINT", "INT", "STRING")
     path = tmp_path / "a.parquet"
     table = pa.table({"c0": pa.array([3, None, -(2**60), 9], pa.int64()), "c1": pa.array([5, 6, 7, 8], pa.int32())})
     _write(path, fields, table.append_column("c2", pa.array(list("abcd"))), 2, 10)
-    reader = _open(path)
+    reader = open_reader(path)
     assert [reader.bounds(field) for field in fields] == [(-(2**60), 9), (5, 8), None]
     assert reader.bounds(DataField(9, "other", fields[0].type)) is None
     pq.write_table(table, path, write_statistics=False)
-    assert _open(path).bounds(fields[0]) is None
+    assert open_reader(path).bounds(fields[0]) is None
 
 
 @row_limits
 def test_pages_of_nulls(tmp_path: Path) -> None:
     n = 4096
-    fields = _fields("INT")
+    fields = fields_of("INT")
     values = [None] * n + list(range(n)) + [None, 5] * (n // 2)
     path = tmp_path / "a.parquet"
     _write(path, fields, pa.table({"c0": pa.array(values, pa.int32())}), 10**6, 1024)
@@ -180,7 +172,7 @@ def test_pages_of_nulls(tmp_path: Path) -> None:
 def test_shortened_bounds(tmp_path: Path) -> None:
     """A bound may be cut: a maximum rounded up, a minimum down, cut inside a character even."""
     path = tmp_path / "a.parquet"
-    fields = _fields("STRING")
+    fields = fields_of("STRING")
     table = pa.table({"c0": ["ä" * 30, "ö" * 30]})
     pq.write_table(table, path, write_page_index=True)
     assert _kept(path, "c0 like 'ä%'", fields) == [0, 1]
@@ -206,7 +198,7 @@ def test_statistics_of_another_order_are_not_used(op: Op, tmp_path: Path) -> Non
         type_ = parse_type(text)
         literals = () if op in (Op.IS_NULL, Op.IS_NOT_NULL) else (value, "\\") if "LIKE" in op.value else (value,)
         leaf = Leaf(op, ColumnRef(f"c{i}", (), type_, i), literals)
-        kept = _open(path).prune(leaf)
+        kept = open_reader(path).prune(leaf)
         assert kept.is_none if op is Op.IS_NULL else kept.is_all
 
 
@@ -214,7 +206,7 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1, 2]}), path)
     leaf = Leaf(Op.EQ, ColumnRef("gone", (), parse_type("INT"), 3), (1,))
-    assert _open(path).prune(leaf).is_all
+    assert open_reader(path).prune(leaf).is_all
     with pytest.raises(ValueError, match="column 'gone'"):
-        list(_open(path).read([DataField(3, "gone", parse_type("INT"))], RowSelection.ALL, 10))
+        list(open_reader(path).read([DataField(3, "gone", parse_type("INT"))], RowSelection.ALL, 10))
     assert arrow_schema([DataField(0, "x", parse_type("BIGINT"))]).names == ["x"]

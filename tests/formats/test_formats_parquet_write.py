@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.errors import OptionError, SchemaError, StorageError, UnsupportedError
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.parquet import writer
 from paimon_pyds.formats.parquet.settings import WriterOptions, choose_encodings
@@ -22,6 +22,7 @@ from paimon_pyds.formats.parquet.thrift import decode_struct
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.data_files import fields_of, read_file, table_of, write_file
 from support.pages import always_pages
 from support.strategies import tables
 from support.values import lines
@@ -32,41 +33,6 @@ row_limits = pytest.mark.skipif("max_rows_per_page" not in WRITER, reason="this 
 integer_decimals = pytest.mark.skipif("store_decimal_as_integer" not in WRITER, reason="needs pyarrow 17 or later")
 
 
-def _fields(*types: Any) -> tuple[DataField, ...]:
-    return tuple(DataField(i, f"c{i}", parse_type(t)) for i, t in enumerate(types))
-
-
-def _table(fields: tuple[DataField, ...], *columns: Any) -> pa.Table:
-    schema = arrow_schema(fields)
-    return pa.Table.from_arrays([pa.array(c, schema.field(i).type) for i, c in enumerate(columns)], schema=schema)
-
-
-def _write(
-    path: Path,
-    fields: tuple[DataField, ...],
-    table: pa.Table,
-    options: dict[str, str] | None = None,
-    rows: int = 10_000,
-) -> int:
-    io, name = open_file_io(str(path))
-    target = FORMAT.open_writer(io, name, fields, options or {})
-    for batch in table.to_batches(rows):
-        target.write(batch)
-        assert target.bytes_written >= 0
-    size = target.close()
-    assert size == path.stat().st_size
-    return size
-
-
-def _read(path: Path, fields: tuple[DataField, ...], selection: RowSelection = RowSelection.ALL) -> pa.Table:
-    io, name = open_file_io(str(path))
-    reader = FORMAT.open_reader(io, name, path.stat().st_size, ReadCounters())
-    try:
-        return pa.Table.from_batches(list(reader.read(fields, selection, 1000)), arrow_schema(fields))
-    finally:
-        reader.close()
-
-
 # -------------------------------------------------------------------------------------------------------- round trips
 
 
@@ -74,8 +40,8 @@ def _read(path: Path, fields: tuple[DataField, ...], selection: RowSelection = R
 def test_round_trip(data: tuple[tuple[DataField, ...], pa.Table], tmp_path_factory: pytest.TempPathFactory) -> None:
     fields, table = data
     path = tmp_path_factory.mktemp("parquet") / "data-1.parquet"
-    _write(path, fields, table, rows=7)
-    found = _read(path, fields)
+    write_file(path, fields, table, batch_rows=7)
+    found = read_file(path, fields)
     assert found.schema == table.schema
     assert lines(found) == lines(table)
 
@@ -98,19 +64,19 @@ def test_row_groups_are_stitched(
         patch.setattr(writer, "GROUP_ROWS", rows)
         patch.setattr(writer, "_FOOTER_BYTES", room)
         patch.setattr(pa, "cpu_count", lambda: threads)
-        _write(path, fields, table, {"parquet.page.row.count.limit": "3"}, rows=11)
+        write_file(path, fields, table, {"parquet.page.row.count.limit": "3"}, batch_rows=11)
     file = pq.ParquetFile(path)
     sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     assert file.metadata.num_rows == sum(sizes) == table.num_rows
     assert set(sizes[:-1]) <= {rows}
     assert file.read().num_rows == table.num_rows
-    assert lines(_read(path, fields)) == lines(table)
+    assert lines(read_file(path, fields)) == lines(table)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
         patch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
         for step in (2, 5):
             wanted = RowSelection.of(range(0, table.num_rows, step))
-            assert lines(_read(path, fields, wanted)) == lines(table.take(wanted.to_array(table.num_rows)))
+            assert lines(read_file(path, fields, wanted)) == lines(table.take(wanted.to_array(table.num_rows)))
 
 
 @integer_decimals
@@ -125,7 +91,7 @@ def test_all_of_java_types(tmp_path: Path) -> None:
     ]  # fmt: skip
     fields = tuple(DataField(10 + i, f"c{i}", parse_type(t)) for i, t in enumerate(texts))
     path = tmp_path / "a.parquet"
-    _write(path, fields, arrow_schema(fields).empty_table())
+    write_file(path, fields, arrow_schema(fields).empty_table())
     text = str(pq.ParquetFile(path).schema)
     for line in [
         "required int64 field_id=10 c0;",
@@ -160,18 +126,18 @@ def test_multisets_that_java_cannot_read(element: Any, tmp_path: Path) -> None:
     """Java writes such Parquet files, and fails to read them (seen of 1.4.2); a MAP of the same keys it reads."""
     multiset = {"type": "MULTISET", "element": element}
     for type_ in (multiset, {"type": "ARRAY", "element": multiset}):
-        fields = _fields("INT", type_)
+        fields = fields_of("INT", type_)
         with pytest.raises(UnsupportedError, match="MULTISET"):
             FORMAT.check_writer(fields, {})
         with pytest.raises(UnsupportedError, match="MULTISET"):
-            _write(tmp_path / "a.parquet", fields, arrow_schema(fields).empty_table())
+            write_file(tmp_path / "a.parquet", fields, arrow_schema(fields).empty_table())
     assert not (tmp_path / "a.parquet").exists()
-    FORMAT.check_writer(_fields({"type": "MAP", "key": element, "value": "INT"}), {})
+    FORMAT.check_writer(fields_of({"type": "MAP", "key": element, "value": "INT"}), {})
 
 
 def test_nanoseconds_are_int96(tmp_path: Path) -> None:
     """Java misreads INT64 nanoseconds, and fails on a filter on INT96 where it expects INT64: only these are INT96."""
-    fields = _fields(
+    fields = fields_of(
         "TIMESTAMP(9)",
         "TIMESTAMP(3)",
         "TIMESTAMP(6) WITH LOCAL TIME ZONE",
@@ -180,14 +146,14 @@ def test_nanoseconds_are_int96(tmp_path: Path) -> None:
     nanos = [1, -1, None, 1_700_000_000_123_456_789]
     days = [253402300799999, -62135596800000, None, 5]
     micros = [253402300799999999, -62135596800000000, -1, None]
-    table = _table(fields, nanos, days, micros, [[1], None, [], [-1, None]])
+    table = table_of(fields, nanos, days, micros, [[1], None, [], [-1, None]])
     path = tmp_path / "a.parquet"
-    _write(path, fields, table)
+    write_file(path, fields, table)
     file = pq.ParquetFile(path)
     assert [file.schema.column(i).physical_type for i in range(4)] == ["INT96", "INT64", "INT64", "INT96"]
     assert [file.metadata.row_group(0).column(i).is_stats_set for i in range(4)] == [False, True, True, False]
     assert file.read(["c0"]).column(0).cast(pa.int64()).to_pylist() == nanos
-    assert _read(path, fields).equals(table)
+    assert read_file(path, fields).equals(table)
 
 
 def test_nanoseconds_out_of_range(tmp_path: Path) -> None:
@@ -196,11 +162,11 @@ def test_nanoseconds_out_of_range(tmp_path: Path) -> None:
     far = pa.table({"c0": pa.array([0, 253402300799999999, None], pa.timestamp("us"))})
     pq.write_table(far, path, use_deprecated_int96_timestamps=True)
     with pytest.raises(UnsupportedError, match="9999-12-31T23:59:59"):
-        _read(path, _fields("TIMESTAMP(9)"))
-    assert _read(path, _fields("TIMESTAMP(6)")).column(0).to_pylist()[1] == dt.datetime(
+        read_file(path, fields_of("TIMESTAMP(9)"))
+    assert read_file(path, fields_of("TIMESTAMP(6)")).column(0).to_pylist()[1] == dt.datetime(
         9999, 12, 31, 23, 59, 59, 999999
     )
-    assert _read(path, _fields("TIMESTAMP(3)")).column(0).to_pylist()[1] == dt.datetime(
+    assert read_file(path, fields_of("TIMESTAMP(3)")).column(0).to_pylist()[1] == dt.datetime(
         9999, 12, 31, 23, 59, 59, 999000
     )
 
@@ -239,32 +205,32 @@ def test_numbers_that_do_not_get_shorter_are_stored_as_they_are(name: str | None
     n = 50_000
     rng = np.random.default_rng(1)
     real = rng.random(n)
-    fields = _fields("BIGINT", "DOUBLE", "DOUBLE", {"type": "ARRAY", "element": "DOUBLE"})
+    fields = fields_of("BIGINT", "DOUBLE", "DOUBLE", {"type": "ARRAY", "element": "DOUBLE"})
     holes = pa.array(real, mask=rng.random(n) < 0.3)
-    table = _table(fields, np.arange(n), pa.array(real), holes, [[float(i)] for i in range(n)])
-    _write(tmp_path / "a.parquet", fields, table, {} if name is None else {"file.compression": name})
+    table = table_of(fields, np.arange(n), pa.array(real), holes, [[float(i)] for i in range(n)])
+    write_file(tmp_path / "a.parquet", fields, table, {} if name is None else {"file.compression": name})
     group = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0)
     packed = (name or "zstd").upper()
     dense = "UNCOMPRESSED" if name is None else packed
     assert [group.column(i).compression for i in range(4)] == [packed, dense, dense, packed]
-    assert _read(tmp_path / "a.parquet", fields).equals(table)
+    assert read_file(tmp_path / "a.parquet", fields).equals(table)
     rows = [0, 5, 4_000, n - 1]
-    assert _read(tmp_path / "a.parquet", fields, RowSelection.of(rows)).equals(table.take(rows))
+    assert read_file(tmp_path / "a.parquet", fields, RowSelection.of(rows)).equals(table.take(rows))
 
 
 @row_limits
 def test_pages_are_small_and_indexed(tmp_path: Path) -> None:
     n = 100_000
-    fields = _fields("BIGINT", "STRING", "STRING")
-    table = _table(fields, np.arange(n), [f"{i % 7}" for i in range(n)], ["x" * (i % 900) for i in range(n)])
+    fields = fields_of("BIGINT", "STRING", "STRING")
+    table = table_of(fields, np.arange(n), [f"{i % 7}" for i in range(n)], ["x" * (i % 900) for i in range(n)])
     path = tmp_path / "a.parquet"
-    _write(path, fields, table)
+    write_file(path, fields, table)
     column = pq.ParquetFile(path).metadata.row_group(0)
     assert all(column.column(i).has_offset_index and column.column(i).has_column_index for i in range(3))
     # Java returns wrong values of packed columns where it skips rows.
     assert not any("DELTA" in encoding for i in range(3) for encoding in column.column(i).encodings)
     assert "RLE_DICTIONARY" in column.column(1).encodings
-    assert _read(path, fields, RowSelection.of([5, 77_777])).equals(table.take([5, 77_777]))
+    assert read_file(path, fields, RowSelection.of([5, 77_777])).equals(table.take([5, 77_777]))
     source = ParquetSource(open_file_io(str(path))[0], str(path), path.stat().st_size, ReadCounters())
     tables = source.tables((0, leaf) for leaf in range(3))
     assert max(np.diff(t.first_rows).max() for t in tables.values()) <= 10 * 1024
@@ -274,10 +240,10 @@ def test_pages_are_small_and_indexed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["zstd", "SNAPPY", "gzip", "lz4", "none"])
 def test_compressions(name: str, tmp_path: Path) -> None:
-    fields = _fields("INT", "STRING")
-    table = _table(fields, list(range(5000)), [f"value {i % 10}" for i in range(5000)])
-    _write(tmp_path / "a.parquet", fields, table, {"file.compression": name, "file.compression.zstd-level": "3"})
-    assert _read(tmp_path / "a.parquet", fields).equals(table)
+    fields = fields_of("INT", "STRING")
+    table = table_of(fields, list(range(5000)), [f"value {i % 10}" for i in range(5000)])
+    write_file(tmp_path / "a.parquet", fields, table, {"file.compression": name, "file.compression.zstd-level": "3"})
+    assert read_file(tmp_path / "a.parquet", fields).equals(table)
     codec = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0).column(1).compression
     assert codec == {"lz4": "LZ4", "none": "UNCOMPRESSED"}.get(name, name.upper())
 
@@ -298,27 +264,27 @@ def test_options() -> None:
 
 
 def test_block_size_bounds_row_groups(tmp_path: Path) -> None:
-    fields = _fields("BIGINT")
-    table = _table(fields, np.random.default_rng(0).integers(0, 2**62, 50_000))
-    _write(tmp_path / "a.parquet", fields, table, {"file.block-size": "100 kb"})
+    fields = fields_of("BIGINT")
+    table = table_of(fields, np.random.default_rng(0).integers(0, 2**62, 50_000))
+    write_file(tmp_path / "a.parquet", fields, table, {"file.block-size": "100 kb"})
     meta = pq.ParquetFile(tmp_path / "a.parquet").metadata
     assert [meta.row_group(i).num_rows for i in range(3)] == [12_800] * 3
-    assert _read(tmp_path / "a.parquet", fields).equals(table)
+    assert read_file(tmp_path / "a.parquet", fields).equals(table)
 
 
 def test_tiny_batches(tmp_path: Path) -> None:
-    fields = _fields("INT", "STRING")
-    table = _table(fields, list(range(3000)), [str(i) for i in range(3000)])
-    _write(tmp_path / "a.parquet", fields, table, rows=1)
-    assert _read(tmp_path / "a.parquet", fields).equals(table)
+    fields = fields_of("INT", "STRING")
+    table = table_of(fields, list(range(3000)), [str(i) for i in range(3000)])
+    write_file(tmp_path / "a.parquet", fields, table, batch_rows=1)
+    assert read_file(tmp_path / "a.parquet", fields).equals(table)
     assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups == 1
 
 
 def test_bytes_written_follows_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "GROUP_ROWS", 10_000)
-    fields = _fields("BIGINT", "DOUBLE")
+    fields = fields_of("BIGINT", "DOUBLE")
     rng = np.random.default_rng(0)
-    table = _table(fields, rng.integers(0, 2**62, 100_000), rng.random(100_000))
+    table = table_of(fields, rng.integers(0, 2**62, 100_000), rng.random(100_000))
     io, name = open_file_io(str(tmp_path / "a.parquet"))
     target = FORMAT.open_writer(io, name, fields, {})
     seen = []
@@ -335,68 +301,10 @@ def test_bytes_written_follows_the_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_wrong_batches(tmp_path: Path) -> None:
     io, name = open_file_io(str(tmp_path / "a.parquet"))
-    target = FORMAT.open_writer(io, name, _fields("INT NOT NULL"), {})
+    target = FORMAT.open_writer(io, name, fields_of("INT NOT NULL"), {})
     with pytest.raises(SchemaError, match="int64"):
         target.write(pa.record_batch({"c0": pa.array([1], pa.int64())}))
     with pytest.raises(SchemaError, match="'c0' is NOT NULL"):
         target.write(pa.record_batch({"c0": pa.array([1, None], pa.int32())}))
     target.abort()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_abort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "GROUP_ROWS", 10)
-    io, name = open_file_io(str(tmp_path / "a.parquet"))
-    fields = _fields("INT")
-    target = FORMAT.open_writer(io, name, fields, {})
-    for batch in _table(fields, list(range(95))).to_batches():
-        target.write(batch)
-    target.abort()
-    assert list(tmp_path.iterdir()) == []
-
-
-class _FullDisk:
-    """An output that takes some bytes and then no more."""
-
-    def __init__(self, room: int) -> None:
-        self.sink = self
-        self.room = room
-        self.aborted = False
-
-    def write(self, data: Any) -> int:
-        self.room -= memoryview(data).nbytes
-        if self.room < 0:
-            raise StorageError("no space left")
-        return memoryview(data).nbytes
-
-    def close(self) -> int:
-        raise AssertionError("a file that was not written counts as closed")
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-@pytest.mark.parametrize("room", [0, 3_000, 60_000])
-def test_full_disk(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "GROUP_ROWS", 1_000)
-    output = _FullDisk(room)
-
-    class _Io:
-        def open_output(self, path: str) -> _FullDisk:
-            return output
-
-    fields = _fields("BIGINT")
-    target = FORMAT.open_writer(_Io(), "x.parquet", fields, {})  # type: ignore[arg-type]
-
-    def attempt() -> None:
-        try:
-            for batch in _table(fields, np.random.default_rng(0).integers(0, 2**60, 9_000)).to_batches(500):
-                target.write(batch)
-        except StorageError:
-            target.abort()
-            raise
-        target.close()
-
-    with pytest.raises(StorageError, match="no space left"):
-        attempt()
-    assert output.aborted

@@ -26,6 +26,8 @@ from support.fixtures import DEV, json_lines
 FUZZ = int(os.environ.get("PAIMON_PYDS_FUZZ", "100000" if LONG else "1500"))
 BOUND = 64 << 20
 """Bytes that no damaged index may make us allocate."""
+Seed = tuple[str, str, str, bytes, int, list[Any]]
+"""Column type, index type, column name, container, rows, literals."""
 ODD = (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)
 COLUMNS: dict[str, list[Any]] = {
     "INT": [None, *range(-40, 60), 7, 7, 7],
@@ -44,8 +46,8 @@ OPTIONS = {
 }
 
 
-def own_seeds() -> Iterator[tuple[str, str, str, bytes, int, list[Any]]]:
-    """(column type, index type, column name, container, rows, literals) of every index and type."""
+def own_seeds() -> Iterator[Seed]:
+    """Of every index and type."""
     for text, values in COLUMNS.items():
         type_ = parse_type(text)
         column = pa.array(values * 3, arrow_type(type_))
@@ -59,7 +61,7 @@ def own_seeds() -> Iterator[tuple[str, str, str, bytes, int, list[Any]]]:
                 yield text, kind, "c", container, len(column), literals
 
 
-def java_seeds() -> Iterator[tuple[str, str, str, bytes, int, list[Any]]]:
+def java_seeds() -> Iterator[Seed]:
     vectors = None if DEV is None else DEV / "index_vectors.jsonl"
     for case in json_lines(vectors) if vectors is not None and vectors.exists() else ():
         given = case["columns"][0]
@@ -72,7 +74,7 @@ def java_seeds() -> Iterator[tuple[str, str, str, bytes, int, list[Any]]]:
 SEEDS = [*own_seeds(), *java_seeds()]
 
 
-def seeds_of(kind: str) -> list[tuple[str, str, str, bytes, int, list[Any]]]:
+def seeds_of(kind: str) -> list[Seed]:
     """The containers with an index of one type."""
     return [seed for seed in SEEDS if seed[1] == kind]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import time
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
-from index_fuzz_support import BOUND, FUZZ, SEEDS, PeakMemory, ask_all, mutated, seeds_of, take_whole
+from index_fuzz_support import BOUND, FUZZ, SEEDS, PeakMemory, Seed, ask_all, mutated, seeds_of, take_whole
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
@@ -22,49 +23,44 @@ EACH = FUZZ if FUZZ >= 100_000 else FUZZ // 4
 every_codec = pytest.mark.parametrize("kind", INDEX_TYPES)
 
 
+def _refused(kind: str, ask: Callable[[Seed], int]) -> int:
+    """How many damaged inputs of a codec were refused; each is answered soon and in bounded memory."""
+    seeds, peak = seeds_of(kind), PeakMemory()
+    refused = 0
+    for number in range(EACH):
+        began = time.process_time()
+        refused += ask(seeds[number % len(seeds)]) > 0
+        assert time.process_time() - began < 2
+        peak.check(number)
+    return refused
+
+
+def _damaged_body(rng: random.Random, seed: Seed) -> bytes:
+    """A container whose head is right, so that every mutation reaches a codec."""
+    _, kind, column, container, *_ = seed
+    where = parse_head(BytesSource(container)).columns[column][kind]
+    return write_container({column: {kind: mutated(rng, container[where.start : where.start + where.length])}})
+
+
 @every_codec
 def test_mutated_containers(kind: str) -> None:
     rng = random.Random(f"20 {kind}")
-    seeds, peak = seeds_of(kind), PeakMemory()
-    refused, slowest = 0, 0.0
-    for number in range(EACH):
-        text, _, column, container, rows, literals = seeds[number % len(seeds)]
-        began = time.process_time()
-        refused += ask_all(mutated(rng, container), text, column, rows, literals, rng.random() < 0.7) > 0
-        slowest = max(slowest, time.process_time() - began)
-        peak.check(number)
-    assert refused > EACH // 10
-    assert slowest < 2
+    assert (
+        _refused(kind, lambda s: ask_all(mutated(rng, s[3]), s[0], s[2], s[4], s[5], rng.random() < 0.7)) > EACH // 10
+    )
 
 
 @every_codec
 def test_mutated_bodies_in_a_right_container(kind: str) -> None:
-    """The head is right, so every mutation reaches a codec."""
     rng = random.Random(f"21 {kind}")
-    seeds, peak = seeds_of(kind), PeakMemory()
-    refused = 0
-    for number in range(EACH):
-        text, _, column, container, rows, literals = seeds[number % len(seeds)]
-        where = parse_head(BytesSource(container)).columns[column][kind]
-        body = mutated(rng, container[where.start : where.start + where.length])
-        refused += ask_all(write_container({column: {kind: body}}), text, column, rows, literals, True) > 0
-        peak.check(number)
-    assert refused > EACH // 30
+    assert _refused(kind, lambda s: ask_all(_damaged_body(rng, s), s[0], s[2], s[4], s[5], True)) > EACH // 30
 
 
 @pytest.mark.parametrize("kind", COUNTING)
 def test_mutated_indexes_taken_whole(kind: str) -> None:
     """What checks of indexes and index-only answers read: dictionaries and slices from end to end."""
     rng = random.Random(f"24 {kind}")
-    seeds, peak = seeds_of(kind), PeakMemory()
-    refused = 0
-    for number in range(EACH):
-        text, _, column, container, rows, _ = seeds[number % len(seeds)]
-        where = parse_head(BytesSource(container)).columns[column][kind]
-        body = mutated(rng, container[where.start : where.start + where.length])
-        refused += take_whole(write_container({column: {kind: body}}), text, column, rows) > 0
-        peak.check(number)
-    assert refused > EACH // 30
+    assert _refused(kind, lambda s: take_whole(_damaged_body(rng, s), s[0], s[2], s[4])) > EACH // 30
 
 
 def test_memory_stays_bounded() -> None:

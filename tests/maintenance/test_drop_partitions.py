@@ -13,6 +13,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, OptionError, UnsupportedError
 from paimon_pyds.maintenance import drop_partitions as module
 from support.maintenance import is_exact, rows_of
+from support.messages import ids_of
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 
@@ -24,10 +25,6 @@ def _append(table: pp.Table, *ids: int) -> None:
     days = pa.array([_DAYS[id_ % 3] for id_ in ids]).cast(pa.date32())
     parts = [None if id_ % 5 == 0 else f"p{id_ % 2}" for id_ in ids]
     table.append(pa.table({"day": days, "p": parts, "id": list(ids)}, _SCHEMA))
-
-
-def _ids(table: pp.Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
 @pytest.fixture
@@ -51,11 +48,11 @@ def table(tmp_path: Path) -> pp.Table:
     ],
 )
 def test_partitions_that_are_named(table: pp.Table, which: Any, left: list[int]) -> None:
-    before = _ids(table)
+    before = ids_of(table)
     planned = table.drop_partitions(which, dry_run=True)
-    assert _ids(table) == before
+    assert ids_of(table) == before
     summary = table.drop_partitions(which)
-    assert _ids(table) == left
+    assert ids_of(table) == left
     assert (summary.partitions, summary.data_files, summary.bytes) == (
         planned.partitions, planned.data_files, planned.bytes,
     )  # fmt: skip
@@ -121,8 +118,8 @@ def test_rows_that_come_meanwhile(table: pp.Table, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "commit", late)
     assert table.drop_partitions({"day": "2026-01-01"}).data_files == 4
     monkeypatch.setattr(module, "commit", commit)
-    assert 12 not in _ids(table)
-    assert 13 in _ids(table)
+    assert 12 not in ids_of(table)
+    assert 13 in ids_of(table)
 
 
 def test_partitions_marked_as_done(table: pp.Table) -> None:
@@ -166,4 +163,4 @@ def test_java_reads_and_writes_on(oracle: Oracle, tmp_path: Path) -> None:
         empty = batch.read(tmp_path, "db.t")
         batch.write(tmp_path, "db.t", pa.table({"day": pa.array(_DAYS[:1]).cast(pa.date32()), "p": ["x"], "id": [9]}))
     assert empty.lines == []
-    assert _ids(table) == [9]
+    assert ids_of(table) == [9]

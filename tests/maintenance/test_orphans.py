@@ -18,10 +18,10 @@ import paimon_pyds as pp
 from paimon_pyds.errors import NotFoundError, OptionError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.metadata.store import METADATA_CACHE
+from support.executors import ShufflingWorkers
 from support.fixtures import fixture_names, table_path
 from support.live_files import table_files
 from support.maintenance import files_there, rows_of
-from support.shuffling import ShufflingWorkers
 
 _SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64())])
 _UUID = "0d1e2f30-1111-4222-8333-444455556666"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import pickle
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from paimon_pyds.metadata.record_codec import (
     encode_manifest_list,
 )
 from support.effort import LONG, SEED, sampled
+from support.executors import Pickling
 from support.fixtures import fixture_names, table_path
 from support.maintenance import files_there
 
@@ -533,22 +533,13 @@ def test_what_is_looked_at_is_counted(made: dict[str, Path]) -> None:
     assert json.loads(result.to_json())["ok"] is True
 
 
-class _Elsewhere:
-    """An executor whose functions, tasks and results pickle, as on Spark."""
-
-    def map(self, function: Any, tasks: Any) -> Iterator[Any]:
-        for task in tasks:
-            call, sent = pickle.loads(pickle.dumps((function, task)))
-            yield pickle.loads(pickle.dumps(call(sent)))
-
-
 @pytest.mark.parametrize("name", _TABLES)
 def test_work_can_be_done_elsewhere(name: str, made: dict[str, Path], tmp_path: Path) -> None:
     path = tmp_path / "t"
     shutil.copytree(made[name], path)
     table, data = pp.Table.open(path), _data(path)
     data.unlink()
-    (finding,) = table.verify(deep=True, executor=_Elsewhere()).findings
+    (finding,) = table.verify(deep=True, executor=Pickling()).findings
     assert (finding.kind, finding.path) == ("data-file", str(data))
 
 

@@ -95,6 +95,10 @@ class Files:
             nan_counted=np.array([not self.hides_nan(n) for n in range(len(self.files))]),
         )  # fmt: skip
 
+    def pruned(self, predicate: Predicate) -> tuple[Any, Any]:
+        """The files that may hold a match, and those of which every row is one."""
+        return tuple(test(predicate, self.row_counts, self.of) for test in (may_match, always_true))  # type: ignore[return-value]
+
 
 files = st.lists(model.rows(low=0, high=3), min_size=1, max_size=6)
 knowledge = st.sampled_from(["all", "all", "all", "counts", "bounds", "unknown", "none"])
@@ -114,8 +118,7 @@ def test_pruning_keeps_and_proves_what_exact_evaluation_says(
 ) -> None:
     predicate = bound(model.to_text(condition))
     statistics = Files(found, exact, lambda _, name: states.get(name, "all"), hiding.__contains__)
-    keep = may_match(predicate, statistics.row_counts, statistics.of)
-    sure = always_true(predicate, statistics.row_counts, statistics.of)
+    keep, sure = statistics.pruned(predicate)
     for number, rows in enumerate(found):
         exactly = truth(predicate, rows)
         assert keep[number] or not any(exactly), (model.to_text(condition), rows)
@@ -130,8 +133,7 @@ def test_one_row_with_exact_bounds_is_decided_unless_it_is_text(condition: Any, 
     if isinstance(predicate, Const) or any(KINDS[name] in _UNDECIDED for name in root_columns(predicate)):
         return
     statistics = Files(found, True, lambda *_: "all")
-    keep = may_match(predicate, statistics.row_counts, statistics.of)
-    sure = always_true(predicate, statistics.row_counts, statistics.of)
+    keep, sure = statistics.pruned(predicate)
     for number, rows in enumerate(found):
         exactly = truth(predicate, rows)
         assert keep[number] == exactly[0], (model.to_text(condition), rows)
@@ -273,8 +275,7 @@ def test_floats_keep_the_law_whoever_counted_nan(
     found = [[{"d": value} for value in column] for column in columns]
     statistics = Files(found, True, lambda *_: "all", hiding.__contains__)
     predicate = bound(text)
-    keep = may_match(predicate, statistics.row_counts, statistics.of)
-    sure = always_true(predicate, statistics.row_counts, statistics.of)
+    keep, sure = statistics.pruned(predicate)
     for number, column in enumerate(columns):
         batch = pa.record_batch([pa.array(column, pa.float64())], ["d"])
         exactly = matches(predicate, batch).to_pylist() if column else []

@@ -19,20 +19,13 @@ from paimon_pyds.query import lookup
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.types import AtomicType, DataField, Kind
 from support.effort import sampled
-from support.fixtures import DEV, table_path
+from support.fixtures import DEV, keyed_fixtures, table_path
 from support.values import dumps, json_rows
 
 pytestmark = [
     pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon"),
     pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning"),
 ]
-
-
-def _fixtures() -> list[str]:
-    if DEV is None:
-        return []
-    tables = ((p.parents[4].name, p.read_text(encoding="utf-8")) for p in DEV.glob("*/table/db.db/t/schema/schema-0"))
-    return sorted(name for name, schema in tables if '"primaryKeys":[]' not in schema.replace(" ", ""))
 
 
 def lines(rows: pa.Table) -> list[str]:
@@ -56,7 +49,7 @@ def _expected(keys: pa.Table, rows: pa.Table) -> list[str]:
     return [row for key in dict.fromkeys(lines(keys)) for row in by_key.get(key, [])]
 
 
-@pytest.mark.parametrize("name", sampled(_fixtures(), 14))
+@pytest.mark.parametrize("name", sampled(keyed_fixtures(), 14))
 def test_rows_are_those_of_a_scan(name: str) -> None:
     table = Table.open(table_path(name))
     rows = table.scan().to_arrow()

@@ -15,7 +15,7 @@ from paimon_pyds.index.keys import order_codec
 from paimon_pyds.query import top_n_run
 from paimon_pyds.types import INTEGER_KINDS, AtomicType, DataField, Kind
 from support.effort import sampled
-from support.fixtures import DEV, fixture_dir, json_lines, meta, table_path
+from support.fixtures import DEV, fixture_dir, json_lines, keyed_fixtures, meta, table_path
 from support.oracle_sql import to_sql
 from support.values import in_order, lines
 
@@ -27,13 +27,6 @@ pytestmark = [
 FILTERS = 3
 """Filters of a fixture that are asked about, spread over all it has."""
 COLUMNS = 3
-
-
-def _fixtures() -> list[str]:
-    if DEV is None:
-        return []
-    tables = ((p.parents[4].name, p.read_text(encoding="utf-8")) for p in DEV.glob("*/table/db.db/t/schema/schema-0"))
-    return sorted(name for name, schema in tables if '"primaryKeys":[]' not in schema.replace(" ", ""))
 
 
 def _filters(name: str, table: Table) -> list[str | None]:
@@ -58,7 +51,7 @@ def _keys(values: Any, field: DataField) -> list[Any]:
     return [key for chunk in whole.chunks for key in order_codec(field.type).keys(chunk)]
 
 
-@pytest.mark.parametrize("name", sampled(_fixtures(), 12))
+@pytest.mark.parametrize("name", sampled(keyed_fixtures(), 12))
 def test_answers_are_those_of_the_rows(name: str) -> None:
     table = Table.open(table_path(name))
     for filter_ in _filters(name, table):

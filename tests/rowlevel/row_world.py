@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from support.executors import Pickling
 from support.table_model import Column, Row, State, as_text, evaluate, literal, to_arrow, to_sql, to_tree
 from support.table_world import ID, World
 
@@ -22,14 +22,6 @@ MODES: list[dict[str, str]] = [
 ]
 REWRITE = {"deletion-vectors.enabled": "false"}
 SETTABLE = ("BOOLEAN", "INT", "BIGINT", "DOUBLE", "STRING", "DATE", "DECIMAL(4, 2)", "TIMESTAMP(6)")
-
-
-class Pickling:
-    """An executor whose tasks and results travel, as Spark's do."""
-
-    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-        for task in tasks:
-            yield pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(task)))))
 
 
 class RowWorld(World):

@@ -19,8 +19,8 @@ from paimon_pyds.errors import CommitConflictError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from support.races import race
 
 _OPTIONS = {"deletion-vectors.enabled": "true"}
 
@@ -238,15 +238,7 @@ def test_a_race_lost_to_a_delete_is_a_conflict_not_a_lost_delete(
     """The checks run again for each try, on the snapshot it would land on."""
     table = _table(tmp_path / "t")
     file = _append(table, range(4))
-    create, raced = TableStore.try_create_snapshot, []
-
-    def late(self: TableStore, snapshot: Any) -> bool:
-        if not raced:
-            raced.append(snapshot)
-            _delete(table, {file: [3]}, [])
-        return create(self, snapshot)
-
-    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
+    race(monkeypatch, lambda: _delete(table, {file: [3]}, []))
     with pytest.raises(CommitConflictError, match="deleted by another commit"):
         _delete(table, {file: [0]}, [])
     assert _ids(table) == [0, 1, 2]

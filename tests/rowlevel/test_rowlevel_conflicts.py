@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -13,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import publisher
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.rowlevel.target import RowTarget
 from support.effort import LONG, sampled
+from support.maintenance import is_exact
+from support.races import at_once, race
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("n", pa.int64())])
 _VECTORS = {"deletion-vectors.enabled": "true"}
@@ -86,24 +86,6 @@ _THEIRS: dict[str, Operation] = {
 }
 
 
-def _racing(monkeypatch: pytest.MonkeyPatch, theirs: Callable[[], Any], times: int = 1) -> list[int]:
-    """Another commit comes in just before ours is published."""
-    create = TableStore.try_create_snapshot
-    left, came = [times], [0]
-
-    def late(self: TableStore, snapshot: Any) -> bool:
-        if left[0]:
-            left[0], before = 0, left[0]
-            theirs()
-            left[0] = before - 1
-            came[0] += 1
-        return create(self, snapshot)
-
-    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
-    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
-    return came
-
-
 _LONG = pytest.mark.long
 _CASES = [
     pytest.param(ours, mode, marks=() if mode in ("vectors", "rewrite") and "file" not in ours else _LONG)
@@ -128,42 +110,22 @@ def test_a_race_ends_as_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         del state[39]
         intruder = pp.Table.open(table.path)
         with monkeypatch.context() as patch:
-            came = _racing(patch, lambda other=other, intruder=intruder: other(intruder))
+            came = race(patch, lambda other=other, intruder=intruder: other(intruder))
             summary = run(table)
-        assert came == [1], name
+        assert len(came) == 1, name
         found = _content(table)
         orders = (apply(other_apply(state)), other_apply(apply(state)))
         assert found in orders, name
         assert summary.attempts <= 3
         assert _content(pp.Table.open(table.path)) == found
-        _no_orphans(table)
-
-
-def _no_orphans(table: pp.Table) -> None:
-    """Every file is named by a snapshot: tries that were given up have removed theirs."""
-    store, root = table.store, Path(table.path)
-    named: set[str] = set()
-    for snapshot in store.snapshots():
-        named.update((snapshot.base_manifest_list, snapshot.delta_manifest_list))
-        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-            for manifest in store.read_manifest_list(name):
-                named.add(manifest.file_name)
-                entries = store.read_manifest(manifest.file_name)
-                named.update(entries["file_name"].to_pylist())
-                named.update(x for extra in entries["extra_files"].to_pylist() for x in extra)
-        if snapshot.index_manifest is not None:
-            named.add(snapshot.index_manifest)
-            named.update(e.file_name for e in store.read_index_manifest(snapshot.index_manifest))
-    for folder in ("index", "manifest", "bucket-0", "bucket-1"):
-        found = {p.name for p in (root / folder).rglob("*")} if (root / folder).is_dir() else set()
-        assert found <= named, folder
+        is_exact(table)
 
 
 def test_rows_deleted_twice_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options=_VECTORS)
     table.append(_data(_fresh(range(40))))
     intruder = pp.Table.open(table.path)
-    _racing(monkeypatch, lambda: intruder.delete("id < 10"))
+    race(monkeypatch, lambda: intruder.delete("id < 10"))
     summary = table.delete("id < 15")
     assert (summary.rows_deleted, summary.attempts) == (5, 2)
     assert table.count() == 25
@@ -175,7 +137,7 @@ def test_an_update_never_brings_deleted_rows_back(tmp_path: Path, monkeypatch: p
         table.append(_data(_fresh(range(40))))
         intruder = pp.Table.open(table.path)
         with monkeypatch.context() as patch:
-            _racing(patch, lambda intruder=intruder: intruder.delete("id = 7"))
+            race(patch, lambda intruder=intruder: intruder.delete("id = 7"))
             summary = table.update({"n": "n + 1"}, "id < 10")
         assert summary.rows_updated == 9
         assert _content(table) == {i: (c, n + (i < 10)) for i, (c, n) in _fresh(range(40)).items() if i != 7}
@@ -189,7 +151,7 @@ def test_two_updates_that_read_what_the_other_writes(tmp_path: Path, monkeypatch
         table.append(_data(_fresh(range(20, 40), "c2")))
         intruder = pp.Table.open(table.path)
         with monkeypatch.context() as patch:
-            _racing(patch, lambda intruder=intruder: intruder.update({"c": "'c1'"}, "c = 'c2'"))
+            race(patch, lambda intruder=intruder: intruder.update({"c": "'c1'"}, "c = 'c2'"))
             assert table.update({"c": "'c2'"}, "c = 'c1'").rows_updated == 40
         assert {c for c, _ in _content(table).values()} == {"c2"}
 
@@ -206,7 +168,7 @@ def test_changes_elsewhere_cost_no_second_look(tmp_path: Path, monkeypatch: pyte
     table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["c"], options=_VECTORS)
     table.append(_data(_fresh(range(40))))
     intruder = pp.Table.open(table.path)
-    _racing(monkeypatch, lambda: intruder.update({"n": "0"}, "c = 'c2'"))
+    race(monkeypatch, lambda: intruder.update({"n": "0"}, "c = 'c2'"))
     monkeypatch.setattr(RowTarget, "candidates", noting)
     summary = table.update({"n": "1"}, "c = 'c1' AND id < 20")
     assert (summary.rows_updated, summary.attempts) == (5, 2)
@@ -239,20 +201,20 @@ def test_a_table_that_never_stands_still(tmp_path: Path, monkeypatch: pytest.Mon
     table.append(_data(_fresh(range(100))))
     intruder = pp.Table.open(table.path)
     ids = iter(range(50, 100))
-    _racing(monkeypatch, lambda: intruder.delete(f"id = {next(ids)}"), times=20)
+    race(monkeypatch, lambda: intruder.delete(f"id = {next(ids)}"), times=20)
     before = table.count()
     with pytest.raises(CommitConflictError, match="another commit"):
         table.update({"n": "0"}, "id >= 50 AND n > 0")
     assert table.count("n = 0") == 1
     assert table.count() < before
-    _no_orphans(table)
+    is_exact(table)
 
 
 def test_appends_do_not_wait_for_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options=_VECTORS)
     table.append(_data(_fresh(range(10))))
     intruder = pp.Table.open(table.path)
-    _racing(monkeypatch, lambda: intruder.delete("id = 1"))
+    race(monkeypatch, lambda: intruder.delete("id = 1"))
     table.append(_data(_fresh(range(10, 20))))
     assert _content(table) == {i: row for i, row in _fresh(range(20)).items() if i != 1}
 
@@ -291,17 +253,7 @@ def test_four_processes_at_once(tmp_path: Path, mode: str) -> None:
     table = pp.Table.create(path, _SCHEMA, options=_MODES[mode] | {"commit.max-retries": "50"})
     for start in range(0, 400, 100):
         table.append(pa.table([[0] * 100, ["c"] * 100, list(range(start, start + 100))], schema=_SCHEMA))
-    context = multiprocessing.get_context("forkserver")
-    pipes = [context.Pipe(duplex=False) for _ in range(4)]
-    workers = [context.Process(target=_work, args=(path, i, 5, says)) for i, (_, says) in enumerate(pipes)]
-    for worker in workers:
-        worker.start()
-    for _, says in pipes:
-        says.close()
-    done = [hears.recv() for hears, _ in pipes]
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    done = at_once(_work, [(path, worker, 5) for worker in range(4)])
     sums: Counter[str] = Counter()
     for what, rows, _ in (entry for listed in done for entry in listed):
         sums[what] += rows
@@ -313,7 +265,7 @@ def test_four_processes_at_once(tmp_path: Path, mode: str) -> None:
     assert sums["moved"] > 0
     moved_now = sum(old["id"].to_pylist())
     assert moved_now <= sums["moved"]
-    _no_orphans(table)
+    is_exact(table)
     for snapshot in table.snapshots():
         table.scan(snapshot=snapshot.id).to_arrow()
     assert live_of(table.store, table.snapshot()).num_rows > 0

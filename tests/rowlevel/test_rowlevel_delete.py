@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, parse_type
 from support.effort import LONG, sampled
+from support.executors import Pickling
 from support.progress import Seen
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("x", pa.float64()), ("p", pa.string())])
@@ -280,20 +280,12 @@ def _files(table: pp.Table) -> set[str]:
 # ------------------------------------------------------------------------------------------------------- the rest
 
 
-class _Pickling:
-    """An executor whose tasks and results travel, as Spark's do."""
-
-    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-        for task in tasks:
-            yield pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(task)))))
-
-
 @pytest.mark.parametrize("mode", _MODES)
 def test_tasks_travel(tmp_path: Path, mode: str) -> None:
     layout = {"partition_by": ["p"], "options": {"source.split.target-size": "1 b", "file-index.bitmap.columns": "c"}}
     table = _table(tmp_path, layout, _MODES[mode])
     rows = _append(table, range(40)) + _append(table, range(40, 80))
-    assert table.delete("id IN (1, 50, 51)", executor=_Pickling()).rows_deleted == 3
+    assert table.delete("id IN (1, 50, 51)", executor=Pickling()).rows_deleted == 3
     assert table.delete("c = 'c3' AND x > 1", executor=LocalExecutor(2)).rows_deleted > 1
     assert _content(table) == _texts(
         [

@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, note, settings
-from row_world import Pickling
 
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.types import DataField, parse_type
 from support.effort import LONG
 from support.engine_model import DELETE, INSERT, KIND, SEQ, UPDATE_AFTER, Row, merged
+from support.executors import Pickling
 from support.key_engines import MODELED, Engine
 from support.progress import Seen
 from support.table_world import SEEDS

@@ -3,9 +3,9 @@ the one before, and where another commit can't matter nobody starts over."""
 
 from __future__ import annotations
 
-import multiprocessing
+import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import publisher
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.metadata.store import TableStore
 from support.effort import LONG, sampled
+from support.races import at_once, race
 
 _SCHEMA = pa.schema([("p", pa.int32()), ("id", pa.int64()), ("n", pa.int64())])
 _MODES: dict[str, dict[str, str]] = {
@@ -25,6 +24,7 @@ _MODES: dict[str, dict[str, str]] = {
     "write-only": {"bucket": "1", "write-only": "true"},
     "changelog": {"bucket": "2", "changelog-producer": "input", "write-only": "true"},
 }
+_PRELOAD = "paimon_pyds.rowlevel.key_rows"
 State = dict[int, int]
 """Rows by their ``id``; ``p`` is ``id % 2``."""
 
@@ -50,28 +50,6 @@ def _state(table: pp.Table, snapshot: int | None = None) -> State:
 # ------------------------------------------------------------------------------------------------------ one process
 
 
-@pytest.fixture
-def racing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[int]]]:
-    """Has another commit come in just before the next one is published."""
-
-    def race(theirs: Callable[[], Any]) -> list[int]:
-        create = TableStore.try_create_snapshot
-        came: list[int] = []
-
-        def late(self: TableStore, snapshot: Any) -> bool:
-            if not came:
-                came.append(snapshot.id)
-                theirs()
-            return create(self, snapshot)
-
-        monkeypatch.setattr(TableStore, "try_create_snapshot", late)
-        monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
-        return came
-
-    yield race
-    monkeypatch.undo()
-
-
 _FAR = "id = 4 AND p = 0 AND n >= 0"
 _ELSEWHERE: dict[str, Callable[[pp.Table], Any]] = {
     "another partition": lambda t: t.append(_data({5: 500})),
@@ -85,10 +63,12 @@ _ELSEWHERE: dict[str, Callable[[pp.Table], Any]] = {
 
 
 @pytest.mark.parametrize("theirs", _ELSEWHERE)
-def test_what_lies_elsewhere_makes_nobody_start_over(tmp_path: Path, racing: Any, theirs: str) -> None:
+def test_what_lies_elsewhere_makes_nobody_start_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str
+) -> None:
     table = _table(tmp_path / "t", bucket="1")
     intruder = pp.Table.open(table.path)
-    came = racing(lambda: _ELSEWHERE[theirs](intruder))
+    came = race(monkeypatch, lambda: _ELSEWHERE[theirs](intruder))
     summary = table.update({"n": "n + 1000"}, _FAR)
     assert (bool(came), summary.attempts, summary.rows_updated) == (True, 1, 1)
     assert _state(table)[4] == 1004
@@ -104,10 +84,10 @@ _NEAR: dict[str, tuple[Callable[[pp.Table], Any], int | None]] = {
 
 
 @pytest.mark.parametrize("theirs", _NEAR)
-def test_what_may_be_the_row_is_looked_at(tmp_path: Path, racing: Any, theirs: str) -> None:
+def test_what_may_be_the_row_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str) -> None:
     table = _table(tmp_path / "t", bucket="1")
     intruder, (other, expected) = pp.Table.open(table.path), _NEAR[theirs]
-    racing(lambda: other(intruder))
+    race(monkeypatch, lambda: other(intruder))
     summary = table.update({"n": "n + 1000"}, _FAR)
     assert summary.attempts == 2 or summary.snapshot_id is None
     assert _state(table).get(4) == expected
@@ -116,36 +96,27 @@ def test_what_may_be_the_row_is_looked_at(tmp_path: Path, racing: Any, theirs: s
     assert names == live  # the first try has left nothing
 
 
-def test_a_merge_that_only_inserts_has_read(tmp_path: Path, racing: Any) -> None:
+def test_a_merge_that_only_inserts_has_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _table(tmp_path / "t", bucket="1")
     intruder = pp.Table.open(table.path)
-    racing(lambda: intruder.append(_data({50: 1})))
+    race(monkeypatch, lambda: intruder.append(_data({50: 1})))
     summary = table.merge(_data({50: 7, 52: 8}), ["p", "id"], when_not_matched="insert")
     assert (summary.rows_inserted, summary.attempts) == (1, 2)
     assert (_state(table)[50], _state(table)[52]) == (1, 8)
 
 
-def test_an_upsert_goes_ahead(tmp_path: Path, racing: Any) -> None:
+def test_an_upsert_goes_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _table(tmp_path / "t", bucket="1")
     intruder = pp.Table.open(table.path)
-    racing(lambda: intruder.update({"n": "n + 1"}))
+    race(monkeypatch, lambda: intruder.update({"n": "n + 1"}))
     table.append(_data({4: 9}))
     assert _state(table)[4] == 9
 
 
 def test_a_table_that_never_stands_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _table(tmp_path / "t", **{"bucket": "1", "commit.max-retries": "2"})
-    intruder, create, busy = pp.Table.open(table.path), TableStore.try_create_snapshot, []
-
-    def late(self: TableStore, snapshot: Any) -> bool:
-        if not busy:
-            busy.append(1)
-            intruder.append(_data({4: snapshot.id}))
-            busy.clear()
-        return create(self, snapshot)
-
-    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
-    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    intruder, numbers = pp.Table.open(table.path), itertools.count()
+    race(monkeypatch, lambda: intruder.append(_data({4: next(numbers)})), times=1_000)
     with pytest.raises(CommitConflictError, match="rows were changed by another commit meanwhile"):
         table.update({"n": "n + 1"}, "n >= 0")
 
@@ -218,28 +189,11 @@ def _work(path: str, worker: int, rounds: int, says: Any) -> None:
     says.send(done)
 
 
-def _run(work: Callable[..., None], arguments: list[tuple[Any, ...]]) -> list[Any]:
-    """What processes say that do this at the same time."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.rowlevel.key_rows"])
-    pipes = [context.Pipe(duplex=False) for _ in arguments]
-    workers = [context.Process(target=work, args=(*own, says)) for own, (_, says) in zip(arguments, pipes, strict=True)]
-    for worker in workers:
-        worker.start()
-    for _, says in pipes:
-        says.close()
-    said = [hears.recv() for hears, _ in pipes]
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    return said
-
-
 @pytest.mark.timeout(600)
 def test_no_addition_is_lost(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", bucket="2")
     rounds = 20 if LONG else 6
-    said = _run(_work_add, [(table.path, rounds), (table.path, rounds)])
+    said = at_once(_work_add, [(table.path, rounds)] * 2, _PRELOAD)
     assert len({snapshot for told in said for snapshot in told}) == 2 * rounds
     assert _state(table) == {i: i + 2 * rounds * (i == 7) for i in range(40)}
 
@@ -249,7 +203,7 @@ def test_no_addition_is_lost(tmp_path: Path) -> None:
 def test_each_state_follows_from_the_one_before(tmp_path: Path, mode: str) -> None:
     table = _table(tmp_path / "t", **_MODES[mode])
     first = len(table.snapshots())
-    said = _run(_work, [(table.path, worker, 14 if LONG else 6) for worker in range(4)])
+    said = at_once(_work, [(table.path, worker, 14 if LONG else 6) for worker in range(4)], _PRELOAD)
     told = {snapshot: (what, low) for worker in said for snapshot, what, low in worker}
     before = _state(table, first)
     for snapshot in table.snapshots()[first:]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import publisher
-from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
+from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
+from support.messages import ids_of
 from support.progress import once
+from support.races import race
 
 _VECTORS = {"deletion-vectors.enabled": "true"}
 _MODES = {"vectors": _VECTORS, "buckets": _VECTORS | {"bucket": "2", "bucket-key": "id"}, "rewrite": {}}
@@ -32,30 +34,14 @@ def _table(path: Path, ids: Sequence[int], mode: str) -> pp.Table:
     return table
 
 
-def _ids(table: pp.Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
-
-
 def _insert(*ids: int) -> Action:
     return lambda table: table.merge(_data(ids), ["id"], when_not_matched="insert")
 
 
 @pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[pp.Table, Action], None]:
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[pp.Table, Action], object]:
     """Has another commit come in just before the next one is published."""
-
-    def late(table: pp.Table, other: Action, create: Any = TableStore.try_create_snapshot) -> None:
-        waiting, intruder = [other], pp.Table.open(table.path)
-
-        def creating(self: TableStore, snapshot: Snapshot) -> bool:
-            if waiting:
-                waiting.pop()(intruder)
-            return bool(create(self, snapshot))
-
-        monkeypatch.setattr(TableStore, "try_create_snapshot", creating)
-        monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
-
-    return late
+    return lambda table, other: race(monkeypatch, partial(other, pp.Table.open(table.path)))
 
 
 @pytest.mark.parametrize("mode", _MODES)
@@ -64,14 +50,14 @@ def test_two_merges_of_one_new_key_insert_it_once(tmp_path: Path, mode: str, mea
     meanwhile(table, _insert(4, 5))
     summary = _insert(5, 6)(table)
     assert (summary.rows_inserted, summary.attempts) == (1, 2)
-    assert _ids(table) == [1, 4, 5, 6]
+    assert ids_of(table) == [1, 4, 5, 6]
 
 
 def test_two_merges_into_an_empty_table(tmp_path: Path, meanwhile: Any) -> None:
     table = pp.Table.create(tmp_path / "t", _data([]).schema)
     meanwhile(table, _insert(1, 2))
     _insert(2, 3)(table)
-    assert _ids(table) == [1, 2, 3]
+    assert ids_of(table) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("mode", _MODES)
@@ -83,7 +69,7 @@ def test_an_update_that_makes_a_key_and_a_merge_that_inserts_it(tmp_path: Path, 
         table = _table(tmp_path / name, [4], mode)
         meanwhile(table, theirs)
         ours(table)
-        assert _ids(table) in ([5], [5, 6]), name
+        assert ids_of(table) in ([5], [5, 6]), name
 
 
 @pytest.mark.parametrize("mode", _MODES)
@@ -91,14 +77,14 @@ def test_a_row_that_kept_a_key_from_being_inserted_is_deleted(tmp_path: Path, mo
     table = _table(tmp_path, [4, 5, 7], mode)
     meanwhile(table, lambda t: t.delete("id >= 5"))
     _insert(5, 6)(table)
-    assert _ids(table) == [4, 5, 6]
+    assert ids_of(table) == [4, 5, 6]
 
 
 def test_a_row_that_is_not_in_the_way_may_be_deleted(tmp_path: Path, meanwhile: Any) -> None:
     table = _table(tmp_path, [4, 5, 7], "vectors")
     meanwhile(table, lambda t: t.delete("id = 7"))
     looks = _looks(table, _insert(5, 6))
-    assert _ids(table) == [4, 5, 6]
+    assert ids_of(table) == [4, 5, 6]
     assert looks == 1
 
 
@@ -155,7 +141,7 @@ def test_a_delete_comes_before_appends_that_have_read_nothing(
     table = _table(tmp_path, [1, 3], "vectors")
     meanwhile(table, _as_if(lambda t: t.append(_data([2, 5])), **members))
     table.delete("id IN (1, 2, 5)")
-    assert _ids(table) == _RESULT[order]
+    assert ids_of(table) == _RESULT[order]
 
 
 def test_rows_that_are_not_meant_cost_no_second_look(tmp_path: Path, meanwhile: Any) -> None:
@@ -165,7 +151,7 @@ def test_rows_that_are_not_meant_cost_no_second_look(tmp_path: Path, meanwhile: 
     assert _looks(table, lambda t: t.merge(_data([3]), ["id"], when_matched="delete")) == 1
     meanwhile(table, _as_if(lambda t: t.append(_data([2, 5])), operation=None))
     table.delete("id % 9 = 0")
-    assert _ids(table) == [1, 2, 2, 5, 5]
+    assert ids_of(table) == [1, 2, 2, 5, 5]
 
 
 def test_rows_are_deleted_as_the_table_says_now(tmp_path: Path) -> None:
@@ -178,7 +164,7 @@ def test_rows_are_deleted_as_the_table_says_now(tmp_path: Path) -> None:
     snapshot = table.snapshot()
     assert snapshot is not None
     assert snapshot.index_manifest is None
-    assert _ids(table) == [2, 3]
+    assert ids_of(table) == [2, 3]
 
 
 def test_what_did_what_is_told_as_java_paimon_tells_it(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ read come before appends that were published while they worked. Each step is hel
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CommitError
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.effort import LONG, sampled
+from support.races import at_once
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("p", pa.int64())])
 _VECTORS = {"deletion-vectors.enabled": "true"}
@@ -140,18 +140,8 @@ def test_some_order_explains_every_state(tmp_path: Path, mode: str) -> None:
     for start in range(0, 60, 20):
         table.append(_table([(i, i, i % 2) for i in range(start, start + 20)]))
     first = len(table.snapshots())
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.rowlevel.merge"])
-    pipes = [context.Pipe(duplex=False) for _ in range(4)]
-    workers = [context.Process(target=_work, args=(path, i, _ROUNDS, says)) for i, (_, says) in enumerate(pipes)]
-    for worker in workers:
-        worker.start()
-    for _, says in pipes:
-        says.close()
-    told = sorted(entry for hears, _ in pipes for entry in hears.recv())
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    said = at_once(_work, [(path, worker, _ROUNDS) for worker in range(4)], "paimon_pyds.rowlevel.merge")
+    told = sorted(entry for entries in said for entry in entries)
     assert len({snapshot for snapshot, _, _ in told}) == len(told)
     assert {what for _, what, _ in told} >= {"delete", "update", "merge"}
     _check_order(pp.Table.open(path), first, {snapshot: (what, argument) for snapshot, what, argument in told})

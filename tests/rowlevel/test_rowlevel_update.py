@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import ExpressionError, OptionError, PredicateError, SchemaError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.snapshot import CommitKind
+from support.executors import Pickling
 
 _TAGS = pa.map_(pa.string(), pa.int32())
 _SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("n", pa.int32()), ("p", pa.string()), ("tags", _TAGS)])
@@ -136,20 +136,12 @@ def test_indexes_and_statistics_of_new_files_hold(tmp_path: Path) -> None:
         assert table.count("c = 'fresh'") == 0
 
 
-class _Pickling:
-    """An executor whose tasks and results travel, as Spark's do."""
-
-    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-        for task in tasks:
-            yield pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(task)))))
-
-
 @pytest.mark.parametrize("mode", _MODES)
 def test_tasks_travel(tmp_path: Path, mode: str) -> None:
     layout = {"partition_by": ["p"], "options": {"source.split.target-size": "1 b"}}
     table = _table(tmp_path, layout, _MODES[mode])
     rows = _append(table, range(40)) + _append(table, range(40, 80))
-    assert table.update({"n": "id * 3"}, "id * 2 >= 70", executor=_Pickling()).rows_updated == 45
+    assert table.update({"n": "id * 3"}, "id * 2 >= 70", executor=Pickling()).rows_updated == 45
     assert _content(table) == _texts([r | {"n": r["id"] * 3} if r["id"] >= 35 else r for r in rows])
 
 

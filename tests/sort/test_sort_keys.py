@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 
 from paimon_pyds.sort.keys import SortKeys, range_bounds, rows_by_range, sort_positions
 from paimon_pyds.types import arrow_type, parse_type
+from support.engine_model import rank
 from support.strategies import ATOMS, values
-
-
-def _rank(value: Any) -> tuple[Any, ...]:
-    """NULL first, NaN last, -0.0 as 0.0."""
-    if value is None:
-        return (0,)
-    if isinstance(value, float):
-        return (2,) if math.isnan(value) else (1, value + 0.0)
-    return (1, value)
 
 
 @pytest.mark.parametrize("type_", list(ATOMS))
@@ -32,7 +24,7 @@ def test_every_type_is_ordered_as_spark_orders_it(type_: str, data: st.DataObjec
     column = pa.array(rows, arrow_type(parse_type(type_)))
     order = sort_positions(SortKeys("order").of([column])).to_pylist()
     read = column.take(pa.array(order, pa.int64())).to_pylist() if not pa.types.is_timestamp(column.type) else None
-    ranks = [_rank(v) for v in (read if read is not None else [rows[i] for i in order])]
+    ranks = [rank(v) for v in (read if read is not None else [rows[i] for i in order])]
     assert ranks == sorted(ranks)
     assert sorted(order) == list(range(len(rows)))
     assert all(a < b for a, b, x, y in zip(order, order[1:], ranks, ranks[1:], strict=False) if x == y)
@@ -61,7 +53,7 @@ def test_ranges_hold_the_rows_between_their_bounds(
     sample = pa.array(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1)))
     bounds = range_bounds([c.take(sample) for c in columns], ranges)
     limits = list(zip(*(c.to_pylist() for c in bounds), strict=True))
-    ranks = [tuple(_rank(v) for v in limit) for limit in limits]
+    ranks = [tuple(rank(v) for v in limit) for limit in limits]
     assert ranks == sorted(set(ranks))
     assert len(limits) < max(ranges, 1) + (ranges == 1)
     assert limits or ranges == 1
@@ -69,7 +61,7 @@ def test_ranges_hold_the_rows_between_their_bounds(
     assert sorted(positions.tolist()) == list(range(len(rows)))
     assert codes.tolist() == sorted(codes.tolist())
     for position, code in zip(positions.tolist(), codes.tolist(), strict=True):
-        row = tuple(_rank(v) for v in rows[position])
+        row = tuple(rank(v) for v in rows[position])
         if code % 2:
             assert row == ranks[code // 2]
         else:

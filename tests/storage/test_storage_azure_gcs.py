@@ -14,6 +14,7 @@ from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, PaimonError
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import object_store, open_file_io
 from support import servers
+from support.messages import ids_of
 from support.s3_server import AFTER, BEFORE, Server, serving
 from support.side_by_side import PATIENT, append_side_by_side
 
@@ -55,10 +56,6 @@ def store(one_store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     one_store.server.fail = lambda *_: None
 
 
-def _ids(table: pp.Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
-
-
 def test_files(store: Store) -> None:
     io, root = open_file_io(store.root, store.options)
     for name in ("d/b", "d/p=a%3Ab/ü x", "d/sub/x"):
@@ -95,7 +92,7 @@ def test_tables(store: Store) -> None:
     table.delete("id = 3")
     table.compact(full=True)
     again = pp.Catalog(store.root, options).table("shop.t")
-    assert _ids(again) == [i for i in range(20) if i != 3]
+    assert ids_of(again) == [i for i in range(20) if i != 3]
     assert "hush" not in repr(again) + repr(again.store.io) and servers.AZURE_KEY not in repr(again.store.io)
     with pytest.raises(AlreadyExistsError):
         catalog.create_table("shop.t", ROWS.schema)
@@ -124,7 +121,7 @@ def test_an_acknowledgement_that_is_lost(store: Store, when: str) -> None:
         left.pop() if method == "PUT" and "snapshot-1" in path and left else None
     )
     table.append(ROWS)
-    assert not left and _ids(table) == list(range(20)) and len(table.snapshots()) == 1
+    assert not left and ids_of(table) == list(range(20)) and len(table.snapshots()) == 1
 
 
 def test_refused_credentials_and_what_is_missing(store: Store) -> None:

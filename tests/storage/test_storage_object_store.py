@@ -29,6 +29,7 @@ from paimon_pyds.maintenance import orphan_tasks
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import FileIO, object_store, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from support.messages import ids_of
 from support.s3_server import AFTER, BEFORE, Server, serving
 from support.servers import forwarding
 from support.victims import fork_server
@@ -63,10 +64,6 @@ def io(server: Server, root: str) -> ObjectStoreFileIO:
     opened, _ = open_file_io(root, server.options())
     assert isinstance(opened, ObjectStoreFileIO) and isinstance(opened, FileIO)
     return opened
-
-
-def _ids(table: pp.Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
 def test_reading(io: ObjectStoreFileIO, root: str) -> None:
@@ -233,7 +230,7 @@ def test_a_store_that_ignores_the_condition_is_written_under_a_lock(server: Serv
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
     table = catalog.table("shop.t")
-    assert [s.id for s in table.snapshots()] == list(range(1, 13)) and len(_ids(table)) == 12
+    assert [s.id for s in table.snapshots()] == list(range(1, 13)) and len(ids_of(table)) == 12
     table.alter(add_columns={"v": pa.int32()})
     table.create_tag("kept")
     assert table.scan().to_arrow().column_names == ["id", "p", "v"] and list(table.tags()) == ["kept"]
@@ -252,7 +249,7 @@ def test_a_lost_acknowledgement_under_a_lock(server: Server, root: str, tmp_path
             t.pop() if method == "PUT" and "/snapshot-" in path and t else None
         )
         table.append(ROWS)
-        assert len(_ids(table)) == rows
+        assert len(ids_of(table)) == rows
     server.fail = lambda n, method, path: BEFORE if method == "PUT" and "/snapshot-3" in path else None
     with pytest.raises(CommitOutcomeUnknownError):
         table.append(ROWS)
@@ -295,7 +292,7 @@ def test_tables_are_written_and_changed(server: Server, root: str) -> None:
     table.merge(pa.table({"id": [4, 50], "p": ["p0", "p0"]}), on="id", when_matched="update", when_not_matched="insert")
     table.compact(full=True)
     again = pp.Table.open(f"{root}/wh/t", storage_options=server.options())
-    assert _ids(again) == sorted([*(i for i in range(20) if i != 3), 0, 1, 50])
+    assert ids_of(again) == sorted([*(i for i in range(20) if i != 3), 0, 1, 50])
     assert "hush" not in repr(again) + repr(again.store.io)
 
 
@@ -319,7 +316,7 @@ def test_a_drop_that_fails_halfway(server: Server, root: str, monkeypatch: pytes
             catalog.drop_table(name)
         monkeypatch.setattr(obstore, "delete", delete)
         catalog.drop_table(name, ignore_if_not_exists=True)
-        assert _ids(catalog.create_table(name, ROWS.schema)) == []
+        assert ids_of(catalog.create_table(name, ROWS.schema)) == []
 
 
 def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
@@ -365,7 +362,7 @@ def test_every_request_of_a_commit_fails_in_turn(server: Server, root: str, step
                 done = False
             server.fail = lambda *_: None
             METADATA_CACHE.clear()
-            rows = len(_ids(pp.Table.open(path, storage_options=server.options())))
+            rows = len(ids_of(pp.Table.open(path, storage_options=server.options())))
             assert rows in (20, 40) and done in (None, rows == 40), (at, when, done, rows)
             if not failed:
                 break
@@ -394,7 +391,7 @@ def test_two_processes_lose_nothing(server: Server, root: str, writers: int, com
         process.join()
         assert process.exitcode == 0
     assert [s.id for s in table.snapshots()] == list(range(1, 2 * writers * commits + 1))
-    assert len(_ids(table)) == 2 * writers * commits
+    assert len(ids_of(table)) == 2 * writers * commits
 
 
 @pytest.mark.parametrize(("when", "rows"), [(BEFORE, 20), (AFTER, 21)])
@@ -415,9 +412,9 @@ def test_a_writer_that_is_killed_while_it_commits(server: Server, root: str, whe
     assert writer.exitcode == -signal.SIGKILL
     server.fail = lambda *_: None
     again = pp.Table.open(f"{root}/t", storage_options=server.options())
-    assert len(_ids(again)) == rows
+    assert len(ids_of(again)) == rows
     again.append(ROWS.slice(0, 1))
-    assert len(_ids(again)) == rows + 1
+    assert len(ids_of(again)) == rows + 1
     assert [s.id for s in again.snapshots()] == list(range(1, rows - 17))
 
 

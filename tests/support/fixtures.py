@@ -75,6 +75,12 @@ def fixture_names() -> list[str]:
     return sorted(p.parent.name for p in DEV.glob("*/meta.json")) if DEV else []
 
 
+def keyed_fixtures() -> list[str]:
+    """Those of tables with a primary key."""
+    schemas = {name: table_path(name) / "schema" / "schema-0" for name in fixture_names()}
+    return [name for name, path in schemas.items() if path.is_file() and json.loads(path.read_text())["primaryKeys"]]
+
+
 def read_text(path: Path) -> str:
     """The text of a fixture file, gzipped or not."""
     if path.suffix == ".gz":

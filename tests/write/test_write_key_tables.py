@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -181,45 +182,33 @@ def test_the_last_commit_wins_whoever_began_first(tmp_path: Path, order: tuple[i
     assert not list(Path(table.path).rglob("*.tmp"))
 
 
-def test_a_message_whose_files_were_moved_can_be_committed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _does_not_land(table: pp.Table, message: CommitMessage) -> None:
+    unknown = CommitOutcomeUnknownError("the storage did not say")
+    with mock.patch.object(FileSystemPublisher, "publish", side_effect=unknown), pytest.raises(type(unknown)):
+        table.commit([message])
+
+
+def test_a_message_whose_files_were_moved_can_be_committed_again(tmp_path: Path) -> None:
     """The first commit of it moved numbers and did not land; what the message says of its files is old then."""
     table = _table(tmp_path / "t")
     row = {KIND: 0, "p": 1, "k": "x", "b": None, "s": None, "l": None}
     first, second, third = (_message(table, [{**row, "a": number}], None) for number in range(3))
     table.commit([first])
-
-    def fails(*_: object) -> bool:
-        raise CommitOutcomeUnknownError("the storage did not say")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FileSystemPublisher, "publish", fails)
-        for _ in range(2):
-            with pytest.raises(CommitOutcomeUnknownError):
-                table.commit([third])
+    for _ in range(2):
+        _does_not_land(table, third)
     table.commit([second])
     table.commit([third])
     assert [row["a"] for row in _found(table)] == [2]
     _check_numbers(table)
 
 
-def test_moved_files_are_known_where_their_numbers_are_free_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_moved_files_are_known_where_their_numbers_are_free_again(tmp_path: Path) -> None:
     """An overwrite took away what they were moved for, so that nothing moves them once more."""
     table = _table(tmp_path / "t")
     row = {KIND: 0, "p": 1, "k": "x", "b": None, "s": None, "l": None}
     first, second = (_message(table, [{**row, "a": number}], None) for number in range(2))
     table.commit([first])
-
-    def fails(*_: object) -> bool:
-        raise CommitOutcomeUnknownError("the storage did not say")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FileSystemPublisher, "publish", fails)
-        with pytest.raises(CommitOutcomeUnknownError):
-            table.commit([second])
+    _does_not_land(table, second)
     table.overwrite(_data([{**row, "p": 0, "a": 7}]), options=_OP)
     table.commit([second])
     assert [row["a"] for row in _found(table)] == [7, 1]

@@ -28,7 +28,7 @@ from paimon_pyds.storage import FileIO, requests_at_once, saves_requests
 if TYPE_CHECKING:
     from paimon_pyds.storage.kept_ranges import KeptRanges
 
-_NEAR = 4096
+_JOINED_GAP = 4096
 """Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
 
 
@@ -182,7 +182,7 @@ def _requests(ranges: Sequence[tuple[int, int]]) -> int:
     offsets, lengths = np.array(ranges, np.int64).T
     order = np.argsort(offsets)
     offsets, stops = offsets[order], np.maximum.accumulate((offsets + lengths)[order])
-    return 1 + int(np.count_nonzero(offsets[1:] - stops[:-1] > _NEAR))
+    return 1 + int(np.count_nonzero(offsets[1:] - stops[:-1] > _JOINED_GAP))
 
 
 @contextmanager

@@ -1,0 +1,54 @@
+"""Commits that meet other commits: one that comes in at the worst moment, and processes that work at the same time."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from paimon_pyds.commit import publisher
+from paimon_pyds.metadata.store import TableStore
+
+
+def race(monkeypatch: pytest.MonkeyPatch, theirs: Callable[[], Any], times: int = 1) -> list[int]:
+    """Has another commit come in just before the next one is published, or before each of some; the numbers of the
+    snapshots that were late."""
+    create = TableStore.try_create_snapshot
+    came: list[int] = []
+    busy: list[int] = []
+
+    def late(self: TableStore, snapshot: Any) -> bool:
+        if len(came) < times and not busy:
+            busy.append(snapshot.id)
+            theirs()
+            came.append(busy.pop())
+        return create(self, snapshot)
+
+    monkeypatch.setattr(TableStore, "try_create_snapshot", late)
+    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    return came
+
+
+def at_once(work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], *preload: str) -> list[Any]:
+    """What processes that work at the same time say at their end, each down a pipe, its last argument.
+
+    Args:
+        work: of a module, so that it can be found by its name.
+        arguments: of each process.
+        preload: modules that all need, besides that of tables.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["paimon_pyds.table", *preload])
+    pipes = [context.Pipe(duplex=False) for _ in arguments]
+    workers = [context.Process(target=work, args=(*own, says)) for own, (_, says) in zip(arguments, pipes, strict=True)]
+    for worker in workers:
+        worker.start()
+    for _, says in pipes:
+        says.close()
+    said = [hears.recv() for hears, _ in pipes]
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    return said
