@@ -269,7 +269,6 @@ class Scan(RowStream):
 
         return Answers(self)
 
-    @shown("explain")
     def explain(self, *, analyze: bool = False) -> Explanation:
         """What planning, indexes and pages leave of the table: files, rows and bytes per step and per file.
 
@@ -279,6 +278,12 @@ class Scan(RowStream):
             analyze: run the scan too, drop its rows, and add what reading each file took.
         """
         self._check_types()
+        if not analyze:
+            return self._explained(analyze)
+        with shown("explain"):
+            return self._explained(analyze)
+
+    def _explained(self, analyze: bool) -> Explanation:
         scan = self._but(_store=self._store.counted())
         explained = scan._explain(analyze)
         counts = scan._store.requests

@@ -130,7 +130,6 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
         ["planning", "reading"],
         {"files": 3, "rows": 300},
     ),
-    "explain a scan": (lambda t, _: t.explain("id % 7 = 1 AND s = 'x'"), ["planning"], {"manifests": 3}),
     "layout": (lambda t, seen: t.layout(progress=seen), ["planning"], {"manifests": 3}),
     "advise": (lambda t, seen: t.index_advise(["s = 'x'"], progress=seen), ["planning", "sampling"], {"files": 3}),
     "advise a partition": (lambda t, seen: t.advise_partition(progress=seen), ["planning", "sampling"], {"files": 3}),
