@@ -43,10 +43,10 @@ demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and 
 
 test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
 	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" \
-	  spark="$(MAKE) test-spark" plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" \
-	  plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \
-	  plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" \
-	  plain-6="$(MAKE) test-plain ARGS='$(PLAIN_6)'" connect="$(MAKE) test-connect"
+	  spark="$(MAKE) test-spark" plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" \
+	  plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \
+	  plain-6="$(MAKE) test-plain ARGS='$(PLAIN_6)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
+	  plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
 
 check: newest  ## style, types and layers

@@ -106,7 +106,7 @@ def test_commits_make_and_delete_tags(tmp_path: Path) -> None:
     table.create_tag("mine", retain="1 ms")
     time.sleep(0.01)
     _append(table, 2)
-    assert list(table.tags()) == [name]
+    assert name in table.tags() and "mine" not in table.tags()  # an hour may have ended
 
 
 def test_forgotten_consumers(tmp_path: Path) -> None:
