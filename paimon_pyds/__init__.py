@@ -52,6 +52,14 @@ _WHERE = {
     "register": "paimon_pyds.spark.source",
     "show_progress": "paimon_pyds.progress",
 }
+_ELSEWHERE = {
+    "Table.open(path)": "open load load_table open_table read_table read_paimon get_table DeltaTable",
+    "Table.open(path).append(data)": "write_table write_paimon write_deltalake append insert",
+    "Table.open(path).scan(filter)": "scan_paimon scan_table query sql",
+    "Table.create(path, schema)": "create create_table new",
+    "Catalog(warehouse)": "connect load_catalog CatalogFactory warehouse",
+}
+"""What other libraries call it."""
 
 
 if not TYPE_CHECKING:  # checkers see the names above, and no others
@@ -62,7 +70,8 @@ if not TYPE_CHECKING:  # checkers see the names above, and no others
             return globals()[name]
         if name in ("errors", "spark", "types"):
             return importlib.import_module(f"paimon_pyds.{name}")
-        raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}")
+        hint = next((f": write paimon_pyds.{ours}" for ours, names in _ELSEWHERE.items() if name in names.split()), "")
+        raise AttributeError(f"module 'paimon_pyds' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

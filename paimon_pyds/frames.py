@@ -96,6 +96,8 @@ def _from_parts(parts: Iterator[Any]) -> tuple[pa.Schema | None, Iterator[pa.Rec
 
 def _with_rows_gathered(parts: Iterator[Any]) -> Iterator[Any]:
     for part in parts:
+        if isinstance(part, tuple | list) and part and isinstance(part[0], int | float | str | None):
+            raise SchemaError("a row without names of columns", hint="rows are dictionaries, such as [{'id': 1}]")
         if not isinstance(part, Mapping):
             yield part
             continue
@@ -150,7 +152,8 @@ def _with_index(frame: Any) -> Any:
 
 def _refused(data: Any, reason: str = "") -> SchemaError:
     because = f": {reason.splitlines()[0]}" if reason else ""
-    return SchemaError(f"can't take rows from {type(data).__name__}{because}", hint=_TAKEN)
+    hint = "read the file first, such as by pyarrow.csv.read_csv(path)" if isinstance(data, str) else _TAKEN
+    return SchemaError(f"can't take rows from {type(data).__name__}{because}", hint=hint)
 
 
 class RowStream:

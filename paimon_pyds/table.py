@@ -141,7 +141,7 @@ class Table(RowStream):
     def create(  # noqa: PLR0913 - named arguments that users type
         cls,
         path: str | os.PathLike[str],
-        schema: pa.Schema | Sequence[DataField] | Rows,
+        schema: pa.Schema | Sequence[DataField] | str | Rows,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         options: OptionValues | None = None,
@@ -152,7 +152,8 @@ class Table(RowStream):
 
         Args:
             path: a local path, ``file://…``, or a URL of an object store.
-            schema: an Arrow schema, or Paimon columns; or data as for `append`: the table gets its columns and rows.
+            schema: an Arrow schema, Paimon columns, or names and types such as ``"id BIGINT, name STRING"`` and
+                ``{"id": "BIGINT"}``; or data as for `append`: the table gets its columns and rows.
                 Where the rows don't fit, a key with NULL for one, the table is there and empty.
             primary_key: names of columns, in a list or in a text between commas; none for an append table.
             partition_by: names of columns, as those of the key.
@@ -764,7 +765,7 @@ class Table(RowStream):
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: datetime | str | int | None = None,
+        older_than: timedelta | datetime | str | int | None = None,
         dry_run: bool = False,
         *,
         options: OptionValues | None = None,
@@ -779,7 +780,8 @@ class Table(RowStream):
         Args:
             retain_max: snapshots that stay at most, however young.
             retain_min: snapshots that stay at least.
-            older_than: only those made before this time, in milliseconds since the epoch or as text in UTC.
+            older_than: only those made before this time, in milliseconds since the epoch or as text in UTC; or of this
+                age, such as ``"7 days"``.
             dry_run: only tell what would go.
             options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
             progress: as for `append`.
@@ -794,7 +796,7 @@ class Table(RowStream):
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: datetime | str | int | None = None,
+        older_than: timedelta | datetime | str | int | None = None,
         dry_run: bool = False,
         *,
         everything: bool = False,
@@ -865,7 +867,7 @@ class Table(RowStream):
 
     def expire_tags(
         self,
-        older_than: datetime | str | int | None = None,
+        older_than: timedelta | datetime | str | int | None = None,
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
@@ -873,7 +875,7 @@ class Table(RowStream):
         """Delete the tags that have outlived what they were made with, and those made before a time.
 
         Args:
-            older_than: milliseconds since the epoch, or text in UTC.
+            older_than: milliseconds since the epoch, text in UTC, or an age, such as ``"7 days"``.
             dry_run: only tell what would go.
             progress: as for `append`.
         """
@@ -1340,12 +1342,21 @@ def table_definition(
     return TableDefinition(fields, tuple(key), tuple(parts), option_texts(options), comment), rows
 
 
+def columns_text(columns: Mapping[str, str]) -> str:
+    """Names and types as one text."""
+    return ", ".join(f"`{name.replace('`', '``')}` {type_}" for name, type_ in columns.items())
+
+
 def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], Iterator[pa.RecordBatch] | None]:
     """The columns of a new table, and the rows where data was given."""
     if isinstance(schema, pa.Schema):
         return from_arrow_schema(schema), None
     parts = schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list | tuple) else ()
-    if isinstance(schema, str | None) or any(isinstance(part, DataField | str) for part in parts):
+    if isinstance(schema, str) or (parts and isinstance(schema, Mapping) and all(isinstance(p, str) for p in parts)):
+        from paimon_pyds.types.columns import parse_columns
+
+        return parse_columns(schema if isinstance(schema, str) else columns_text(schema)), None
+    if schema is None or any(isinstance(part, DataField | str) for part in parts):
         return columns("schema", schema), None
     found, rows = rows_of(schema)
     if found is None:

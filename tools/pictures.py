@@ -18,7 +18,9 @@ from demo import flights, story
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 FILTER = "dest = 'ANC'"
-WIDTHS = {"phone": (500, 1900), "desktop": (1200, 1100)}  # Chromium makes no narrower window
+WIDTHS = {"phone": (390, 1900), "desktop": (1200, 1100)}
+NARROWEST = 500
+"""Chromium makes no narrower window: a phone's page is a frame in one."""
 
 
 def pages(directory: Path) -> dict[str, str]:
@@ -43,9 +45,13 @@ def picture(html: str, to: Path, size: tuple[int, int], *, dark: bool) -> None:
         head = '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         style = f"<style>:root{{color-scheme:{scheme}}}body{{margin:16px;background:Canvas}}</style>"
         page.write_text(head + style + html, encoding="utf-8")
+        if size[0] < NARROWEST:
+            frame = f'<iframe src="{page.name}" style="border:0" width="{size[0]}" height="{size[1]}"></iframe>'
+            page = page.with_name("phone.html")
+            page.write_text(head + style.replace("16px", "0") + frame, encoding="utf-8")
         arguments = [
             "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={scratch}/profile",
-            f"--window-size={size[0]},{size[1]}", f"--screenshot={to}", page.as_uri(),
+            f"--window-size={max(size[0], NARROWEST)},{size[1]}", f"--screenshot={to}", page.as_uri(),
         ]  # fmt: skip
         arguments[:0] = ["--blink-settings=preferredColorScheme=" + ("0" if dark else "1")]
         subprocess.run([chromium, *arguments], check=True, capture_output=True, timeout=120)

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.catalog.filesystem import FileSystemBackend
 from paimon_pyds.catalog.identifier import (
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     from paimon_pyds.typing import Filter, OptionValues, Rows, SystemArguments
 
 _HIVE_HINT = "open the table by its path, or the warehouse directory as a catalog; Hive is left out of commits then"
+_ELSEWHERE = {
+    "list_tables": "tables(database)", "list_databases": "databases()", "list_namespaces": "databases()",
+    "load_table": "table(name)", "get_table": "table(name)", "open_table": "table(name)", "read": "table(name)",
+    "create_namespace": "create_database(name)", "drop_namespace": "drop_database(name)",
+    "create_table_if_not_exists": "create_table(name, …, ignore_if_exists=True)",
+}  # fmt: skip
+"""What PyIceberg, pypaimon and Spark call it."""
 
 
 class Catalog:
@@ -119,6 +126,13 @@ class Catalog:
 
         return cls.open({**catalog_options(name), **(more or {})})
 
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Names that other libraries have for it are answered with ours."""
+            hint = f": write catalog.{_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"Catalog has no {name!r}{hint}", name=name, obj=self)
+
     @property
     def warehouse(self) -> str:
         """Where the warehouse is, or what it is called."""
@@ -131,9 +145,12 @@ class Catalog:
 
     def databases(self) -> list[str]:
         """The names of all databases, by name. Warns where the warehouse is none."""
+        return self._databases(3)
+
+    def _databases(self, level: int) -> list[str]:
         found = self._backend.databases()
-        if set(found) <= {DEFAULT_DATABASE}:
-            self._warn_where_nothing_is()
+        if set(found) <= {DEFAULT_DATABASE} and (hint := self.missing_hint()):
+            warnings.warn(f"no database is at {redact(self.warehouse)}: {hint}", stacklevel=level)
         return found
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
@@ -169,23 +186,25 @@ class Catalog:
             )
         self._backend.drop_database(name)
 
-    def tables(self, database: str = DEFAULT_DATABASE) -> list[str]:
-        """The names of the tables of a database, by name. Raises DatabaseNotFoundError; warns where the warehouse is
-        none."""
+    def tables(self, database: str | None = None) -> list[str]:
+        """The names of the tables of a database, by name. Raises DatabaseNotFoundError.
+
+        Without a name it is ``default``; warns where that has none, and there are others or the warehouse is none.
+        """
+        named, database = database is not None, database or DEFAULT_DATABASE
         if not self._backend.has_database(checked_object_name(database, "database")):
             raise self._no_database(database)
         found = self._backend.tables(database)
-        if not found:
-            self._warn_where_nothing_is()
+        if not found and not named:
+            others = [name for name in self._databases(3) if name != database]
+            if others:
+                text = f"the database {database} has no table: name another one, such as tables({others[0]!r})"
+                warnings.warn(text, stacklevel=2)
         return found
 
     def missing_hint(self) -> str | None:
         """What is wrong with the warehouse: it does not exist, or is something else; None where nothing is."""
         return self._backend.missing_hint()
-
-    def _warn_where_nothing_is(self) -> None:
-        if hint := self.missing_hint():
-            warnings.warn(f"no database is at {redact(self.warehouse)}: {hint}", stacklevel=3)
 
     # ------------------------------------------------------------------------------------------- tables
 
@@ -247,7 +266,7 @@ class Catalog:
     def create_table(  # noqa: PLR0913 (the arguments of Table.create)
         self,
         name: str,
-        schema: pa.Schema | Sequence[DataField] | Rows,
+        schema: pa.Schema | Sequence[DataField] | str | Rows,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         options: OptionValues | None = None,

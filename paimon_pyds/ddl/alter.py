@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from paimon_pyds.commit.publisher import Retries
 from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ddl.validate import COLUMN_OPTIONS, validate_schema
-from paimon_pyds.errors import CommitError, OptionError, SchemaError
+from paimon_pyds.errors import CommitError, OptionError
 from paimon_pyds.formats import LEGACY_TYPE, holds_instants
 from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets, option_of
-from paimon_pyds.options.option import comma_separated, option_texts
+from paimon_pyds.options.option import comma_separated, option_texts, texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
 
@@ -93,10 +93,9 @@ def alter_table(
     if unknown:
         allowed = ", ".join(SchemaChanges.__annotations__)
         raise TypeError(f"a table can't be altered by {', '.join(unknown)}, but by {allowed}")
-    if isinstance(changes.get("drop_columns"), str) or isinstance(unset_options, str):
-        raise SchemaError("drop_columns and unset_options take a list of names")
-    changes["drop_columns"] = tuple(changes.get("drop_columns", ()))  # it is looked at again in every attempt
-    added, options, unset = new_columns(changes.get("add_columns")), option_texts(set_options), tuple(unset_options)
+    changes["drop_columns"] = tuple(texts("drop_columns", changes.get("drop_columns", ())))  # looked at in each attempt
+    added, options = new_columns(changes.get("add_columns")), option_texts(set_options)
+    unset = tuple(texts("unset_options", unset_options))
     check_no_secrets(options)
     retries = Retries(_RETRIES)
     while True:

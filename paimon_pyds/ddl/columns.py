@@ -30,10 +30,11 @@ from paimon_pyds.types import (
     parse_type,
     walk_fields,
 )
+from paimon_pyds.types.columns import parse_columns
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 ColumnType: TypeAlias = "DataType | pa.DataType | str"
-NewColumns: TypeAlias = "Mapping[str, ColumnType] | pa.Schema | Sequence[DataField | pa.Field]"
+NewColumns: TypeAlias = "str | Mapping[str, ColumnType] | pa.Schema | Sequence[DataField | pa.Field]"
 _Edit: TypeAlias = Callable[[Sequence[DataField]], list[DataField]]
 _FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _NUMERIC = INTEGER_KINDS | _FLOATS | {Kind.DECIMAL}
@@ -259,8 +260,10 @@ def new_columns(columns: NewColumns | None) -> list[tuple[str, DataField]]:
         return []
     if isinstance(columns, Mapping):
         return [(name, DataField(-1, name, _column_type(type_, count()))) for name, type_ in columns.items()]
+    if isinstance(columns, str):
+        columns = parse_columns(columns)
     result = []
-    for column in [columns] if isinstance(columns, str) else columns:
+    for column in columns:
         if isinstance(column, DataField):
             result.append((column.name, column))
         elif isinstance(column, pa.Field):

@@ -8,7 +8,6 @@ A file is known by its name, which is unique; what any manifest names counts as 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array
 from paimon_pyds.errors import NotFoundError, OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
-from paimon_pyds.maintenance.expire import maintenance_options, timestamp_ms
+from paimon_pyds.maintenance.expire import maintenance_options, past_ms
 from paimon_pyds.maintenance.orphan_tasks import FILES, Directories, Needed, Search, files_in, names_needed, names_of
 from paimon_pyds.maintenance.references import (
     Reference,
@@ -38,7 +37,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, counts_text
-from paimon_pyds.options.option import comma_separated, parse_duration_ms
+from paimon_pyds.options.option import comma_separated
 from paimon_pyds.progress import counted
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes
@@ -133,14 +132,8 @@ def remove_orphan_files(
 
 def _limit_ms(older_than: timedelta | datetime | str | int) -> int:
     """The time before which a file must have been changed last. Raises OptionError for one that is to come."""
-    now = int(time.time() * 1000)
-    if isinstance(older_than, timedelta):
-        limit = now - int(older_than.total_seconds() * 1000)
-    elif isinstance(older_than, str) and not re.match(r"\s*\d+-", older_than):
-        limit = now - parse_duration_ms(older_than, "older_than")
-    else:
-        limit = timestamp_ms("older_than", older_than)
-    if limit > now:
+    limit = past_ms("older_than", older_than)
+    if limit > int(time.time() * 1000):
         raise OptionError(
             "older_than is in the future: files that are being written would go", hint='such as "1 day", or a time'
         )

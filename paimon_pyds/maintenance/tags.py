@@ -24,7 +24,7 @@ from paimon_pyds.errors import (
     StorageError,
     TagNotFoundError,
 )
-from paimon_pyds.maintenance.expire import maintenance_options, merged, timestamp_ms
+from paimon_pyds.maintenance.expire import maintenance_options, merged, past_ms, timestamp_ms
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
@@ -291,7 +291,7 @@ def _remove_state(store: TableStore, snapshot: Snapshot, threads: int) -> Remova
 
 
 def expire_tags(
-    store: TableStore, older_than: datetime | str | int | None = None, *, dry_run: bool = False
+    store: TableStore, older_than: timedelta | datetime | str | int | None = None, *, dry_run: bool = False
 ) -> RemovalSummary:
     """Delete the tags that have lived for as long as they were made for, and those that are older than a time.
 
@@ -302,7 +302,7 @@ def expire_tags(
         dry_run: only tell what would go.
     """
     started, total = time.monotonic(), RemovalSummary(dry_run=dry_run)
-    limit = None if older_than is None else timestamp_ms("older_than", older_than)
+    limit = None if older_than is None else past_ms("older_than", older_than)
     changed = {status.name: status.modified_ms for status in store.io.list(store.paths.tag_dir)}
     for name in store.tag_names():
         path = store.paths.tag(name)

@@ -112,7 +112,7 @@ def _as_rows(keys: Any, names: Sequence[str]) -> Any:
     if isinstance(keys, Mapping):
         return keys if not keys or any(map(_is_list, keys.values())) else [keys]
     alone = isinstance(keys, tuple) and len(keys) == len(names) > 1 and not any(map(_is_list, keys))
-    if alone or not (_is_list(keys) or isinstance(keys, Iterable) or _has_columns(keys)):
+    if alone or isinstance(keys, str | bytes) or not (isinstance(keys, Iterable) or _has_columns(keys)):
         keys = [keys]
     if not _is_list(keys) or len(keys) == 0 or isinstance(first := next(iter(keys)), Mapping) or _has_columns(first):
         return keys

@@ -187,7 +187,7 @@ def _cardinality(rules: MergeRules, first: int, second: int) -> CardinalityError
         for name in names
     )
     return CardinalityError(
-        f"rows {first} and {second} of the source match one row of the table and would both change it"
+        f"rows {first + 1:,} and {second + 1:,} of the source match one row of the table and would both change it"
         + (f" ({shown})" if shown else ""),
         hint="leave one source row per key, or give the clauses conditions that tell them apart; nothing was changed",
     )

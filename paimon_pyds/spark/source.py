@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from pyspark.sql.datasource import DataSource
 
-from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.errors import ArgumentTypeError, UnsupportedError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import clear_errors, lacks_package
 
@@ -165,6 +165,8 @@ def register(spark: Any, pushdown: bool = False) -> None:
             version 5 mixes the filters of several queries on one DataFrame up and gives silently wrong rows: a warning
             says so. The option ``filter`` is safe everywhere.
     """
+    if not hasattr(spark, "dataSource"):
+        raise ArgumentTypeError(f"register takes a SparkSession, not {spark!r:.100}", hint="pip install 'pyspark>=4.0'")
     first: type[DataSource] = PaimonDataSource
     second: type[DataSource] = PaimonPydsDataSource
     if pushdown:

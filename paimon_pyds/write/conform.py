@@ -333,7 +333,8 @@ def _converted(
             raise misfit(column, at, name, wanted, path=table, hint=hint) from error
     plain = wanted.with_nullable(True) if isinstance(wanted, DataType) else wanted
     text = f"column {name} is {source} in the data and {plain} in the table"
-    raise SchemaError(text, path=table, hint="cast it first")
+    hint = "give pairs with their type: pa.array([[('key', 1)]], pa.map_(…))" if t.is_map(type_) else "cast it first"
+    raise SchemaError(text, path=table, hint=hint)
 
 
 def _same(column: pa.Array, type_: pa.DataType) -> pa.Array:

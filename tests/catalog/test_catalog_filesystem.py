@@ -112,6 +112,15 @@ def test_a_warehouse_that_is_not_there(tmp_path: Path) -> None:
     assert catalog.tables() == ["t"] and catalog.databases() == ["default"]
 
 
+def test_what_other_libraries_call_it_is_answered_with_ours(catalog: Catalog) -> None:
+    with pytest.raises(AttributeError, match=r"Catalog has no 'load_table': write catalog\.table\(name\)"):
+        catalog.load_table("shop.t")  # type: ignore[attr-defined]
+    assert not hasattr(catalog, "nonsense") and pickle.loads(pickle.dumps(catalog)).databases() == ["default", "shop"]
+    with pytest.warns(UserWarning, match=r"default has no table: name another one, such as tables\('shop'\)") as seen:
+        assert catalog.tables() == []
+    assert seen[0].filename == __file__
+
+
 def test_a_warehouse_that_is_something_else(catalog: Catalog, tmp_path: Path) -> None:
     table = catalog.create_table("shop.t", SCHEMA)
     (tmp_path / "empty").mkdir()

@@ -132,6 +132,7 @@ def test_ids_of_a_damaged_counter_are_not_used_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "columns",
     [
+        "n BIGINT, s ROW<x INT, y STRING>",
         {"n": "BIGINT", "s": ROW},
         {"n": pa.int64(), "s": pa.struct([("x", pa.int32()), ("y", pa.string())])},
         {"n": parse_type("BIGINT"), "s": parse_type(ROW)},
@@ -243,7 +244,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("cannot be converted to ARRAY<INT>", {"change_types": {"a": pa.list_(pa.int32())}}),
     ("cannot be converted to DATE", {"change_types": {"a": "DATE"}}),
     ("needs at least one field", {"drop_columns": ["r.x", "r.y"]}),
-    ("list of names", {"drop_columns": "a"}),
+    ("no column 'q'", {"drop_columns": "a, q"}),
 ]
 
 

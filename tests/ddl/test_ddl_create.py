@@ -145,6 +145,17 @@ def test_keys_may_come_as_options(tmp_path: Path) -> None:
         _create(tmp_path, partition=["id"], options={"partition": "day"})
 
 
+def test_columns_may_be_names_and_types(tmp_path: Path) -> None:
+    given: list[Any] = ["id BIGINT, `a b` ARRAY<INT>", {"id": "BIGINT", "a b": "ARRAY<INT>"}]
+    for number, schema in enumerate(given):
+        table = Table.create(tmp_path / str(number), schema, primary_key="id", options={"bucket": "1"})
+        assert [str(field.type) for field in table.schema.fields] == ["BIGINT NOT NULL", "ARRAY<INT>"]
+    with pytest.raises(SchemaError, match="did you mean BIGINT"):
+        Table.create(tmp_path / "t", {"id": "BIGNT"})
+    with pytest.raises(SchemaError, match="'id' is no column — write a name and a type, such as id BIGINT"):
+        Table.create(tmp_path / "t", "id")
+
+
 def test_a_table_that_is_there(tmp_path: Path) -> None:
     first = _create(tmp_path)
     with pytest.raises(AlreadyExistsError, match="already exists"):

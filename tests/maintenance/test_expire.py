@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -124,7 +125,8 @@ def test_limits(table: pp.Table) -> None:
     assert table.expire_snapshots(retain_min=9, older_than=2**62).snapshots == 1
     assert table.expire_snapshots(retain_min=1, older_than=third).snapshots == 1
     assert table.store.snapshot_ids()[0] == 3
-    assert table.expire_snapshots(retain_min=1, older_than="2000-01-01").snapshots == 0
+    for old in ("2000-01-01", "7 days", timedelta(days=7)):
+        assert table.expire_snapshots(retain_min=1, older_than=old).snapshots == 0
     options = {"snapshot.num-retained.min": "2", "snapshot.time-retained": "0 ms", "snapshot.expire.limit": "2"}
     assert table.expire_snapshots(options=options, dry_run=True).snapshots == 6
     assert table.expire_snapshots(options=options).snapshots == 6

@@ -125,7 +125,7 @@ def test_two_source_rows_for_one_row(tmp_path: Path, kind: str) -> None:
     table = create(tmp_path, kind)
     people(table)
     twice = pa.table({"k": [2, 2], "v": [1, 2]})
-    with pytest.raises(CardinalityError, match=r"rows 0 and 1 of the source .*source\.k = 2"):
+    with pytest.raises(CardinalityError, match=r"rows 1 and 2 of the source .*source\.k = 2"):
         table.merge(twice, ["k"], when_matched=[pp.Update({"v": "s.v"})])
     files = sorted(p.name for p in (tmp_path / "db.db" / "t" / "bucket-0").iterdir())
     assert len([f for f in files if f.endswith(".parquet")]) == 1, "what was written is removed"

@@ -53,7 +53,7 @@ def test_merge_of_a_table_with_conditions(table: pp.Table, tmp_path: Path, capsy
 def test_errors_are_one_line(table: pp.Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pyarrow.csv.write_csv(pa.table({"id": [1, 1]}), tmp_path / "s.csv")
     arguments = ["merge", table.path, f"--source={tmp_path / 's.csv'}", "--on=id", "--when-matched"]
-    for clause, part in (("replace", "not a clause"), ("update set n = 1", "rows 0 and 1 of the source")):
+    for clause, part in (("replace", "not a clause"), ("update set n = 1", "rows 1 and 2 of the source")):
         assert main([*arguments, clause]) == 1
         error = capsys.readouterr().err
         assert part in error

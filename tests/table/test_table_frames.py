@@ -104,6 +104,8 @@ def test_lookup_takes_values_alone(tmp_path: Path) -> None:
     arrays: list[Any] = [pa.array([2, 3]), pa.chunked_array([[2], [3]]), np.array([2, 3]), _pandas()["id"].iloc[1:]]
     for given in ([2, 3], (2, 3), {2, 3}, range(2, 4), [(2,), (3,)], *arrays):
         assert sorted(table.lookup(given)["id"].to_pylist()) == [2, 3]
+    texts = pp.Table.create(tmp_path / "s", {"s": ["a", "b"]}, primary_key="s", options={"bucket": "1"})
+    assert texts.lookup("b").to_pylist() == [{"s": "b"}]
     both = pp.Table.create(tmp_path / "b", ROWS[::2], primary_key=["s", "id"], options={"bucket": "1"})
     for keys in (("c", 3), [("c", 3)], [["c", 3]], {"s": "c", "id": 3}):
         assert both.lookup(keys)["id"].to_pylist() == [3]
