@@ -28,7 +28,7 @@ from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
 from support.fixtures import table_path
 from support.live_files import table_files
-from support.victims import fork_server, upsert_for_ever
+from support.victims import upsert_for_ever, victims
 
 _SCHEMA = pa.schema([pa.field("p", pa.int32(), False), pa.field("k", pa.int64(), False), ("v", pa.int64())])
 _TARGET = "dynamic-bucket.target-row-num"
@@ -355,21 +355,11 @@ def test_jobs_that_are_killed_leave_every_key_in_one_bucket(tmp_path: Path) -> N
     path = tmp_path / "t"
     schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64())])
     table = pp.Table.create(path, schema, primary_key=["k"], options={_TARGET: "70"})
-    server = fork_server()
     random = Random(9)
     for number in range(40 if LONG else 2):
-        pipes = [server.Pipe(duplex=False) for _ in range(2)]
-        victims = [server.Process(target=upsert_for_ever, args=(path, number, say)) for _, say in pipes]
-        for victim in victims:
-            victim.start()
-        for hear, say in pipes:
-            say.close()
-            assert hear.recv_bytes() == b"r"
-        assert any(multiprocessing.connection.wait([hear for hear, _ in pipes], 120))
-        time.sleep(random.uniform(0, 0.3))
-        for victim in victims:
-            victim.kill()
-            victim.join()
+        with victims(upsert_for_ever, [(path, number)] * 2) as heard:
+            assert any(multiprocessing.connection.wait(heard, 120))
+            time.sleep(random.uniform(0, 0.3))
         assert len(_values(table)) == sum(map(len, bucket_keys(table).values()))
     assert {*map(str, (path / "index").iterdir())} >= {name for name in table_files(table.store) if "/index/" in name}
 

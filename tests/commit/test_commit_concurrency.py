@@ -13,7 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from support.effort import LONG
-from support.victims import append_each, fork_server, write_for_ever
+from support.victims import append_each, fork_server, victims, write_for_ever
 
 _SCHEMA = pa.schema([("worker", pa.int64()), ("commit", pa.int64()), ("row", pa.int64())])
 
@@ -72,29 +72,15 @@ def test_writers_killed_at_any_moment_leave_a_committed_state(tmp_path: Path) ->
     path = tmp_path / "t"
     options = {"file-index.bitmap.columns": "worker", "file-index.in-manifest-threshold": "1b"}
     table = pp.Table.create(path, _SCHEMA, options=options)
-    server = fork_server()
     done = 0
     for number in range(rounds):
-        pipes = [server.Pipe(duplex=False) for _ in range(2)]
-        numbers = [1000 * (2 * number + i) + i for i in range(2)]
-        victims = [
-            server.Process(target=write_for_ever, args=(path, n, say))
-            for n, (_, say) in zip(numbers, pipes, strict=True)
-        ]
-        for victim in victims:
-            victim.start()
-        for (hear, say), _ in zip(pipes, victims, strict=True):
-            say.close()
-            assert hear.recv_bytes() == b"r"
-        before = table.snapshot()
-        if number % 2:
-            assert pipes[0][0].poll(120)  # a commit is done, however busy the machine is
-        time.sleep(rng.uniform(0.0, 0.25))
-        for victim in victims:
-            victim.kill()
-        for victim, (hear, _) in zip(victims, pipes, strict=True):
-            victim.join()
-            done += _heard(hear)
+        numbers = [(path, 1000 * (2 * number + i) + i) for i in range(2)]
+        with victims(write_for_ever, numbers) as pipes:
+            before = table.snapshot()
+            if number % 2:
+                assert pipes[0].poll(120)  # a commit is done, however busy the machine is
+            time.sleep(rng.uniform(0.0, 0.25))
+        done += sum(map(_heard, pipes))
         after = table.snapshot()
         assert (before.id if before else 0) <= (after.id if after else 0)
         assert (after.id if after else 0) >= done

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from multiprocessing.connection import Connection
@@ -32,6 +32,7 @@ from support.maintenance import is_exact
 from support.oracle import Oracle, requires_java_oracle
 from support.progress import Seen
 from support.values import dumps, in_order, lines
+from support.victims import victims
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -374,19 +375,15 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
     spilling = {"target-file-size": "1 kb", "write-buffer-size": "1 b"}
     table = _make(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", **spilling})
     table.append(pa.table([range(40), [1] * 40, [0] * 40, [1] * 40], schema=SCHEMA))
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["paimon_pyds.table", "paimon_pyds.append", "paimon_pyds.compact.compact"])
     random, kinds = Random(5), set()
     for _ in range(10 if LONG else 3):
         before = latest(table).id
-        hear, say = server.Pipe(duplex=False)
-        victim = server.Process(target=_write_for_ever, args=(str(tmp_path / "t"), say))
-        victim.start()
-        for _ in range(random.randrange(1, 4)):
-            assert hear.recv_bytes() == b"r"
-        victim.join(random.uniform(0.0, 0.2))
-        victim.kill()
-        victim.join()
+        with victims(
+            _write_for_ever, [(str(tmp_path / "t"),)], "paimon_pyds.append", "paimon_pyds.compact.compact"
+        ) as heard:
+            for _ in range(random.randrange(3)):
+                assert heard[0].recv_bytes() == b"r"
+            time.sleep(random.uniform(0.0, 0.2))
         values = table.scan(columns=["b"]).to_arrow()["b"].to_pylist()
         assert len(values) == 40
         assert len(set(values)) == 1

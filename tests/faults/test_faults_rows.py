@@ -32,7 +32,7 @@ from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.side_by_side import PATIENT
-from support.victims import fork_server, insert_for_ever
+from support.victims import insert_for_ever, victims
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -127,7 +127,9 @@ def test_an_interrupt_anywhere(tmp_path: Path, change: str) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ kills
 
-_OPERATIONS = ("rowlevel.update", "rowlevel.delete", "rowlevel.merge", "compact.compact")
+_OPERATIONS = [
+    f"paimon_pyds.{name}" for name in ("rowlevel.update", "rowlevel.delete", "rowlevel.merge", "compact.compact")
+]
 
 
 def _change_for_ever(path: str, say: Connection) -> None:
@@ -153,18 +155,11 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path, mode: str
     options = OPTIONS | {"vectors": VECTORS, "keys": KEYS}.get(mode, {})
     table = pp.Table.create(path, SCHEMA, primary_key=["id"] if mode == "keys" else (), options=options)
     table.append(pa.table([list(range(40)), ["a"] * 40, [0.0] * 40], schema=SCHEMA))
-    server = fork_server(*(f"paimon_pyds.{name}" for name in _OPERATIONS))
     rng = random.Random(5)
     first: Any = table.snapshot()
     for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "16")) // 2):
-        hear, say = server.Pipe(duplex=False)
-        victim = server.Process(target=_change_for_ever, args=(str(path), say))
-        victim.start()
-        say.close()
-        assert hear.recv_bytes() == b"r"
-        time.sleep(rng.uniform(0.05, 0.3))
-        victim.kill()
-        victim.join()
+        with victims(_change_for_ever, [(str(path),)], *_OPERATIONS):
+            time.sleep(rng.uniform(0.05, 0.3))
         rows = table.scan("id < 1000").to_arrow()
         assert sorted(rows["id"].to_pylist()) == list(range(40))
         sums: dict[int, set[float]] = {}
@@ -181,21 +176,11 @@ def test_two_that_insert_the_same_keys_are_killed(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = pp.Table.create(path, pa.schema([("id", pa.int64())]), options=PATIENT)
     table.append(pa.table({"id": pa.array(range(50), pa.int64())}))
-    server = fork_server("paimon_pyds.rowlevel.merge")
     rng = random.Random(6)
     for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "8")) // 2):
-        pipes = [server.Pipe(duplex=False) for _ in range(2)]
-        victims = [server.Process(target=insert_for_ever, args=(path, 25, say)) for _, say in pipes]
-        for victim in victims:
-            victim.start()
-        for hear, say in pipes:
-            say.close()
-            assert hear.recv_bytes() == b"r"
-        assert pipes[0][0].recv_bytes() == b"d"
-        time.sleep(rng.uniform(0.05, 0.3))
-        for victim in victims:
-            victim.kill()
-            victim.join()
+        with victims(insert_for_ever, [(path, 25)] * 2, "paimon_pyds.rowlevel.merge") as heard:
+            assert heard[0].recv_bytes() == b"d"
+            time.sleep(rng.uniform(0.05, 0.3))
         ids = sorted(table.scan().to_arrow()["id"].to_pylist())
         assert ids == list(range(len(ids)))
     assert len(ids) > 50

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.parquet.arrays import all_but, conform, rows_at_once, without_rows
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, arrow_type, parse_type
+from support.data_files import read_file, write_file
 
 ROW = {"type": "ROW", "fields": [{"id": 1, "name": "x", "type": "INT"}, {"id": 2, "name": "y", "type": "TIMESTAMP(3)"}]}
 LIST = {"type": "ARRAY", "element": ROW}
@@ -28,12 +27,9 @@ MAP = {"type": "MAP", "key": "STRING NOT NULL", "value": LIST}
 def _through_file(array: Any, type_: Any, path: Path, **settings: Any) -> Any:
     pq.write_table(pa.table({"c": array}), path, **settings)
     field = DataField(0, "c", parse_type(type_))
-    io, name = open_file_io(str(path))
-    reader = by_name("parquet").open_reader(io, name, path.stat().st_size, ReadCounters())
-    batches = list(reader.read([field], RowSelection.ALL, 100))
-    reader.close()
-    assert all(b.schema.equals(arrow_schema([field]), check_metadata=True) for b in batches)
-    return pa.Table.from_batches(batches).column(0).to_pylist()
+    found = read_file(path, [field], batch_rows=100)
+    assert found.schema.equals(arrow_schema([field]), check_metadata=True)
+    return found.column(0).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -99,14 +95,10 @@ def test_nanoseconds_below_rows_that_are_null(tmp_path: Path) -> None:
     columns = [[row, None, {"t": 2}], [{"r": row}, None, None], [[row, None], None, []]]
     schema = arrow_schema(fields)
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
-    io, name = open_file_io(str(tmp_path / "a.parquet"))
-    writer = by_name("parquet").open_writer(io, name, fields, {})
-    writer.write(table.to_batches()[0])
-    reader = by_name("parquet").open_reader(io, name, writer.close(), ReadCounters())
+    write_file(tmp_path / "a.parquet", fields, table)
     for selection in (RowSelection.ALL, RowSelection.of([0, 1])):
-        found = pa.Table.from_batches(list(reader.read(fields, selection, 100)))
+        found = read_file(tmp_path / "a.parquet", fields, selection)
         assert found.equals(table.slice(0, found.num_rows))
-    reader.close()
 
 
 def _cut(rows: Any) -> Any:
@@ -137,10 +129,7 @@ def test_few_rows_left_out_across_batches_and_row_groups(batch_rows: int, tmp_pa
     pq.write_table(pa.table({"i": range(rows), "s": texts}), path, row_group_size=3_331)
     gone = {0, 6, 7, 998, 999, 3_330, 3_331, *range(4_000, 4_100), rows - 1}
     fields = [DataField(0, "i", parse_type("BIGINT")), DataField(1, "s", parse_type("STRING"))]
-    io, name = open_file_io(str(path))
-    reader = by_name("parquet").open_reader(io, name, path.stat().st_size, ReadCounters())
-    read = pa.Table.from_batches(list(reader.read(fields, RowSelection.of(set(range(rows)) - gone), batch_rows)))
-    reader.close()
+    read = read_file(path, fields, RowSelection.of(set(range(rows)) - gone), batch_rows=batch_rows)
     kept = [i for i in range(rows) if i not in gone]
     assert read.to_pydict() == {"i": kept, "s": [texts[i] for i in kept]}
 

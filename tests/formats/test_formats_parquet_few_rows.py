@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters, by_name
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import gather_values as gather
 from paimon_pyds.formats.parquet import page_picks, reader
 from paimon_pyds.formats.parquet.gather_values import gather_values
@@ -29,6 +29,7 @@ from paimon_pyds.formats.threads import all_of
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema, parse_type
+from support.data_files import read_file
 
 N = 40_000
 FIELDS = tuple(
@@ -96,11 +97,7 @@ def test_gathered_pages_equal_whole_ones(
 
 
 def _read(path: str, rows: Any, fields: tuple[DataField, ...] = FIELDS) -> pa.Table:
-    io, _ = open_file_io(path)
-    open_reader = by_name("parquet").open_reader(io, path, Path(path).stat().st_size, ReadCounters())
-    batches = list(open_reader.read(fields, RowSelection.of(rows), 1000))
-    open_reader.close()
-    return pa.Table.from_batches(batches)
+    return read_file(Path(path), fields, RowSelection.of(rows))
 
 
 def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
@@ -112,10 +109,8 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[2_000] ^= 4
     path.write_bytes(data)
-    io, _ = open_file_io(str(path))
-    open_reader = by_name("parquet").open_reader(io, str(path), len(data), ReadCounters())
     with pytest.raises(CorruptFileError, match="checksum"):
-        list(open_reader.read(FIELDS[:1], RowSelection.of([5, 6]), 1000))
+        read_file(path, FIELDS[:1], RowSelection.of([5, 6]))
 
 
 @pytest.mark.parametrize("codec", ["snappy", "gzip", "lz4_raw", "zstd"])
@@ -239,12 +234,8 @@ def test_a_large_dictionary_for_few_pages_stays_compressed(
         return result
 
     monkeypatch.setattr(reader, "gather_values", watched)
-    io, _ = open_file_io(path)
-    open_reader = by_name("parquet").open_reader(io, path, Path(path).stat().st_size, ReadCounters())
     monkeypatch.setattr(page_picks, "_PAGE_MICROS", -1e6)
-    batches = list(open_reader.read(FIELDS[3:4], RowSelection.of(list(rows)), 1000))
-    open_reader.close()
-    assert pa.Table.from_batches(batches).equals(table.take(pa.array(list(rows))))
+    assert _read(path, list(rows), FIELDS[3:4]).equals(table.take(pa.array(list(rows))))
     assert found == [undone]
 
 
@@ -256,12 +247,8 @@ def test_rows_of_all_pages_of_looked_up_numbers_are_read_by_row_group(tmp_path: 
     pq.write_table(table, path, compression="lz4", write_page_index=True, data_page_size=7_000, write_batch_size=1_024)
     fields = from_arrow_schema(table.schema)
     counters = ReadCounters()
-    io, _ = open_file_io(path)
-    open_reader = by_name("parquet").open_reader(io, path, Path(path).stat().st_size, counters)
     rows = list(range(5, 28_800, 1_000))
-    found = pa.Table.from_batches(open_reader.read(fields, RowSelection.of(rows), 1000))
-    open_reader.close()
-    assert found.equals(table.take(pa.array(rows)))
+    assert read_file(Path(path), fields, RowSelection.of(rows), counters).equals(table.take(pa.array(rows)))
     assert (counters.pages_read, counters.row_groups_read) == (0, 1)
 
 

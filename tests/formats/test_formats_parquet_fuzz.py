@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
+from support.data_files import open_reader, write_file
 from support.fixtures import fixture_names, table_fields, table_path
 
 N = 20_000
@@ -135,24 +137,14 @@ def _table() -> pa.Table:
 def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, pa.Table]:
     path = tmp_path_factory.mktemp("fuzz") / "a.parquet"
     table = _table()
-    io, name = open_file_io(str(path))
-    target = by_name("parquet").open_writer(
-        io, name, FIELDS, {"file.block-size": "200 kb", "parquet.page.size": "4096"}
-    )
-    for batch in table.to_batches():
-        target.write(batch)
-    target.close()
+    write_file(path, FIELDS, table, {"file.block-size": "200 kb", "parquet.page.size": "4096"})
     return path.read_bytes(), table
 
 
 def _use(path: Path, fields: tuple[DataField, ...], wanted: RowSelection) -> pa.Table:
-    io, name = open_file_io(str(path))
-    reader = by_name("parquet").open_reader(io, name, path.stat().st_size, ReadCounters())
-    try:
+    with closing(open_reader(path)) as reader:
         reader.prune(Leaf(Op.EQ, ColumnRef("c0", (), FIELDS[0].type, 0), (5,)))
         return pa.Table.from_batches(list(reader.read(fields, wanted, 1000)), arrow_schema(fields))
-    finally:
-        reader.close()
 
 
 def _outcome(path: Path, data: bytes, expected: pa.Table, wanted: RowSelection, *, sure: bool) -> str:

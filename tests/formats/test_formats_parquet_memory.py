@@ -17,6 +17,7 @@ from paimon_pyds.formats.parquet.page_picks import Estimate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import from_arrow_schema
+from support.data_files import write_file
 
 _ROWS = 2_000_000
 _SIZE = 2 * 8 * _ROWS
@@ -100,9 +101,7 @@ def test_batches_of_long_rows_are_short(tmp_path: Path, format_: str, rows: rang
     texts = pa.record_batch({"n": pa.array(range(1_000)), "a": pa.array(["x" * 10_000] * 1_000)})
     fields = from_arrow_schema(texts.schema)
     path = tmp_path / f"f.{format_}"
-    writer = by_path(str(path)).open_writer(LocalFileIO(), str(path), fields, {})
-    writer.write(texts)
-    writer.close()
+    write_file(path, fields, pa.Table.from_batches([texts]))
     reader = _reader(path, 1 << 20)
     selection = RowSelection.ALL if len(rows) == 1_000 else RowSelection.of(rows)
     batches = list(reader.read(fields, selection, 65_536))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.formats import GroupPlan, ReadCounters, by_name
+from paimon_pyds.formats import GroupPlan, ReadCounters
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
+from support.data_files import open_reader
 from support.fixtures import ROOT
 from support.pages import always_pages
 
@@ -64,11 +63,6 @@ def _write(path: Path, version: str, dictionary: bool, codec: str, table: pa.Tab
     )  # fmt: skip
 
 
-def _open(path: Path, counters: ReadCounters) -> Any:
-    io, name = open_file_io(str(path))
-    return by_name("parquet").open_reader(io, name, path.stat().st_size, counters)
-
-
 def _fields(table: pa.Table) -> tuple[DataField, ...]:
     return from_arrow_schema(table.schema)
 
@@ -78,14 +72,14 @@ def _hold(path: Path, table: pa.Table, rows: list[int], flat: list[str]) -> list
     fields = _fields(table)
     wanted = RowSelection.of(rows)
     counters = ReadCounters()
-    reader = _open(path, counters)
+    reader = open_reader(path, counters)
     plans = list(reader.plan(fields, wanted))
     counters.pages_read = 0
     found = pa.Table.from_batches(list(reader.read(fields, wanted, 4_096)), arrow_schema(fields))
     assert found.to_pylist() == table.take(rows).to_pylist()
     assert counters.pages_read == sum(p.pages for p in plans)
     few = [f for f in fields if f.name in flat][::-1]
-    alone = pa.Table.from_batches(list(_open(path, ReadCounters()).read(few, wanted, 100)), arrow_schema(few))
+    alone = pa.Table.from_batches(list(open_reader(path).read(few, wanted, 100)), arrow_schema(few))
     assert alone.to_pylist() == table.select([f.name for f in few]).take(rows).to_pylist()
     return plans
 
@@ -126,9 +120,9 @@ def test_only_nested_columns(tmp_path: Path) -> None:
     _write(path, "1.0", True, "zstd", table)
     fields = _fields(table)
     wanted = RowSelection.of([5])
-    (plan,) = _open(path, ReadCounters()).plan(fields, wanted)
+    (plan,) = open_reader(path).plan(fields, wanted)
     assert (plan.pages, plan.reason) == (0, "nested columns are read whole")
-    found = pa.Table.from_batches(list(_open(path, ReadCounters()).read(fields, wanted, 10)), arrow_schema(fields))
+    found = pa.Table.from_batches(list(open_reader(path).read(fields, wanted, 10)), arrow_schema(fields))
     assert found.to_pylist() == table.slice(5, 1).to_pylist()
 
 
@@ -136,12 +130,10 @@ def test_what_is_told_without_a_choice(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     _write(path, "1.0", True, "zstd")
     fields = _fields(TABLE)
-    told = {p.reason for p in _open(path, ReadCounters()).plan(fields, RowSelection.ALL)}
+    told = {p.reason for p in open_reader(path).plan(fields, RowSelection.ALL)}
     assert told == {"every row is wanted"}
     half = RowSelection.of(range(0, N, 2))
-    assert {p.reason for p in _open(path, ReadCounters()).plan(fields, half)} == {
-        "a quarter of the rows or more is wanted"
-    }
+    assert {p.reason for p in open_reader(path).plan(fields, half)} == {"a quarter of the rows or more is wanted"}
 
 
 def test_files_of_pypaimon_rust(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters, by_name
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, read_footer
 from paimon_pyds.formats.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_index
 from paimon_pyds.formats.parquet.page_picks import PagePick, choose
@@ -22,7 +22,7 @@ from paimon_pyds.formats.parquet.thrift import I32, I64, LIST, STRUCT, encode_st
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
-from support.data_files import open_reader, read_file
+from support.data_files import open_reader, read_file, write_file
 from support.pages import always_pages
 from support.values import lines
 
@@ -62,11 +62,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The table as we write it, and as others might."""
     path = tmp_path_factory.mktemp("pages") / "a.parquet"
     if request.param == "ours":
-        io, name = open_file_io(str(path))
-        target = by_name("parquet").open_writer(io, name, FIELDS, {"file.block-size": "2 mb"})
-        for batch in TABLE.to_batches(10_000):
-            target.write(batch)
-        target.close()
+        write_file(path, FIELDS, TABLE, {"file.block-size": "2 mb"})
         return path
     version = "2.0" if request.param == "v2" else "1.0"
     pq.write_table(

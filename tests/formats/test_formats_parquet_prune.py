@@ -15,16 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.formats import ReadCounters, by_name
+from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.parquet import writer
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import open_file_io
 from paimon_pyds.types import DataField, arrow_schema, parse_type
-from support.data_files import fields_of, open_reader
+from support.data_files import fields_of, open_reader, write_file
 from support.predicate_model import FIELDS, conditions, rows, to_arrow, to_text
 
 WRITER = pq.ParquetWriter.__init__.__code__.co_varnames
@@ -32,13 +31,9 @@ row_limits = pytest.mark.skipif("max_rows_per_page" not in WRITER, reason="this 
 
 
 def _write(path: Path, fields: tuple[DataField, ...], table: pa.Table, group: int, page: int) -> None:
-    io, name = open_file_io(str(path))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "GROUP_ROWS", group)
-        target = by_name("parquet").open_writer(io, name, fields, {"parquet.page.row.count.limit": str(page)})
-        for batch in table.to_batches():
-            target.write(batch)
-        target.close()
+        write_file(path, fields, table, {"parquet.page.row.count.limit": str(page)})
 
 
 def _kept(path: Path, text: str, fields: tuple[DataField, ...], counters: ReadCounters | None = None) -> list[int]:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_pyds.formats import FoundRows, ReadCounters, by_name
-from paimon_pyds.storage import open_file_io
+from paimon_pyds.formats import FoundRows, ReadCounters
 from paimon_pyds.types import from_arrow_schema
+from support.data_files import open_reader
 
 ROWS = 9_000
 RNG = np.random.default_rng(7)
@@ -23,9 +23,7 @@ def _find(path: Path, column: pa.Array, values: pa.Array, **settings: Any) -> tu
     table = pa.table({"other": np.arange(len(column)), "k": column})
     arguments = {"row_group_size": 4_000, "compression": "zstd", "use_dictionary": False, "write_page_index": True}
     pq.write_table(table, path, data_page_size=1, write_batch_size=100, **(arguments | settings))
-    io, name = open_file_io(str(path))
-    counters = ReadCounters()
-    reader = by_name("parquet").open_reader(io, name, path.stat().st_size, counters)
+    reader = open_reader(path, counters := ReadCounters())
     found = reader.find(from_arrow_schema(table.schema)[1], values)
     reader.close()
     return found, counters

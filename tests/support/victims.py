@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 PRELOAD = ["paimon_pyds.table", "paimon_pyds.formats.parquet.writer", "paimon_pyds.table_scan", "support.victims"]
 ROWS = 500
@@ -17,6 +20,34 @@ def fork_server(*more: str) -> ForkServerContext:
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload([*PRELOAD, *more])
     return server
+
+
+@contextmanager
+def victims(
+    work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], *preload: str
+) -> Iterator[list[Connection]]:
+    """Processes that are killed at the end; the pipes through which they speak, each of which has said b"r" already.
+
+    Args:
+        work: of a module, so that it can be found by its name; its last argument is the end of a pipe.
+        arguments: of each process.
+        preload: modules that all need, besides `PRELOAD`.
+    """
+    server = fork_server(*preload)
+    pipes = [server.Pipe(duplex=False) for _ in arguments]
+    running = [server.Process(target=work, args=(*own, say)) for own, (_, say) in zip(arguments, pipes, strict=True)]
+    for victim in running:
+        victim.start()
+    for hear, say in pipes:
+        say.close()
+        assert hear.recv_bytes() == b"r"
+    try:
+        yield [hear for hear, _ in pipes]
+    finally:
+        for victim in running:
+            victim.kill()
+        for victim in running:
+            victim.join()
 
 
 def append_each(path: Path, worker: int, commits: int, ready: Barrier) -> None:
