@@ -111,6 +111,7 @@ def test_right_rows_without_pushdown_where_the_setting_is_on(spark, frames, six,
 
 
 @by_case
+@only_with_pushdown
 def test_rows_with_pushdown(spark, frames, six, case):
     right, wrong = CASES[case]
     with pushing(spark):

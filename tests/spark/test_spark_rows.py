@@ -13,6 +13,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import OptionError
 from paimon_pyds.spark import delete, merge, update
 from paimon_pyds.spark.options import parse_write_options
+from support.effort import FEW, sampled
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +22,7 @@ _MODES = {"vectors": {"deletion-vectors.enabled": "true", "deletion-vectors.bitm
 PLACE = "__paimon_file_path,__paimon_row_index"
 
 
-@pytest.fixture(params=list(_MODES))
+@pytest.fixture(params=sampled(_MODES, 1 if FEW else 2))
 def table(request: pytest.FixtureRequest, path: str) -> pp.Table:
     options = {"file-index.bitmap.columns": "color,id", **_MODES[request.param]}
     made = pp.Table.create(path, _SCHEMA, partition_by=["p"], options=options)
