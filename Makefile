@@ -41,8 +41,8 @@ help:  ## list the targets
 demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and query it from Spark and Arrow
 	$(NEWEST) -m demo
 
-test: java check newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
-	@$(NEWEST) tools/jobs.py oldest="$(MAKE) test-oldest" \
+test: java newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
+	@$(NEWEST) tools/jobs.py check="$(MAKE) check" oldest="$(MAKE) test-oldest" \
 	  spark="$(MAKE) test-spark" plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" \
 	  plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \
 	  plain-6="$(MAKE) test-plain ARGS='$(PLAIN_6)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
