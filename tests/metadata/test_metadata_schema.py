@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_metadata_snapshot import SAMPLE as SNAPSHOT
 
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.json_text import to_java_json
-from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
+from paimon_pyds.metadata.schema import parse_schema, schema_to_json
+from paimon_pyds.metadata.snapshot import parse_snapshot, snapshot_to_json
 from support.fixtures import DEV, requires_shared
 
 SCHEMAS = sorted(DEV.glob("*/table/db.db/t/**/schema-*")) if DEV else []
@@ -143,19 +146,26 @@ def test_deeply_nested_types_do_not_overflow() -> None:
         parse_schema(_data(fields=[{"id": 0, "name": "a", "type": type_}], partitionKeys=[]), "s")
 
 
+@pytest.mark.parametrize(
+    ("sample", "parse", "write"),
+    [(SAMPLE, parse_schema, schema_to_json), (SNAPSHOT, parse_snapshot, snapshot_to_json)],
+    ids=["schema", "snapshot"],
+)
 @settings(max_examples=300, deadline=None)
 @given(
     cut=st.tuples(st.integers(0, 900), st.integers(0, 8)),
     put=st.sampled_from([b"", b"\0", b'"', b"{", b"9" * 30, b"null", b"-1", b"\xf0"]),
 )
-def test_damaged_schemas_give_documented_errors_only(cut: tuple[int, int], put: bytes) -> None:
-    data = json.dumps(SAMPLE).encode()
+def test_damaged_files_give_documented_errors_only(
+    sample: dict[str, Any], parse: Callable[..., Any], write: Callable[..., str], cut: tuple[int, int], put: bytes
+) -> None:
+    data = json.dumps(sample).encode()
     start = min(cut[0], len(data))
     try:
-        schema = parse_schema(data[:start] + put + data[start + cut[1] :], "s")
+        found = parse(data[:start] + put + data[start + cut[1] :], "s")
     except (CorruptFileError, UnsupportedError):
         return
-    assert isinstance(schema, TableSchema) and schema_to_json(schema)
+    assert write(found)
 
 
 @given(
