@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds import progress, progress_view
+from paimon_pyds import progress, progress_view, table_scan
 from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.errors import CommitError, OptionError
 from paimon_pyds.execution.executor import LocalExecutor
@@ -130,7 +130,6 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
         ["planning", "reading"],
         {"files": 3, "rows": 300},
     ),
-    "explain a scan": (lambda t, _: t.explain("id % 7 = 1 AND s = 'x'"), ["planning"], {"manifests": 3}),
     "layout": (lambda t, seen: t.layout(progress=seen), ["planning"], {"manifests": 3}),
     "advise": (lambda t, seen: t.index_advise(["s = 'x'"], progress=seen), ["planning", "sampling"], {"files": 3}),
     "advise a partition": (lambda t, seen: t.advise_partition(progress=seen), ["planning", "sampling"], {"files": 3}),
@@ -146,6 +145,16 @@ def seen() -> Iterator[Seen]:
     pp.show_progress(found)
     yield found
     pp.show_progress(None)
+
+
+def test_explain_tells_where_planning_may_take_long(
+    table: pp.Table, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.explain("s = 'x'")
+    assert seen.phases == []
+    monkeypatch.setattr(table_scan, "_SOON_ROWS", 300)
+    table.explain("s = 'x'")
+    assert seen.phases == ["planning", "finished"]
 
 
 @pytest.mark.parametrize("name", _OPERATIONS)
