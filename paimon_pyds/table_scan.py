@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.progress import followed, shown
 from paimon_pyds.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
 from paimon_pyds.split import METADATA_FIELDS
+from paimon_pyds.storage import requests_at_once
 from paimon_pyds.types import DataField, arrow_schema, fields_named
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from paimon_pyds.sql.order import TopN
 
 DEFAULT_BATCH_ROWS = 65_536
+_SOON_ROWS = 100_000
 
 
 class Scan(RowStream):
@@ -278,10 +281,14 @@ class Scan(RowStream):
             analyze: run the scan too, drop its rows, and add what reading each file took.
         """
         self._check_types()
-        if not analyze:
+        with nullcontext() if self._is_planned_soon and not analyze else shown("explain"):
             return self._explained(analyze)
-        with shown("explain"):
-            return self._explained(analyze)
+
+    @property
+    def _is_planned_soon(self) -> bool:
+        """Whether there can't be so many files that planning takes as long as anybody waits for."""
+        rows = 0 if self.snapshot is None else self.snapshot.total_record_count
+        return rows is not None and rows < _SOON_ROWS and not requests_at_once(self._store.io)
 
     def _explained(self, analyze: bool) -> Explanation:
         scan = self._but(_store=self._store.counted())

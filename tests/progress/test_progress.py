@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds import progress, progress_view
+from paimon_pyds import progress, progress_view, table_scan
 from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.errors import CommitError, OptionError
 from paimon_pyds.execution.executor import LocalExecutor
@@ -145,6 +145,16 @@ def seen() -> Iterator[Seen]:
     pp.show_progress(found)
     yield found
     pp.show_progress(None)
+
+
+def test_explain_tells_where_planning_may_take_long(
+    table: pp.Table, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.explain("s = 'x'")
+    assert seen.phases == []
+    monkeypatch.setattr(table_scan, "_SOON_ROWS", 300)
+    table.explain("s = 'x'")
+    assert seen.phases == ["planning", "finished"]
 
 
 @pytest.mark.parametrize("name", _OPERATIONS)
