@@ -143,13 +143,13 @@ def test_a_page_that_ends_early_is_found(
 
     picks, data = pages(levels + values)
     picks[0] = replace(picks[0], local=np.array([7]))
-    found = gather_values([picks], [data].__getitem__, "f", 1, threading.Semaphore(0))
+    found = gather_values([picks], [data], "f", 1, threading.Semaphore(0))
     assert decode_picks(*found, "f")[0].to_pylist() == [7]
     for lost in (1, 8, 500, 806):
         picks, data = pages((levels + values)[:-lost])
         picks[0] = replace(picks[0], local=np.array([99]))
         with pytest.raises(CorruptFileError):
-            gather_values([picks], [data].__getitem__, "f", 1, threading.Semaphore(0))
+            gather_values([picks], [data], "f", 1, threading.Semaphore(0))
 
 
 @given(st.lists(st.integers(1, (1 << 20) - 1), min_size=1, max_size=9))
@@ -202,7 +202,7 @@ def test_headers_that_contradict_the_page_index(
     pq.write_table(TABLE.select(["few"]), path, data_page_size=1_000, write_batch_size=128, write_page_index=True)
 
     def watched(picks: Any, data: Any, *rest: Any) -> Any:
-        seen.extend([picks[0], data(0)])
+        seen.extend([picks[0], data[0]])
         return gather_values(picks, data, *rest)
 
     monkeypatch.setattr(reader, "gather_values", watched)

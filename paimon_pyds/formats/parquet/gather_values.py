@@ -10,7 +10,7 @@ hybrid).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import fields, replace
 from functools import lru_cache, partial
@@ -71,13 +71,13 @@ arrays of headers."""
 
 
 def gather_values(
-    picks: Sequence[Sequence[PagePick]], data: Callable[[int], bytes], path: str, threads: int, permits: Semaphore
+    picks: Sequence[Sequence[PagePick]], data: Sequence[bytes], path: str, threads: int, permits: Semaphore
 ) -> tuple[list[Sequence[PagePick]], list[Sequence[Pages]]]:
     """Picks of pages that are cheaper to decode, with their bytes; where none are, a column's picks stay as they are.
 
     Args:
         picks: per column, its picks in one row group after the other.
-        data: gives the bytes of `PagePick.ranges` of all picks of the column of a number, strung together.
+        data: per column, the bytes of `PagePick.ranges` of all its picks, strung together.
         path: of the file, for errors.
         threads: how many work at a time, at most.
         permits: permits for them.
@@ -88,16 +88,13 @@ def gather_values(
     Raises:
         CorruptFileError: the pages are not what the index says, or can't be decompressed.
     """
-    pieces = [partial(_simpler, column, partial(data, number), path) for number, column in enumerate(picks)]
+    pieces = [partial(_simpler, *column, path) for column in zip(picks, data, strict=True)]
     pages = sum(len(pick.starts) for column in picks for pick in column)
     done = all_of(pieces, threads if pages >= _THREADS_FROM else 1, permits)
     return [found for found, _ in done], [parts for _, parts in done]
 
 
-def _simpler(
-    picks: Sequence[PagePick], stored: Callable[[], bytes], path: str
-) -> tuple[Sequence[PagePick], Sequence[Pages]]:
-    data = stored()
+def _simpler(picks: Sequence[PagePick], data: bytes, path: str) -> tuple[Sequence[PagePick], Sequence[Pages]]:
     with decoding(path):
         if sum(len(pick.starts) for pick in picks) > _FEW_PAGES:
             return ColumnPages(picks, data).simpler()

@@ -376,8 +376,11 @@ class ParquetReader:
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
         keep_freed_memory()  # else each pass asks for new memory, which takes longer than copying the pages into it
         ranges = [[r for pick in column for r in pick.ranges()] for column in picks]
-        stored, threads = self._source.columns(ranges), pa.cpu_count() if alone else 1
-        gathered_picks, gathered_data = gather_values(picks, stored, self._path, threads, _permits(pa.cpu_count()))
+        data = self._source.read([r for column in ranges for r in column])[::-1]
+        joined = [b"".join([data.pop() for _ in column]) for column in ranges]  # nothing is held twice for long
+        gathered_picks, gathered_data = gather_values(
+            picks, joined, self._path, pa.cpu_count() if alone else 1, _permits(pa.cpu_count())
+        )
         return decode_picks(gathered_picks, gathered_data, self._path)
 
     def _count_group(self, group: int) -> None:

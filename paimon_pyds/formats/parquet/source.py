@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -73,16 +73,6 @@ class ParquetSource:
             for (offset, _), data in zip(ranges, all_found, strict=True):
                 self._kept.add(offset, data)
         return all_found
-
-    def columns(self, ranges: Sequence[Sequence[tuple[int, int]]]) -> Callable[[int], bytes]:
-        """What gives the bytes of the ranges of a column, by its number, strung together: a store is asked for those
-        of all columns at once, a disk when they are wanted, so that fewer are held."""
-        if self._kept is None:
-            return lambda number: b"".join(self.read(ranges[number]))
-        data = self.read([r for column in ranges for r in column])[::-1]
-        return [
-            b"".join([data.pop() for _ in column]) for column in ranges
-        ].__getitem__  # nothing is held twice for long
 
     def count(self, size: int, *, requests: int, index: bool = False) -> None:
         """Count bytes that are read from the storage, from any thread."""
