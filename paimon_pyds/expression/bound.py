@@ -178,7 +178,7 @@ def check_assignable(source: Type, target: DataType) -> None:
     if isinstance(target, AtomicType) and isinstance(source, AtomicType):
         names = {Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.TIMESTAMP_LTZ: "TIMESTAMP"}
         hint = f"write CAST(… AS {names.get(target.kind, str(normal(target)))})"
-    raise ExpressionError(f"a {type_text(source)} is not stored in a column of type {target}", hint=hint)
+    raise ExpressionError(f"{type_text(source)} can't be stored in a column of type {target}", hint=hint)
 
 
 def _may_hold(source: Kind, target: Kind) -> bool:

@@ -128,7 +128,7 @@ def test_assignment(text: str, type_: AtomicType, expected: list[Any]) -> None:
     [
         ("b * 100", AtomicType(Kind.TINYINT), "column 'c'"),
         ("'5'", AtomicType(Kind.INT), "CAST"),
-        ("true", AtomicType(Kind.INT), "is not stored"),
+        ("true", AtomicType(Kind.INT), "BOOLEAN can't be stored in a column of type INT"),
         ("'abcd'", AtomicType(Kind.VARCHAR, length=3), r"'abcd' does not fit VARCHAR\(3\)"),
         ("b * 1000", AtomicType(Kind.DECIMAL, precision=5, scale=2), "does not fit"),
     ],

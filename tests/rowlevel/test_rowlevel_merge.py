@@ -362,5 +362,5 @@ def test_nested_values_of_nulls_are_set(tmp_path: Path, type_: str, value: Any) 
     table.delete("id = 2")
     table.merge(source, "id", when_matched="update set v = source.v")
     assert table.to_arrow().to_pylist() == source[:1]
-    with pytest.raises(ExpressionError, match="is not stored in a column of type BIGINT"):
+    with pytest.raises(ExpressionError, match="can't be stored in a column of type BIGINT"):
         table.merge(source, "id", when_matched="update set id = source.v")
