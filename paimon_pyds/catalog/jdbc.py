@@ -88,6 +88,9 @@ class JdbcBackend(FileSystemBackend):
         super().__init__(given.pop("warehouse"), given)
         self._database.make_tables(_TABLES | (_LOCKS if self._waits else {}))
 
+    def missing_hint(self) -> str | None:
+        return None  # the first table makes its directory
+
     def databases(self) -> list[str]:
         text = (
             "SELECT database_name FROM paimon_tables WHERE catalog_key = ? UNION "

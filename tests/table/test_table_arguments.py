@@ -80,7 +80,7 @@ def test_calling_the_class_says_what_to_call(table: pp.Table) -> None:
         (lambda t: pp.Table.open(None), "path takes a path, not None (NoneType)"),
         (lambda t: pp.Table.open(t.path, branch=5), "branch takes a text, not 5 (int)"),
         (lambda t: pp.Table.open(t.path, storage_options="x"), "storage_options takes a dictionary"),
-        (lambda t: pp.Table.create("/nowhere", {"a": "INT"}), "schema takes an Arrow schema, such as pa.schema"),
+        (lambda t: pp.Table.create("/nowhere", ["a"]), "schema takes an Arrow schema, such as pa.schema"),
         (lambda t: pp.Table.create("/nowhere", SCHEMA, options=["a"]), "options takes a dictionary"),
         (lambda t: pp.Table.create("/nowhere", SCHEMA, partition_by=5), "partition_by takes a list of names"),
     ],
