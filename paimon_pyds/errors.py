@@ -27,7 +27,7 @@ Each message reads: what happened — where — what to do. Errors pickle (Spark
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from paimon_pyds.redaction import redact, visible
 
@@ -204,6 +204,13 @@ class CommitOutcomeUnknownError(CommitError):
 
 class SecurityError(PaimonError, PermissionError):
     """A path in the table's metadata leaves the table."""
+
+
+def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
+    """The error for a name that an object lacks; ``elsewhere`` has what to write for names of other libraries."""
+    kind = type(owner).__name__
+    hint = f": write {kind.lower()}.{elsewhere[name]}" if name in elsewhere else ""
+    return AttributeError(f"{kind} has no {name!r}{hint}", name=name, obj=owner)
 
 
 def suggest(name: str, candidates: Iterable[str], what: str) -> str | None:

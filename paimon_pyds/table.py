@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import ArgumentTypeError, SchemaError
+from paimon_pyds.errors import ArgumentTypeError, SchemaError, no_attribute
 from paimon_pyds.frames import RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -107,8 +107,7 @@ class Table(RowStream):
 
         def __getattr__(self, name: str) -> Any:
             """Names that other libraries have for it are answered with ours."""
-            hint = f": write table.{_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-            raise AttributeError(f"Table has no {name!r}{hint}", name=name, obj=self)
+            raise no_attribute(self, name, _ELSEWHERE)
 
     @property
     def _store(self) -> TableStore:

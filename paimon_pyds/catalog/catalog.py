@@ -23,6 +23,7 @@ from paimon_pyds.errors import (
     OptionError,
     TableNotFoundError,
     UnsupportedError,
+    no_attribute,
     suggest,
 )
 from paimon_pyds.options.option import Kind, mapping, parse_value
@@ -130,8 +131,7 @@ class Catalog:
 
         def __getattr__(self, name: str) -> Any:
             """Names that other libraries have for it are answered with ours."""
-            hint = f": write catalog.{_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-            raise AttributeError(f"Catalog has no {name!r}{hint}", name=name, obj=self)
+            raise no_attribute(self, name, _ELSEWHERE)
 
     @property
     def warehouse(self) -> str:

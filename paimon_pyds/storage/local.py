@@ -303,12 +303,13 @@ def _turn() -> Iterator[None]:
     """One thread at a time does very many reads: each lets go of the interpreter's lock, and two threads would wait for
     one another at each. Where reads take long, it is worth doing them at the same time: then none waits for its turn.
     """
-    taken = _turns().acquire(timeout=_TURN_SECONDS)
+    turns = _turns()
+    taken = turns.acquire(timeout=_TURN_SECONDS)
     try:
         yield
     finally:
         if taken:
-            _turns().release()
+            turns.release()
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from paimon_pyds.commit import publisher
 from paimon_pyds.metadata.store import TableStore
+from support.victims import started
 
 
 def race(monkeypatch: pytest.MonkeyPatch, theirs: Callable[[], Any], times: int = 1) -> list[int]:
@@ -37,17 +37,10 @@ def at_once(work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], *pr
     Args:
         work: of a module, so that it can be found by its name.
         arguments: of each process.
-        preload: modules that all need, besides that of tables.
+        preload: modules that all need, besides `support.victims.PRELOAD`.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["paimon_pyds.table", *preload])
-    pipes = [context.Pipe(duplex=False) for _ in arguments]
-    workers = [context.Process(target=work, args=(*own, says)) for own, (_, says) in zip(arguments, pipes, strict=True)]
-    for worker in workers:
-        worker.start()
-    for _, says in pipes:
-        says.close()
-    said = [hears.recv() for hears, _ in pipes]
+    workers, pipes = started(work, arguments, *preload)
+    said = [hears.recv() for hears in pipes]
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0

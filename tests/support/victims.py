@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -22,6 +22,20 @@ def fork_server(*more: str) -> ForkServerContext:
     return server
 
 
+def started(
+    work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], *preload: str
+) -> tuple[list[ForkServerProcess], list[Connection]]:
+    """Processes, and the ends of the pipes that are their last arguments. Arguments as those of `victims`."""
+    server = fork_server(*preload)
+    pipes = [server.Pipe(duplex=False) for _ in arguments]
+    running = [server.Process(target=work, args=(*own, say)) for own, (_, say) in zip(arguments, pipes, strict=True)]
+    for process in running:
+        process.start()
+    for _, say in pipes:
+        say.close()
+    return running, [hear for hear, _ in pipes]
+
+
 @contextmanager
 def victims(
     work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], *preload: str
@@ -33,16 +47,10 @@ def victims(
         arguments: of each process.
         preload: modules that all need, besides `PRELOAD`.
     """
-    server = fork_server(*preload)
-    pipes = [server.Pipe(duplex=False) for _ in arguments]
-    running = [server.Process(target=work, args=(*own, say)) for own, (_, say) in zip(arguments, pipes, strict=True)]
-    for victim in running:
-        victim.start()
-    for hear, say in pipes:
-        say.close()
-        assert hear.recv_bytes() == b"r"
+    running, heard = started(work, arguments, *preload)
+    assert all(hear.recv_bytes() == b"r" for hear in heard)
     try:
-        yield [hear for hear, _ in pipes]
+        yield heard
     finally:
         for victim in running:
             victim.kill()
