@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -1341,20 +1342,20 @@ def table_definition(
     return TableDefinition(fields, tuple(key), tuple(parts), option_texts(options), comment), rows
 
 
-def columns_text(columns: Mapping[str, str]) -> str:
-    """Names and types as one text."""
-    return ", ".join(f"`{name.replace('`', '``')}` {type_}" for name, type_ in columns.items())
-
-
 def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], Iterator[pa.RecordBatch] | None]:
     """The columns of a new table, and the rows where data was given."""
     if isinstance(schema, pa.Schema):
         return from_arrow_schema(schema), None
     parts = schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list | tuple) else ()
-    if isinstance(schema, str) or (parts and isinstance(schema, Mapping) and all(isinstance(p, str) for p in parts)):
+    if isinstance(schema, str):
         from paimon_pyds.types.columns import parse_columns
 
-        return parse_columns(schema if isinstance(schema, str) else columns_text(schema)), None
+        return parse_columns(schema), None
+    if isinstance(schema, Mapping) and parts and all(isinstance(part, str) for part in parts):
+        from paimon_pyds.types.columns import parse_column
+
+        ids = count()
+        return tuple(parse_column(name, text, ids) for name, text in schema.items()), None
     if schema is None or any(isinstance(part, DataField | str) for part in parts):
         return columns("schema", schema), None
     found, rows = rows_of(schema)

@@ -226,10 +226,7 @@ def _alter(arguments: argparse.Namespace) -> None:
         "drop_columns": given.drop_column,
         "rename_columns": key_values(given.rename_column, "--rename-column"),
         "add_columns": None if given.add_columns is None else parse_columns(given.add_columns),
-        "change_types": {
-            name: parse_columns(f"c {type_}")[0].type
-            for name, type_ in key_values(given.change_type, "--change-type").items()
-        },
+        "change_types": key_values(given.change_type, "--change-type"),
         "change_nullability": dict.fromkeys(given.allow_null, True) | dict.fromkeys(given.forbid_null, False),
         "column_comments": _texts(given.column_comment, "--column-comment"),
         "column_defaults": _texts(given.column_default, "--column-default"),

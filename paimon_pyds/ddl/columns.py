@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -30,10 +30,11 @@ from paimon_pyds.types import (
     parse_type,
     walk_fields,
 )
-from paimon_pyds.types.columns import parse_columns
+from paimon_pyds.types.columns import parse_column, parse_columns
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
-ColumnType: TypeAlias = "DataType | pa.DataType | str"
+ColumnType: TypeAlias = "DataType | pa.DataType | str | Mapping[str, Any]"
+"""A type, also as Arrow, as text, or as a schema file has it."""
 NewColumns: TypeAlias = "str | Mapping[str, ColumnType] | pa.Schema | Sequence[DataField | pa.Field]"
 _Edit: TypeAlias = Callable[[Sequence[DataField]], list[DataField]]
 _FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
@@ -259,7 +260,7 @@ def new_columns(columns: NewColumns | None) -> list[tuple[str, DataField]]:
     if columns is None:
         return []
     if isinstance(columns, Mapping):
-        return [(name, DataField(-1, name, _column_type(type_, count()))) for name, type_ in columns.items()]
+        return [(name, _column(name, type_)) for name, type_ in columns.items()]
     if isinstance(columns, str):
         columns = parse_columns(columns)
     result = []
@@ -274,12 +275,23 @@ def new_columns(columns: NewColumns | None) -> list[tuple[str, DataField]]:
     return result
 
 
+def _column(name: str, wanted: ColumnType) -> DataField:
+    if isinstance(wanted, str):
+        return replace(parse_column(name, wanted), id=-1)
+    return DataField(-1, name, _column_type(wanted, count()))
+
+
 def _column_type(wanted: ColumnType, ids: Iterator[int]) -> DataType:
     if isinstance(wanted, DataType):
         return wanted
     if isinstance(wanted, pa.DataType):
         return from_arrow_type(wanted, ids)
-    return parse_type(wanted)
+    if isinstance(wanted, Mapping):
+        return parse_type(dict(wanted))
+    column = parse_column("c", wanted, ids)
+    if (column.description, column.default) != (None, None):
+        raise SchemaError(f"{wanted!r:.100} is more than a type", hint="comments and defaults have their own arguments")
+    return column.type
 
 
 def may_cast(source: DataType, target: DataType, *, explicit: bool = True) -> bool:

@@ -32,6 +32,7 @@ from paimon_pyds.maintenance.references import (
     references_elsewhere,
     snapshot_references,
     tag_references,
+    wait_or_raise,
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, delete_files, threads_of
 from paimon_pyds.maintenance.tags import snapshot_file
@@ -142,14 +143,14 @@ def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> Rem
 
 def _only_theirs(branch: TableStore, states: Sequence[Reference], options: TableOptions) -> Removal:
     """The files that these states of a branch need and no other branch does, also where snapshots expire there."""
-    main, others = on_branch(branch, MAIN_BRANCH), references_elsewhere(branch)
+    main, others, settled = on_branch(branch, MAIN_BRANCH), references_elsewhere(branch), 0
     for _ in range(_TRIES):
         try:
             return removal_of(main, states, others, options)
-        except NotFoundError:
+        except NotFoundError as error:
             left = [other for other in references_elsewhere(branch) if not is_expiring(main, other)]
             if left == others:
-                raise
+                settled = wait_or_raise(error, settled)
             others = left
     return removal_of(main, states, others, options)
 

@@ -1,10 +1,10 @@
 """Expiry of snapshots and changelogs: which are due, and how they go so that no reader or other writer is misled.
 
 A snapshot's files go first and the snapshot itself last, as in Java, so an expiry that was killed is finished by the
-next. Before the first file goes, the hint EARLIEST names the first snapshot that stays; then tags, branches and
-consumers are read once more. Who makes a tag here writes it first and looks at the hint then
-(`paimon_pyds.maintenance.tags`): one of the two sees the other. Java Paimon does not look again; a tag that it makes of
-a snapshot just as that expires may name files that go.
+next. Before the first file goes, an intent (`paimon_pyds.maintenance.intents`) and the hint EARLIEST name the first
+snapshot that stays; then tags, branches, consumers and rollbacks are read once more. Who makes a tag here, or rolls
+back, writes that first and looks at the intents then: one of the two sees the other. Java Paimon does not look again; a
+tag that it makes of a snapshot just as that expires may name files that go.
 
 Where options keep changelogs longer, a snapshot leaves its own (`paimon_pyds.metadata.changelogs`) before a file goes.
 No new tag can need what goes with a changelog later, as its state is gone; tags and branches may get other names.
@@ -23,13 +23,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from paimon_pyds.errors import CommitError, NotFoundError, OptionError, SnapshotNotFoundError
+from paimon_pyds.maintenance.intents import begin_expiry, expiring_before, finish_expiry, rolling_back_to, withdraw
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
     consumers,
-    earliest_by_hint,
     references_elsewhere,
     tag_references,
+    wait_or_raise,
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, delete_files, threads_of
 from paimon_pyds.metadata.changelogs import (
@@ -209,8 +210,9 @@ def _range(store: TableStore, limits: _Limits, earliest: int, positions: Mapping
     hint = read_hint(store.io, store.paths.latest_hint)
     if hint is None or not store.snapshot_exists(hint):
         hint = latest
-    # A rollback to what the hint names may have begun.
-    end = min(latest - limits.retain_min + 1, earliest + limits.at_once, hint, *positions.values())
+    # A rollback to what the hint names may have begun, by Java, too.
+    needed = (*positions.values(), *rolling_back_to(store))
+    end = min(latest - limits.retain_min + 1, earliest + limits.at_once, hint, *needed)
     for id_ in range(max(latest - limits.retain_max + 1, earliest), end):
         try:
             if store.snapshot(id_).time_millis >= limits.older_than_ms:
@@ -223,7 +225,7 @@ def _range(store: TableStore, limits: _Limits, earliest: int, positions: Mapping
 def _expire_some(store: TableStore, limits: _Limits, how: _How, first: int) -> tuple[RemovalSummary, int] | None:
     """Expire what may go at once, of the snapshots from ``first`` on: what went, and the first that stays; None when
     nothing is due."""
-    begun = 0  # the first that stays after an expiry that has begun: what it left of older ones is of no use
+    begun = settled = 0  # the first that stays after an expiry that has begun: what it left of older ones is of no use
     for _ in range(_TRIES):
         positions = _positions(store, how)
         earliest = first or store.earliest_snapshot_id()
@@ -240,17 +242,20 @@ def _expire_some(store: TableStore, limits: _Limits, how: _How, first: int) -> t
         others = _others(store, due)
         try:
             removal = _removal(store, gone, end, others, how)
-        except NotFoundError:
-            begun = earliest_by_hint(store) or 0
+        except NotFoundError as error:
+            begun = expiring_before(store)
             if begun <= end.id and _others(store, due) == others and _is_there(store, end):
-                raise
+                settled = wait_or_raise(error, settled)
             continue
         if not how.dry_run:
+            intent = begin_expiry(store, end.id)
             store.write_earliest_hint(end.id)
             if _others(store, due) != others or _positions(store, how) != positions or _is_rolled_back(store, end):
                 store.write_earliest_hint(earliest)
+                withdraw(store, intent)
                 continue
             _remove(removal, gone, how)
+            finish_expiry(store, end.id)
         return removal.summary(snapshots=len(gone)), end.id
     what = "tags, branches or snapshots changed again and again while snapshots were to expire"
     raise CommitError(what, path=store.root, hint="try again later; nothing was removed")
@@ -262,7 +267,9 @@ def _positions(store: TableStore, how: _How) -> Mapping[str, int]:
 
 
 def _is_rolled_back(store: TableStore, end: Snapshot) -> bool:
-    """Whether the first snapshot that is to stay goes by a rollback, which begins with the hint LATEST."""
+    """Whether the first snapshot that is to stay goes by a rollback; Java's begins with the hint LATEST."""
+    if any(target < end.id for target in rolling_back_to(store)):
+        return True
     hint = read_hint(store.io, store.paths.latest_hint)
     return (hint is not None and hint < end.id) or not _is_there(store, end)
 
@@ -363,7 +370,7 @@ def _expire_some_changelogs(
     store: TableStore, limits: _Limits, options: TableOptions, first: int, *, dry_run: bool
 ) -> tuple[RemovalSummary, int | None] | None:
     """Expire what may go at once: what went, and the first that stays; None when nothing is due."""
-    begun = 0  # the first that stays after an expiry of snapshots that has begun
+    begun = settled = 0  # the first that stays after an expiry of snapshots that has begun
     for _ in range(_TRIES):
         earliest = max(store.earliest_snapshot_id() or 0, begun)
         due = _changelogs_due(store, limits, first, earliest)
@@ -376,10 +383,10 @@ def _expire_some_changelogs(
         others = _others(store, due)
         try:
             removal = _removal_of_changelogs(store, gone, [*later, *end], others, options)
-        except NotFoundError:
-            begun = earliest_by_hint(store) or 0
+        except NotFoundError as error:
+            begun = expiring_before(store)
             if begun <= earliest and _is_there(store, end[0]):
-                raise
+                settled = wait_or_raise(error, settled)
             continue
         next_ = later[0].id if later else None
         if not dry_run:

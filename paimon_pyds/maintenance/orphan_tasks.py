@@ -6,7 +6,7 @@ Workers that can send data to one another compare both by a hash of the names (`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, from_numpy, one_array
+from paimon_pyds.errors import NotFoundError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row.hashing import hash_rows
 from paimon_pyds.storage import FileIO
@@ -25,8 +26,9 @@ FILES = pa.schema(
     [("path", pa.string()), ("kind", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", "UTC"))]
 )
 _NAMES = pa.schema([("name", pa.string())])
-_NEEDED, _THERE = b"n", b"t"
-"""The first byte of what goes from worker to worker: names that are needed, or files that are there."""
+_NEEDED, _THERE, _GONE = b"n", b"t", b"g"
+"""The first byte of what goes from worker to worker: names that are needed, files that are there, or manifests that are
+gone."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,26 @@ def names_of(files: pa.Table) -> pa.ChunkedArray:
     return pc.replace_substring_regex(files["path"], r"(?s)^.*/", "")
 
 
-def names_needed(store: TableStore, needed: Needed) -> pa.Array:
-    """The names, and those of all files that the manifests name. Raises NotFoundError for one that is gone."""
-    entries = store.read_manifests(needed.manifests, ("file_name", "extra_files"))
+def names_needed(store: TableStore, needed: Needed) -> tuple[pa.Array, list[str]]:
+    """The names, with those of all files that the manifests name; and which of the manifests are gone."""
+    try:
+        return _names_of_files(store, needed.names, needed.manifests), []
+    except NotFoundError:
+        names, gone = array(needed.names, pa.string()), list[str]()
+    for manifest in needed.manifests:
+        try:
+            names = pa.concat_arrays([names, _names_of_files(store, (), [manifest])])
+        except NotFoundError:
+            gone.append(manifest[0])
+    return pc.unique(names), gone
+
+
+def _names_of_files(
+    store: TableStore, names: Sequence[str], manifests: Sequence[tuple[str, int | None]]
+) -> pa.Array:  # fmt: skip
+    entries = store.read_manifests(manifests, ("file_name", "extra_files"))
     parts = [part for batch in entries for part in (batch.column(0), batch.column(1).flatten())]
-    return pc.unique(pa.concat_arrays([array(needed.names, pa.string()), *parts]))
+    return pc.unique(pa.concat_arrays([array(names, pa.string()), *parts]))
 
 
 @dataclass(frozen=True)
@@ -91,7 +108,9 @@ class Search:
             rows, kind = files_in(self.store.io, self.before, task).combine_chunks(), _THERE
             names = one_array(names_of(rows))
         else:
-            names, kind = names_needed(self.store, task), _NEEDED
+            names, gone = names_needed(self.store, task)
+            yield from ((0, _GONE + name.encode()) for name in gone)
+            kind = _NEEDED
             rows = pa.table([names], schema=_NAMES)
         part = hash_rows([names], [parse_type("STRING")]).view(np.uint32) % self.parts
         order = np.argsort(part, kind="stable")
@@ -101,10 +120,14 @@ class Search:
             (batch,) = ordered.slice(start, end - start).combine_chunks().to_batches()
             yield number, kind + batch.serialize().to_pybytes()
 
-    def gather(self, part: int, pieces: Iterator[bytes]) -> tuple[pa.Table, int]:
-        """The files of a part that are not needed, and how many were looked at; what is needed comes first."""
-        needed, found, count = [pa.array([], pa.string())], [FILES.empty_table()], 0
+    def gather(self, part: int, pieces: Iterator[bytes]) -> tuple[pa.Table, int, list[str]]:
+        """The files of a part that are not needed, how many were looked at, and manifests that are gone; what is needed
+        comes first."""
+        needed, found, count, gone = [pa.array([], pa.string())], [FILES.empty_table()], 0, list[str]()
         for piece in pieces:
+            if piece[:1] == _GONE:
+                gone.append(piece[1:].decode())
+                continue
             body = pa.py_buffer(piece)[1:]
             if piece[:1] == _NEEDED:
                 needed.append(pa.ipc.read_record_batch(body, _NAMES).column(0))
@@ -114,4 +137,4 @@ class Search:
             files = pa.Table.from_batches([pa.ipc.read_record_batch(body, FILES)])
             count += files.num_rows
             found.append(files.filter(pc.invert(pc.is_in(names_of(files), needed[0]))))
-        return pa.concat_tables(found), count
+        return pa.concat_tables(found), count, gone

@@ -9,7 +9,7 @@ A file is known by its name, which is unique; what any manifest names counts as 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array
-from paimon_pyds.errors import NotFoundError, OptionError
+from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
 from paimon_pyds.maintenance.expire import maintenance_options, past_ms
 from paimon_pyds.maintenance.orphan_tasks import FILES, Directories, Needed, Search, files_in, names_needed, names_of
@@ -50,8 +50,10 @@ _TOGETHER = 64
 """Directories, or manifests, of a task."""
 _NAMES = 4096
 """Names, or files to remove, of a task."""
-_PAUSES = (0.2, 1.0, 3.0)
-"""Seconds until it is tried again, where Java expires snapshots meanwhile: it removes their files first."""
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
+"""Seconds until it is tried again, where snapshots expire meanwhile: their files are removed first."""
+_DAMAGED = "a snapshot, tag or branch needs a file that is gone, so nobody can tell which files it needs"
+_NOTHING_REMOVED = "nothing was removed; find out by table.verify() which one it is"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,7 +114,7 @@ def remove_orphan_files(
     before = _limit_ms(older_than)
     directories = _directories(store, threads, external=external)
     if isinstance(workers, ShufflingExecutor):
-        orphans, looked_at = _retried(lambda: _searched(store, before, directories, workers))
+        orphans, looked_at = _searched(store, before, directories, workers)
         if not dry_run:
             paths = orphans["path"].to_pylist()
             groups = [paths[i : i + _NAMES] for i in range(0, len(paths), _NAMES)]
@@ -123,7 +125,7 @@ def remove_orphan_files(
         found = list(counted(listed, "listing", tasks=len(directories)))
         candidates = pa.concat_tables([FILES.empty_table(), *found])
         looked_at = candidates.num_rows
-        orphans = candidates.filter(pc.invert(_retried(lambda: _named(store, candidates, workers))))
+        orphans = candidates.filter(pc.invert(_named(store, candidates, workers)))
         if not dry_run:
             delete_files(store.io, orphans["path"].to_pylist(), threads)
     # In one order, whatever worker was first.
@@ -190,21 +192,38 @@ def _retried(search: Callable[[], T]) -> T:
     try:
         return search()
     except NotFoundError as error:
-        raise type(error)(
-            "a snapshot, tag or branch needs a file that is gone, so nobody can tell which files it needs",
-            path=error.path,
-            hint="nothing was removed; find out by table.verify() which one it is",
-        ) from error
+        raise type(error)(_DAMAGED, path=error.path, hint=_NOTHING_REMOVED) from error
+
+
+def _names_needed(store: TableStore, executor: Executor, read: set[str]) -> Iterator[pa.Array]:
+    """The names of all files that are needed, in parts, but for those that only manifests in ``read`` name.
+
+    A manifest that is gone when its turn comes was of a snapshot that has expired. Manifests of later ones may name the
+    same files: so what is needed is looked up again, until none is gone that was not read.
+    """
+    missing = set[str]()
+    for pause in (*_PAUSES, None):
+        metadata, manifests = _retried(lambda: _metadata_files(store))
+        yield array(sorted(metadata), pa.string())
+        groups = _manifest_groups({name: size for name, size in manifests.items() if name not in read})
+        missing = set()
+        found = executor.map(partial(names_needed, store), groups)
+        for names, gone in counted(found, "reading manifests", tasks=len(groups)):
+            yield names
+            missing.update(gone)
+        if not missing:
+            return
+        read |= manifests.keys() - missing
+        if pause is not None:
+            time.sleep(pause)
+    raise SnapshotNotFoundError(_DAMAGED, path=store.paths.manifest(min(missing)), hint=_NOTHING_REMOVED)
 
 
 def _named(store: TableStore, candidates: pa.Table, executor: Executor) -> pa.ChunkedArray:
     """Which of these files a snapshot, tag, branch or changelog names."""
     names = names_of(candidates)
-    metadata, manifests = _metadata_files(store)
-    needed = pc.is_in(names, array(sorted(metadata), pa.string()))
-    groups = _manifest_groups(manifests)
-    named = counted(executor.map(partial(names_needed, store), groups), "reading manifests", tasks=len(groups))
-    for part in _gathered(named, candidates.num_rows):
+    needed = pc.is_in(names, pa.array([], pa.string()))
+    for part in _gathered(_names_needed(store, executor, set()), candidates.num_rows):
         needed = pc.or_(needed, pc.is_in(names, part))
     return needed
 
@@ -214,7 +233,7 @@ def _searched(
 ) -> tuple[pa.Table, int]:
     """The orphans, and how many files were looked at. Directories are listed while manifests are read: what was
     committed meanwhile is looked for after that."""
-    metadata, manifests = _metadata_files(store)
+    metadata, manifests = _retried(lambda: _metadata_files(store))
     names = sorted(metadata)
     tasks: list[Directories | Needed] = [
         *(Needed(tuple(names[i : i + _NAMES])) for i in range(0, len(names), _NAMES)),
@@ -223,23 +242,24 @@ def _searched(
     ]
     search = Search(store, before, len(tasks))
     found = list(executor.shuffle(search.split, tasks, search.gather, search.parts))
-    orphans = pa.concat_tables([FILES.empty_table(), *(files for files, _ in found)])
-    metadata_now, manifests_now = _metadata_files(store)
-    new = Needed(
-        tuple(metadata_now - metadata), tuple(item for item in manifests_now.items() if item[0] not in manifests)
-    )
-    orphans = orphans.filter(pc.invert(pc.is_in(names_of(orphans), names_needed(store, new))))
-    return orphans, sum(count for _, count in found)
+    orphans = pa.concat_tables([FILES.empty_table(), *(files for files, *_ in found)])
+    read = manifests.keys() - {name for *_, gone in found for name in gone}
+    for part in _gathered(_names_needed(store, LocalExecutor(), read), orphans.num_rows):
+        orphans = orphans.filter(pc.invert(pc.is_in(names_of(orphans), part)))
+    return orphans, sum(count for _, count, _ in found)
 
 
 def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]:
     """The names of all metadata files that something needs; those that are manifests, with their sizes.
 
-    Raises NotFoundError for a list that is gone and whose snapshot is not about to expire.
+    Raises NotFoundError for a list that is gone and whose snapshot is not about to expire, or is the newest of its
+    branch: only it names what later snapshots have kept.
     """
     reader, seen, spared = ManifestReader(store), set[str](), set[str]()
     manifests: dict[str, int | None] = {}
-    for reference in references_of_table(store):
+    references = references_of_table(store)
+    newest = {reference.branch: reference for reference in references if reference.is_snapshot}
+    for reference in reversed(references):  # the newest first: who expires snapshots takes the oldest
         snapshot = reference.snapshot
         if reference.is_changelog:
             spared.update(_lists_of_changelog(store, snapshot))
@@ -255,11 +275,11 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
             lists[changelog] = snapshot.changelog_manifest_list_size
         for name, size in lists.items():
             if name not in seen:
-                with _unless_expiring(store, reference):
+                with _unless_expiring(store, reference, newest):
                     manifests.update((m.file_name, m.file_size) for m in reader.listed(name, size))
                     seen.add(name)
         if snapshot.index_manifest is not None and snapshot.index_manifest not in seen:
-            with _unless_expiring(store, reference):
+            with _unless_expiring(store, reference, newest):
                 entries = store.read_index_manifest(snapshot.index_manifest)
                 seen.update((snapshot.index_manifest, *(entry.file_name for entry in entries)))
         if snapshot.statistics is not None:
@@ -268,12 +288,12 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
 
 
 @contextmanager
-def _unless_expiring(store: TableStore, reference: Reference) -> Iterator[None]:
-    """What is gone of a snapshot that expires is passed over."""
+def _unless_expiring(store: TableStore, reference: Reference, newest: Mapping[str, Reference]) -> Iterator[None]:
+    """What is gone of a snapshot that expires is passed over, unless it was the newest of its branch."""
     try:
         yield
     except NotFoundError:
-        if not is_expiring(store, reference):
+        if reference is newest.get(reference.branch) or not is_expiring(store, reference):
             raise
 
 

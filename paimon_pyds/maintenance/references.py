@@ -6,6 +6,7 @@ A file is known by its name, which is unique in a table, so a path that is spell
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import CommitError, NotFoundError, SnapshotNotFoundError, TagNotFoundError
+from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.metadata.changelogs import changed_entries, changelog_ids, changelogs, changes_of, is_delta
 from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, ManifestFile, live_entries
@@ -21,11 +23,12 @@ from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.metadata.store import TableStore, read_hint
+from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
 _PARALLEL_READS = 16
 _TRIES = 20
+_PAUSES = (0.05, 0.1, 0.2, 0.4)
 _COLUMNS = ("kind", *IDENTITY_COLUMNS)
 
 
@@ -150,18 +153,21 @@ def _agree(before: Sequence[Reference], now: Sequence[Reference]) -> bool:
     )
 
 
-def earliest_by_hint(store: TableStore) -> int | None:
-    """The snapshot that the hint EARLIEST names, if it is there: an expiry up to it may have begun."""
-    hint = read_hint(store.io, store.paths.earliest_hint)
-    return hint if hint is not None and store.snapshot_exists(hint) else None
+def wait_or_raise(error: NotFoundError, times: int) -> int:
+    """Wait where a state needs a file that is gone and nothing has changed since: a tag may be about to be taken away
+    again by who has just made it. How often that was; raises the error after some times."""
+    if times == len(_PAUSES):
+        raise error
+    time.sleep(_PAUSES[times])
+    return times + 1
 
 
 def is_expiring(store: TableStore, reference: Reference) -> bool:
-    """Whether a snapshot has gone, or goes: the hint EARLIEST comes first (`paimon_pyds.maintenance.expire`)."""
+    """Whether a snapshot has gone, or goes: who removes it tells so first (`paimon_pyds.maintenance.intents`)."""
     if not reference.is_snapshot:
         return False
     branch, id_ = on_branch(store, reference.branch), reference.snapshot.id
-    return not branch.snapshot_exists(id_) or (earliest_by_hint(branch) or 0) > id_
+    return not branch.snapshot_exists(id_) or expiring_before(branch) > id_
 
 
 def consumers(store: TableStore) -> dict[str, int]:

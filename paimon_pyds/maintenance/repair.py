@@ -24,7 +24,8 @@ from paimon_pyds.execution.live_files import live_of, snapshot_files
 from paimon_pyds.index_tools.rewrite import rewrite_file_index
 from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options
 from paimon_pyds.maintenance.findings import Finding, RepairPlan, Verification
-from paimon_pyds.maintenance.references import earliest_by_hint, on_branch
+from paimon_pyds.maintenance.intents import expiring_before
+from paimon_pyds.maintenance.references import on_branch
 from paimon_pyds.maintenance.removal import threads_of
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
@@ -111,11 +112,12 @@ def _write_dangling(store: TableStore, path: str) -> bool:
 
 def _end_expiry(store: TableStore) -> bool:
     """Whether an expiry had begun and is over now: some file was gone of a snapshot before the one that was to stay."""
-    ids, hint = store.snapshot_ids(), earliest_by_hint(store)
-    if hint is None or not ids or ids[0] >= hint or all(_is_whole(store, id_) for id_ in ids if id_ < hint):
+    ids, begun = store.snapshot_ids(), expiring_before(store)
+    first = next((id_ for id_ in ids if id_ >= begun), 0)
+    if not first or ids[0] >= first or all(_is_whole(store, id_) for id_ in ids if id_ < first):
         return False
-    expire_snapshots(store, ExpireOptions(retain_max=ids[-1] - hint + 1, older_than=0))
-    return store.earliest_snapshot_id() == hint
+    expire_snapshots(store, ExpireOptions(retain_max=ids[-1] - first + 1, older_than=0))
+    return store.earliest_snapshot_id() == first
 
 
 def _is_whole(store: TableStore, id_: int) -> bool:

@@ -1,8 +1,9 @@
 """Rollback: a table as it was at a snapshot, a tag or a time; what came after goes.
 
 Snapshots go from the newest on, as in Java, so that a rollback that was killed leaves the table at one of its
-snapshots; run again, it goes on. The hint LATEST names the target first: an expiry that looks at it after its own hint
-(EARLIEST), and a rollback that looks at that one, never both take away what the other one leaves.
+snapshots; run again, it goes on. What it leaves, an expiry beside it would take away: each tells what it is about to
+remove, and looks at what others tell then (`paimon_pyds.maintenance.intents`). An expiry by Java knows the hint LATEST
+only, which names the target first.
 
 Data files stay, and are orphans then, as in Java: a writer that loses its snapshot so commits the same files again.
 (Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, class RollbackHelper.)
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from paimon_pyds.errors import CommitError, OptionError, SnapshotNotFoundError, TagNotFoundError
+from paimon_pyds.errors import CommitError, OptionError, PaimonError, SnapshotNotFoundError, TagNotFoundError
 from paimon_pyds.maintenance.expire import timestamp_ms
-from paimon_pyds.maintenance.references import Reference, earliest_by_hint, tag_references
+from paimon_pyds.maintenance.intents import begin_rollback, begun_before, expiring_before, withdraw
+from paimon_pyds.maintenance.references import Reference, tag_references
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tags import numbered_state, snapshot_file
 from paimon_pyds.metadata.changelogs import remove_changelogs_from
@@ -53,9 +56,14 @@ def rollback(
         named = None if path == store.paths.snapshot(target.id) else path.rpartition("/tag-")[2]
         store.server.rollback(store, target, named)
     elif not dry_run:
-        _begin(store, target, path)
-        remove_changelogs_from(store, target.id + 1)
-        count, tags = _remove_newer(store, target)
+        intent = begin_rollback(store, target.id)
+        try:
+            _begin(store, target, path)
+            remove_changelogs_from(store, target.id + 1)
+            count, tags = _remove_newer(store, target)
+        finally:
+            with suppress(PaimonError):  # it counts for a day only
+                withdraw(store, intent)
     names = tuple(tag.tag for tag in tags)
     return RemovalSummary(snapshots=count, tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
@@ -86,9 +94,13 @@ def named_state(store: TableStore, snapshot: int | str | None, tag: str | None, 
 
 
 def _begin(store: TableStore, target: Snapshot, path: str) -> None:
-    """Say what will be the newest snapshot, and see that it is there and stays."""
+    """Say what will be the newest snapshot, and see that it is there and stays. Raises as `rollback`."""
     latest = store.latest_snapshot_id()
     there = store.paths.snapshot(target.id)
+    if path != there and begun_before(store) > target.id:  # it may still remove a snapshot of this number
+        raise CommitError(
+            "snapshots expire just now", path=store.root, hint="try again; if none does, call expire_snapshots() first"
+        )
     if path != there and store.io.create_if_absent(there, snapshot_file(store, path)):
         if not _is_tagged(store, path, target):  # who deletes a tag looks at the snapshots after that
             store.io.delete([there])
@@ -101,7 +113,7 @@ def _begin(store: TableStore, target: Snapshot, path: str) -> None:
     if path != there:
         return  # the tag keeps its files
     store.write_latest_hint(target.id)
-    if (earliest_by_hint(store) or 0) > target.id:
+    if expiring_before(store) > target.id:
         store.write_latest_hint(latest or target.id)
         raise CommitError(
             f"snapshot {target.id} expires just now", path=store.root, hint="roll back to a newer one, or to a tag"

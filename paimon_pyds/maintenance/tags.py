@@ -25,14 +25,15 @@ from paimon_pyds.errors import (
     TagNotFoundError,
 )
 from paimon_pyds.maintenance.expire import maintenance_options, merged, past_ms, timestamp_ms
+from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
     changelog_references,
-    earliest_by_hint,
     has_changelog,
     references_elsewhere,
     tag_references,
+    wait_or_raise,
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, threads_of
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
@@ -204,7 +205,7 @@ def _stays(store: TableStore, snapshot: Snapshot, path: str, target: str) -> boo
     """Whether the files of a snapshot that was just tagged are surely still there, and will be."""
     if path != store.paths.snapshot(snapshot.id):
         return path == target or store.io.exists(path)
-    return (earliest_by_hint(store) or 0) <= snapshot.id and store.snapshot_exists(snapshot.id)
+    return expiring_before(store) <= snapshot.id and store.snapshot_exists(snapshot.id)
 
 
 def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
@@ -255,27 +256,32 @@ def _others(store: TableStore, snapshot: Snapshot, except_tag: str | None = None
 
 def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tag: str | None = None) -> Removal:
     """The files of a state that nothing else needs."""
+    settled = 0
     for _ in range(_TRIES):
         removal, others = Removal(store, threads), _others(store, snapshot, except_tag)
         if any(other.snapshot == snapshot and not other.is_changelog for other in others):
             return removal
         removal.add_live(snapshot)
         removal.add_metadata([snapshot], changelogs=False)
-        with suppress(NotFoundError):
+        try:
             removal.keep(KeptFiles(store, others))
+        except NotFoundError as error:
+            failure = error
+        else:
             if _others(store, snapshot, except_tag) == others:
                 return removal
             continue
-        begun = earliest_by_hint(store)
-        if begun is not None and begun > snapshot.id:  # an expiry that has begun has left older snapshots in part
-            others = [o for o in others if not o.is_snapshot or o.branch != store.branch]
-            others += [
-                Reference(store.branch, f"snapshot {s.id}", s, True) for s in store.snapshots_between(begun, begun)
-            ]
-            removal.keep(KeptFiles(store, others))
-            return removal
+        begun = expiring_before(store)
+        if begun > snapshot.id:  # an expiry that has begun has left older snapshots in part
+            first = [id_ for id_ in store.snapshot_ids() if id_ >= begun][:1]
+            staying = [Reference(store.branch, f"snapshot {s.id}", s, True) for s in store.snapshots_among(first)]
+            with suppress(NotFoundError):
+                if staying:
+                    kept = [o for o in others if not o.is_snapshot or o.branch != store.branch]
+                    removal.keep(KeptFiles(store, [*kept, *staying]))
+                    return removal
         if _others(store, snapshot, except_tag) == others:
-            KeptFiles(store, others)  # raises its error again
+            settled = wait_or_raise(failure, settled)
     raise CommitError(
         "tags, branches or snapshots changed again and again while a tag was to go",
         path=store.root,

@@ -33,6 +33,14 @@ def parse_columns(text: str) -> tuple[DataField, ...]:
     return _fields(text, count(), 0)
 
 
+def parse_column(name: str, text: str, ids: Iterator[int] | None = None) -> DataField:
+    """The column of a name, and of a text such as ``INT NOT NULL COMMENT 'why'``. Errors as `parse_columns`."""
+    quoted = name.replace("`", "``")
+    if len(_split(text)) != 1:
+        raise SchemaError(f"{text.strip()!r:.100} is not one type", hint="give each column its own type")
+    return _fields(f"`{quoted}` {text}", ids or count(), 0)[0]
+
+
 def _fields(text: str, ids: Iterator[int], depth: int) -> tuple[DataField, ...]:
     found = []
     for part in _split(text):

@@ -152,6 +152,16 @@ def test_columns_may_be_names_and_types(tmp_path: Path) -> None:
         assert [str(field.type) for field in table.schema.fields] == ["BIGINT NOT NULL", "ARRAY<INT>"]
     with pytest.raises(SchemaError, match="did you mean BIGINT"):
         Table.create(tmp_path / "t", {"id": "BIGNT"})
+    with pytest.raises(SchemaError, match="'BIGINT, x INT' is not one type — give each column its own type"):
+        Table.create(tmp_path / "t", {"id": "BIGINT, x INT"})
+    table = Table.create(tmp_path / "n", {"r": "ROW<a INT, b STRING> COMMENT 'both'", "d": "DECIMAL(10, 2)"})
+    assert [field.id for field in table.schema.fields] == [0, 3]
+    table.alter(add_columns={"m": "MAP<STRING, ROW<x INT>> COMMENT 'more'"}, change_types={"d": "DECIMAL(12, 2)"})
+    assert [(str(f.type), f.description) for f in table.schema.fields] == [
+        ("ROW<a INT, b STRING>", "both"), ("DECIMAL(12, 2)", None), ("MAP<STRING, ROW<x INT>>", "more"),
+    ]  # fmt: skip
+    with pytest.raises(SchemaError, match="is more than a type — comments and defaults have their own arguments"):
+        table.alter(change_types={"d": "DECIMAL(14, 2) COMMENT 'x'"})
     with pytest.raises(SchemaError, match="'id' is no column — write a name and a type, such as id BIGINT"):
         Table.create(tmp_path / "t", "id")
 

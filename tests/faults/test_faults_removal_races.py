@@ -15,7 +15,8 @@ from schedules import repeatable
 
 import paimon_pyds as pp
 from paimon_pyds.ddl.create import TableDefinition, create_table
-from paimon_pyds.errors import CommitConflictError, NotFoundError, TagNotFoundError
+from paimon_pyds.errors import CommitConflictError, CommitError, NotFoundError, TagNotFoundError
+from paimon_pyds.maintenance.intents import begin_expiry
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.storage import FileStatus
 from paimon_pyds.types import from_arrow_schema
@@ -238,6 +239,84 @@ def test_expiry_goes_on_where_another_branch_is_renamed() -> None:
     with repeatable("0"):
         for files in _each_moment(start, lambda table: table.expire_snapshots(retain_max=1), _renamed):
             assert _table(files).store.snapshot_ids() == [6]
+
+
+def test_an_expiry_stays_told_of_while_the_hint_names_an_older_snapshot() -> None:
+    """As another expiry that keeps more has written it: what is tagged then stays readable, or can't be tagged."""
+    start = _history()
+
+    def tag(table: pp.Table) -> None:
+        table.store.io.replace("/t/snapshot/EARLIEST", b"2")
+        with suppress(NotFoundError):
+            table.create_tag("x", 3)
+
+    with repeatable("0"):
+        calls = _calls(start, expire := partial(_expired, retain=1))
+        for at, files in enumerate(_each_moment(start, expire, tag, range(_first_write(calls), len(calls)))):
+            assert set(table_files(_table(files).store)) <= set(files), at
+            assert "x" not in _table(files).tags() or len(_table(files).scan(tag="x").to_arrow()) == 3, at
+
+
+def test_a_rollback_stays_told_of_while_a_commit_writes_the_hint() -> None:
+    start = _history()
+
+    def rollback(table: pp.Table) -> None:
+        with suppress(NotFoundError, CommitError):
+            table.rollback(2)
+
+    def beside(table: pp.Table) -> None:
+        table.append(_rows(50))
+        _expired(table, retain=1)
+
+    with repeatable("0"):
+        calls = _calls(start, rollback)
+        for at, files in enumerate(_each_moment(start, rollback, beside, range(len(calls)))):
+            assert _ids(files) in ([0, 1], [0, 1, 2, 3, 50], [0, 1, 50]), at
+            assert set(table_files(_table(files).store)) <= set(files), at
+            assert not [path for path in files if "/snapshot/." in path], at
+
+
+def test_a_rollback_to_a_tag_waits_for_an_expiry_that_has_begun() -> None:
+    files = _history()
+    table = _table(files)
+    table.create_tag("x", 2)
+    killed = begin_expiry(table.store, 4)
+    with pytest.raises(CommitError, match=r"snapshots expire just now.*call expire_snapshots"):
+        table.rollback("x")
+    assert _ids(files) == [0, 1, 2, 3]
+    _expired(table, retain=1)
+    assert killed not in files
+    table.rollback("x")
+    assert _ids(files) == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["orphans", "orphans by workers"])
+def test_files_that_newer_snapshots_keep_are_no_orphans_where_all_that_were_found_expire(name: str) -> None:
+    start = _history()
+
+    def beside(table: pp.Table) -> None:
+        for id_ in (50, 51):
+            table.append(_rows(id_))
+        table.compact_manifests()
+        _expired(table, retain=1)
+
+    with repeatable("0"):
+        calls = _calls(start, _REMOVALS[name])
+        for at, files in enumerate(_each_moment(start, _REMOVALS[name], beside, range(len(calls)))):
+            assert _ids(files) == [0, 1, 2, 3, 50, 51], at
+
+
+def _history() -> dict[str, bytes]:
+    """A table of four appends."""
+    files: dict[str, bytes] = {}
+    create_table(MemoryIO(files), "/t", TableDefinition(from_arrow_schema(_SCHEMA), (), (), _OPTIONS))
+    for id_ in range(4):
+        _table(files).append(_rows(id_))
+    return files
+
+
+def _expired(table: pp.Table, retain: int) -> None:
+    table.expire_snapshots(retain_max=retain)
 
 
 @pytest.mark.parametrize(
