@@ -1,8 +1,8 @@
 """Very many conditions of one form that are joined by OR, evaluated together: what one costs for a batch, all do.
 
 ``a = 1 AND b = 7 OR a = 2 AND b = 9 OR …`` asks whether a row's values are among these pairs, ``s LIKE 'x%' OR …``
-whether a text has one of these parts, ``upper(s) = 'B1' OR …`` whether one value is in a list. Rows answer that
-(`Computed`); leaves beside it say what statistics and indexes can tell.
+whether a text has one of these parts. Rows answer that (`Computed`); leaves beside it say what statistics and indexes
+can tell.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,8 +39,7 @@ from paimon_pyds.predicate.tree import (
     make_and,
     make_or,
 )
-from paimon_pyds.sql.tree import Call, Expression, Item, Name, Value
-from paimon_pyds.types import DataType, arrow_type
+from paimon_pyds.types import arrow_type
 from paimon_pyds.types.kinds import INTEGER_KINDS, TIMESTAMP_KINDS, Kind
 
 _FEW = 64
@@ -51,9 +49,6 @@ _AT_ONCE = 4 << 20
 """Bytes of texts that are searched at a time: it takes some 30 times as much."""
 _TOGETHER = 50
 """So many patterns are one regular expression."""
-_NEVER_FAILING = {
-    "upper", "lower", "trim", "ltrim", "rtrim", "btrim", "length", "substr", "substring", "reverse", "concat", "||",
-}  # fmt: skip
 _LISTED_KINDS = INTEGER_KINDS | TIMESTAMP_KINDS | {Kind.VARCHAR, Kind.DATE, Kind.TIME, Kind.DECIMAL, Kind.BOOLEAN}
 _RANGED_KINDS = {Kind.VARCHAR, Kind.VARBINARY, Kind.DECIMAL}
 """Ranges of the others, where they are ordered, are arrays (`paimon_pyds.predicate.disjunction`)."""
@@ -91,9 +86,8 @@ def _form(part: Predicate) -> tuple[Callable[[Sequence[Any]], Predicate], object
     return (_any_range, columns) if ranged else None
 
 
-def _computed(text: str, columns: Sequence[ColumnRef | Any], condition: RowCondition) -> Computed:
-    named = ((c.name,) if isinstance(c, ColumnRef) else c.columns for c in columns)
-    names = tuple(dict.fromkeys(chain.from_iterable(named)))
+def _computed(text: str, columns: Sequence[ColumnRef], condition: RowCondition) -> Computed:
+    names = tuple(dict.fromkeys(column.name for column in columns))
     return Computed(text, names, hashlib.sha256(pickle.dumps(condition)).hexdigest()[:32], condition)
 
 
@@ -102,16 +96,16 @@ def _computed(text: str, columns: Sequence[ColumnRef | Any], condition: RowCondi
 
 @dataclass(frozen=True)
 class _AnyRow:
-    """Whether rows have, in some columns or of some computed values, the values of one of many rows.
+    """Whether rows have, in some columns, the values of one of many rows.
 
     Attributes:
-        columns: the columns, or expressions with ``columns`` and a method ``evaluate``.
+        columns: the columns.
         values: of each, every value once.
         codes: of each but the first, sorted: the rows up to there, as a number made of those up to the column before
             and of the place of the value.
     """
 
-    columns: tuple[ColumnRef | Any, ...]
+    columns: tuple[ColumnRef, ...]
     values: tuple[pa.Array, ...]
     codes: tuple[_Places, ...]
 
@@ -119,8 +113,7 @@ class _AnyRow:
         """Whether it has, per row."""
         found: _Places | None = None
         for number, (column, values) in enumerate(zip(self.columns, self.values, strict=True)):
-            given = column_values(column, batch) if isinstance(column, ColumnRef) else column.evaluate(batch)
-            given = one_array(given)
+            given = one_array(column_values(column, batch))
             given = given if given.type == values.type else given.cast(values.type)
             here = to_numpy(pc.index_in(given, values).fill_null(-1)).astype(np.int64)
             if found is None:
@@ -162,69 +155,6 @@ def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[_Place
             codes.append(distinct)
         lists.append(values)
     return lists, tuple(codes)
-
-
-def row_lists(
-    parts: Sequence[Expression],
-    of_type: Callable[[Expression], DataType | None],
-    bound: Callable[[Expression], Any],
-) -> tuple[list[Expression], list[tuple[Sequence[Expression], Computed]]]:
-    """Conditions joined by OR, without those like ``upper(s) = 'B1' AND b = 7`` where there are very many of a form;
-    and for each such form the lists that its columns are in, and whether rows have one of the combinations.
-
-    Args:
-        parts: the conditions.
-        of_type: the type of a value; None where it has none.
-        bound: gives what evaluates it.
-    """
-    forms: dict[frozenset[Expression], list[tuple[Expression, dict[Expression, Value]]]] = defaultdict(list)
-    for part in parts:
-        tests = _equalities(part)
-        forms[frozenset(tests)].append((part, tests))
-    others: list[Expression] = []
-    found: list[tuple[Sequence[Expression], Computed]] = []
-    for form, members in forms.items():
-        types = {left: of_type(left) for left in form} if len(members) > _FEW else {}
-        if not types or not all(_comparable(types[left], v) for _, tests in members for left, v in tests.items()):
-            others += [part for part, _ in members]
-            continue
-        lists, codes = _coded([[tests[left].literal.value for left in types] for _, tests in members])
-        arrays = tuple(array(v, pa.string() if isinstance(v[0], str) else pa.int64()) for v in lists)
-        values = tuple(bound(left) for left in types)
-        text = f"({', '.join(value.text for value in values)}) IN ({len(members):,} rows)"
-        names = (left for left in types if isinstance(left, Name))
-        of_columns = [Call("in", (name, *dict.fromkeys(tests[name] for _, tests in members))) for name in names]
-        found.append((of_columns, _computed(text, values, _AnyRow(values, arrays, codes))))
-    return others, found
-
-
-def _equalities(part: Expression) -> dict[Expression, Value]:
-    """What has to equal which literal, if that is all that a condition says, and something of it is computed; nothing
-    of others, and where computing may fail, which then depends on the rest of the condition."""
-    found: dict[Expression, Value] = {}
-    waiting = [part]
-    while waiting:
-        test = waiting.pop()
-        if isinstance(test, Call) and test.function == "AND":
-            waiting += test.arguments
-            continue
-        if not isinstance(test, Call) or test.function != "=":
-            return {}
-        left, right = test.arguments if isinstance(test.arguments[1], Value) else test.arguments[::-1]
-        if not isinstance(right, Value) or right.literal.value is None or left in found or not _never_fails(left):
-            return {}
-        found[left] = right
-    return found if len(found) > 1 and any(isinstance(left, Call) for left in found) else {}
-
-
-def _never_fails(value: Expression) -> bool:
-    calls = isinstance(value, Call) and value.function in _NEVER_FAILING and all(map(_never_fails, value.arguments))
-    return calls or isinstance(value, Name | Value)
-
-
-def _comparable(type_: DataType | None, value: Value) -> bool:
-    literal = value.literal.type
-    return type_ is not None and literal is not None and _alike(type_.kind, literal.kind)
 
 
 # ------------------------------------------------------------------------------------------------------ parts of texts
@@ -424,44 +354,3 @@ def _any_computed(members: Sequence[Computed]) -> Predicate:
     text = f"{members[0].text} OR {len(members) - 1:,} conditions more"
     columns = [ColumnRef(name) for member in members for name in member.columns]
     return _computed(text, columns, _AnyComputed(tuple(member.condition for member in members)))
-
-
-def listed(parts: Sequence[Expression], of_type: Callable[[Expression], DataType | None]) -> list[Expression]:
-    """Conditions joined by OR, with very many comparisons of one computed value as one IN.
-
-    Args:
-        parts: the conditions.
-        of_type: the type of a computed value; None where it has none.
-    """
-    values: dict[tuple[Expression, DataType | None], list[Expression]] = defaultdict(list)
-    where: list[tuple[Expression, tuple[Expression, DataType | None] | None]] = []
-    for part in parts:
-        key = None
-        if isinstance(part, Call) and part.function == "=":
-            left, right = part.arguments
-            if isinstance(left, Value):
-                left, right = right, left
-            if (
-                isinstance(right, Value)
-                and right.literal.value is not None
-                and not isinstance(left, Value | Name | Item)
-            ):
-                assert isinstance(right, Value)
-                key = left, right.literal.type
-                values[key].append(right)
-        where.append((part, key))
-    kinds = {key: of_type(key[0]) for key, found in values.items() if len(found) > _FEW}
-    found: list[Expression] = []
-    for part, key in where:
-        type_ = kinds.get(key) if key is not None else None
-        if key is None or type_ is None or key[1] is None or not _alike(type_.kind, key[1].kind):
-            found.append(part)
-        elif values[key]:
-            found.append(Call("in", (key[0], *values[key]), start=part.start, stop=part.stop))
-            values[key] = []
-    return found
-
-
-def _alike(a: Kind, b: Kind) -> bool:
-    """Whether values of two types are compared alike one by one and in a list."""
-    return (a in INTEGER_KINDS and b in INTEGER_KINDS) or (a is Kind.VARCHAR and b is Kind.VARCHAR)

@@ -18,7 +18,6 @@ from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
-    Computed,
     Const,
     Leaf,
     MapKey,
@@ -134,15 +133,11 @@ class _NormalForm:
         if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
             if node.function == "NOT":
                 return self.rows(node.arguments[0], wanted.opposite)
+            parts: list[Predicate] = []
             arguments: Sequence[Expression] = node.arguments
-            lists: list[tuple[Sequence[Expression], Computed]] = []
-            if len(arguments) > MANY and self._evaluator is not None and (node.function, wanted) == ("OR", Wanted.TRUE):
-                from paimon_pyds.predicate.long_ors import listed, row_lists  # most filters are short
-
-                evaluator = self._evaluator
-                arguments, lists = row_lists(listed(arguments, evaluator.type_of), evaluator.type_of, evaluator.bound)
-            parts = [self.rows(argument, wanted) for argument in arguments]
-            parts += [make_and(*(self.rows(test, wanted) for test in tests), whole) for tests, whole in lists]
+            if len(arguments) > MANY and (node.function, wanted) == ("OR", Wanted.TRUE):
+                arguments, parts = self._on_computed_columns(arguments)
+            parts += [self.rows(argument, wanted) for argument in arguments]
             return self._joined((node.function == "AND") == wanted.positive, parts)
         try:
             found = self._condition(node, wanted)
@@ -155,6 +150,27 @@ class _NormalForm:
             return self.on_rows(node, wanted)
         except PredicateError:
             raise placed from None
+
+    def _on_computed_columns(self, parts: Sequence[Expression]) -> tuple[Sequence[Expression], list[Predicate]]:
+        """Of conditions joined by OR, those that are left, and what very many on computed values come to."""
+        table, evaluator = self._table, self._evaluator
+        if table is None or evaluator is None:
+            return parts, []
+        from paimon_pyds.predicate.computed_columns import with_computed_columns  # most filters are short
+
+        others, groups = with_computed_columns(parts, evaluator.type_of)
+        found: list[Predicate] = []
+        for group in groups:
+            columns = [*table.fields, *group.fields]
+            made = Table(group.binder(table.fields, self._zone).bind, columns, None, table.qualifiers)
+            form = _NormalForm(self._source, self._zone, made, self._whole)
+            try:
+                bound = [form.rows(part, Wanted.TRUE) for part in group.parts]
+            except PredicateError:
+                others += group.written
+            else:
+                found.append(group.joined(bound, evaluator.bound))
+        return others, found
 
     def on_rows(self, node: Expression, wanted: Wanted) -> Predicate:
         """A condition that is evaluated on rows. Raises PredicateError."""

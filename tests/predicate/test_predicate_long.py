@@ -60,6 +60,10 @@ FORMS = {
     "computed lists": lambda n: f"upper(s) = 'V{n}'" if n < 98 else f"{n} = a + b" if n % 2 else f"{n}L = a + b",
     "computed pairs": lambda n: f"upper(s) = 'V{n * 3}' AND b = {n % 7}" if n % 9 else f"{n}L = b AND 'v3' = lower(s)",
     "lengths": lambda n: f"length(s) = {n % 5} AND ('V{n}' = upper(s) AND c = 'c{n % 90}')",
+    "computed ranges": lambda n: f"a + b BETWEEN {n * 20} AND {n * 20 + 5}" if n % 3 else f"{n * 20} > a + b - 19",
+    "computed texts": lambda n: f"lower(s) LIKE 'v{n * 3}%'" if n % 2 else f"endswith(lower(s), '{n}7')",
+    "texts of columns and of none": lambda n: f"trim(s) >= 'v{n * 7}' AND s < 'v{n * 7 + 2}' AND (b = 3 OR d < {n})",
+    "lists of computed values": lambda n: f"a % 1000 IN ({n * 3}, {n * 3 + 1}) OR a % 1000 = -{n}",
     "computed values": lambda n: f"a + {n} = b * 70",
     "mixed": lambda n: [f"a = {n}", f"b = 3 AND a BETWEEN {n} AND {n + 2}", f"s = 'v{n}'", "a IS NULL"][n % 4],
 }  # fmt: skip
@@ -140,7 +144,7 @@ def test_thousands_of_pairs_are_walked_through_once(tmp_path: Path) -> None:
     "form",
     [
         "a = {n} AND b = {m}", "s LIKE 'v{n}%'", "s LIKE '%{n}'", "s LIKE '%{n}%'", "upper(s) = 'V{n}'", "a + b = {n}",
-        "upper(s) = 'V{n}' AND b = {m}",
+        "upper(s) = 'V{n}' AND b = {m}", "lower(s) LIKE 'v{n}%'", "a + b BETWEEN {n} AND {n}9", "a - b < {n}",
         "s >= 'v{n}' AND s < 'v{n}0'",
     ],
 )  # fmt: skip
