@@ -161,17 +161,42 @@ def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[_Place
 
 
 @dataclass(frozen=True)
+class _Parts:
+    """Parts of one length, at least a byte.
+
+    Attributes:
+        length: their number of bytes.
+        texts: the parts.
+        words: up to eight bytes of each as numbers, by where in the parts they are: the first ones, and the last ones.
+    """
+
+    length: int
+    texts: frozenset[bytes]
+    words: dict[int, pa.Array]
+
+    @classmethod
+    def of(cls, length: int, texts: set[bytes]) -> _Parts:
+        """The parts, all of the same length."""
+        size = min(length, 8)
+        numbers = {
+            start: np.array([int.from_bytes(text[start : start + size], "little") for text in texts], np.uint64)
+            for start in {0, length - size}
+        }
+        return cls(length, frozenset(texts), {start: from_numpy(found) for start, found in numbers.items()})
+
+
+@dataclass(frozen=True)
 class _AnyText:
     """Whether the texts of a column have one of many parts, or match one of many patterns.
 
     Attributes:
         column: the column.
-        parts: by where they are looked for, and by their number of bytes.
+        parts: by where they are looked for, those of each number of bytes.
         regexes: of the patterns.
     """
 
     column: ColumnRef
-    parts: dict[Op, dict[int, frozenset[bytes]]]
+    parts: dict[Op, tuple[_Parts, ...]]
     regexes: _Texts
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -190,9 +215,10 @@ class _AnyText:
         texts = _Bytes(values.cast(pa.large_string()).fill_null(""))
         found = np.zeros(len(values), np.bool_)
         for op, by_length in self.parts.items():
-            for length, parts in by_length.items():
-                places = {Op.STARTS_WITH: texts.starts, Op.ENDS_WITH: texts.stops - length}.get(op, texts.everywhere)
-                found[texts.rows_with(parts, length, places)] = True
+            for parts in by_length:
+                ends = texts.stops - parts.length
+                places = {Op.STARTS_WITH: texts.starts, Op.ENDS_WITH: ends}.get(op, texts.everywhere)
+                found[texts.rows_with(parts, places)] = True
         left = np.flatnonzero(~found)
         found[left] = to_numpy(self._has_pattern(values.take(from_numpy(left))))
         return pc.and_(from_numpy(found), values.is_valid())
@@ -211,8 +237,8 @@ class _AnyText:
         return any(
             tests.get(op, data.__contains__)(part)
             for op, by_length in self.parts.items()
-            for parts in by_length.values()
-            for part in parts
+            for parts in by_length
+            for part in parts.texts
         )
 
 
@@ -229,20 +255,20 @@ class _Bytes:
         self._words = words
         self.everywhere = np.arange(len(self._data))
 
-    def rows_with(self, parts: frozenset[bytes], length: int, places: _Places) -> _Places:
+    def rows_with(self, parts: _Parts, places: _Places) -> _Places:
         """The rows that have one of some parts of one length at one of some places."""
+        length = parts.length
         places = places[(places >= 0) & (places + length <= len(self._data))]
         size = min(length, 8)
-        for start in {0, length - size}:  # the first bytes, and the last ones
+        for start, wanted in parts.words.items():
             words = self._words[places + start] & np.uint64((1 << 8 * size) - 1)
-            wanted = np.array([int.from_bytes(part[start : start + size], "little") for part in parts], np.uint64)
-            places = places[to_numpy(pc.is_in(from_numpy(words), from_numpy(wanted)))]
+            places = places[to_numpy(pc.is_in(from_numpy(words), wanted))]
         rows: _Places = np.searchsorted(self.starts, places, "right") - 1
         inside = places + length <= self.stops[rows]
         places, rows = places[inside], rows[inside]
         if length > size:
             data = self._data
-            equal = [data[place : place + length] in parts for place in places.tolist()]
+            equal = [data[place : place + length] in parts.texts for place in places.tolist()]
             rows = rows[np.array(equal, np.bool_)]
         return rows
 
@@ -257,7 +283,7 @@ def _any_text(leaves: Sequence[Leaf]) -> Predicate:
             parts[leaf.op][len(part)].add(part)
     regexes = [like_regex(*pattern)[6:-2] for pattern in dict.fromkeys(patterns)]
     together = [rf"(?s)\A(?:{'|'.join(regexes[n : n + _TOGETHER])})\z" for n in range(0, len(regexes), _TOGETHER)]
-    frozen = {op: {n: frozenset(found) for n, found in by_length.items()} for op, by_length in parts.items()}
+    frozen = {op: tuple(_Parts.of(n, found) for n, found in by_length.items()) for op, by_length in parts.items()}
     text = f"{column} LIKE ANY ({len(leaves):,} patterns)"
     return make_and(_bounds(column, leaves), _computed(text, [column], _AnyText(column, frozen, together)))
 
