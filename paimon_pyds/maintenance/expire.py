@@ -211,8 +211,9 @@ def _range(store: TableStore, limits: _Limits, earliest: int, positions: Mapping
     if hint is None or not store.snapshot_exists(hint):
         hint = latest
     # A rollback to what the hint names may have begun, by Java, too.
-    needed = (*positions.values(), *rolling_back_to(store))
-    end = min(latest - limits.retain_min + 1, earliest + limits.at_once, hint, *needed)
+    end = min(latest - limits.retain_min + 1, earliest + limits.at_once, hint, *positions.values())
+    if end > earliest:
+        end = min([end, *rolling_back_to(store)])
     for id_ in range(max(latest - limits.retain_max + 1, earliest), end):
         try:
             if store.snapshot(id_).time_millis >= limits.older_than_ms:
