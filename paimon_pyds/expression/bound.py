@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -303,5 +302,7 @@ class RowBinder:
 
 def computed(bound: BoundExpression, text: str) -> Computed:
     """A bound condition as a part of a predicate."""
+    import hashlib  # OpenSSL takes 3 MiB, and few processes need it
+
     digest = hashlib.sha256(pickle.dumps(bound)).hexdigest()[:32]
     return Computed(text, bound.columns, digest, bound)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import from_numpy, keep_freed_memory, to_numpy
 from paimon_pyds.records import dataclass
 from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
 
@@ -117,12 +117,15 @@ def order_rows(existing: BitMap, high: Sequence[BitMap], low: Sequence[BitMap], 
         low: those of the others; 32 at most.
         row_count: rows of the data file.
     """
+    keep_freed_memory()
     highest = numbers_of(high, row_count, np.uint8)
     present: npt.NDArray[np.uint32] | None = None
     if len(existing) < row_count:
         present = np.frombuffer(existing.to_array(), np.uint32)
         highest = highest.take(present)
-    counts = np.bincount(highest, minlength=1 << len(high))
+    counts = sum(
+        np.bincount(part, minlength=1 << len(high)) for part in np.array_split(highest, 1 + len(highest) // _FEW)
+    )
     places = pc.array_sort_indices(from_numpy(highest))  # rows that have the same bits stay in their order
     rows = to_numpy(places).astype(np.uint32)
     if present is not None:

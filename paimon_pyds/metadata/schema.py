@@ -7,7 +7,6 @@ the same numbers, so each operation reads one of them again.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -202,6 +201,8 @@ def schema_to_json(schema: TableSchema) -> str:
 
 def schema_digest(schema: TableSchema) -> str:
     """A short text that tells a schema from every other one, those of the same number in another table included."""
+    import hashlib  # OpenSSL takes 3 MiB, and few processes need it
+
     return hashlib.sha256(schema_to_json(schema).encode()).hexdigest()[:32]
 
 
