@@ -16,6 +16,11 @@ import uuid
 from paimon_pyds.metadata.store import TableStore, read_hint
 
 _NAME = re.compile(r"\.(?P<what>expire-before|roll-back-to)-(?P<id>\d{1,18})\.[0-9a-f-]{36}")
+_TEXTS = {
+    "expire-before": "Snapshots before {} and files that only they need are being removed.\n",
+    "roll-back-to": "Snapshots after {} are being removed.\n",
+}
+"""For who finds a file."""
 _KILLED_MS = 24 * 3_600_000
 """A rollback that began so long ago was killed."""
 
@@ -64,7 +69,7 @@ def earliest_by_hint(store: TableStore) -> int | None:
 
 def _write(store: TableStore, what: str, id_: int) -> str:
     path = f"{store.paths.snapshot_dir}/.{what}-{id_}.{uuid.uuid4()}"
-    store.io.write_bytes(path, b"")
+    store.io.write_bytes(path, _TEXTS[what].format(id_).encode())
     return path
 
 
