@@ -150,6 +150,14 @@ def _pandas_function(function: ArrowFunction, wanted: Sequence[pa.DataType], ret
     return F.pandas_udf(of_pandas, returns)
 
 
+def local_interpreter(spark: Any) -> str | None:
+    """The interpreter of the Python workers of a session that runs on this machine; None of others, Connect's too."""
+    context = getattr(spark, "_sc", None)
+    if context is None or not str(context.master).startswith("local"):
+        return None
+    return str(context.pythonExec)
+
+
 def is_connect(df: DataFrame) -> bool:
     """Whether a DataFrame is of Spark Connect, whose server may see other files than this process."""
     return ".connect." in type(df).__module__

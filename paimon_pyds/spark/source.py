@@ -7,6 +7,9 @@ method needs it: no pyarrow, no pandas.
 from __future__ import annotations
 
 import logging
+import shutil
+import subprocess
+import sys
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded
 
+_NEEDED = ("paimon_pyds", "numpy", "pyarrow", "pyroaring", "xxhash")
+"""The packages that workers need."""
 _LEAK_WARNING = (
     "pushdown is on, and Spark before version 5 applies the filters of one query to the other queries of the same "
     "DataFrame or view, with silently wrong rows (SPARK-58551): load anew for each query, or use option('filter', …)"
@@ -178,15 +183,32 @@ def register(spark: Any, pushdown: bool = False) -> None:
                 _log.warning(_LEAK_WARNING)
         else:
             warnings.warn("this Spark hands no filters to Python data sources (4.1 does); use option('filter', …)")
+    _check_workers(spark)
     second_is_taken = _name_is_taken(spark, _whole(second))
     if _name_is_taken(spark, _whole(first)) and not second_is_taken:
         _log.warning("the format 'paimon' belongs to a jar of this session; use format('paimon_pyds')")
+
+
+def _check_workers(spark: Any) -> None:
+    """Warn where the session's workers run on this machine, by an interpreter that lacks this package: else the first
+    query says so, behind a trace."""
+    interpreter = compat.local_interpreter(spark)
+    if interpreter is None or shutil.which(interpreter) in (None, sys.executable):
+        return
+    code = f"import importlib.util as u; print(*[p for p in {_NEEDED!r} if u.find_spec(p) is None])"
+    try:
+        done = subprocess.run([interpreter, "-c", code], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):  # the first query will tell
+        return
+    if done.returncode == 0 and done.stdout.strip():
+        warnings.warn(lacks_package(interpreter, done.stdout.split()[0]), RuntimeWarning, stacklevel=3)
 
 
 def _whole(source: type[DataSource]) -> type[DataSource]:
     """The class that Spark gets for a source. It is pickled by value, as those of a script are, and imports the source
     where it is used: an interpreter that lacks this package, or what that needs, can say so."""
     short_name, class_name, text = source.name(), source.__name__, lacks_package("{worker}", "{package}")
+    packages = _NEEDED
 
     def name(cls: type[DataSource]) -> str:
         return short_name  # type: ignore[no-any-return]
@@ -195,7 +217,7 @@ def _whole(source: type[DataSource]) -> type[DataSource]:
         import importlib.util
         import sys
 
-        for package in ("paimon_pyds", "numpy", "pyarrow", "pyroaring", "xxhash"):
+        for package in packages:
             try:
                 is_there = importlib.util.find_spec(package) is not None
             except ImportError:

@@ -53,6 +53,24 @@ def _registered(pushdown: bool = False) -> type:
     return found[-1]
 
 
+def _session(interpreter: str, master: str = "local[2]") -> SimpleNamespace:
+    context = SimpleNamespace(master=master, pythonExec=interpreter)
+    return SimpleNamespace(dataSource=SimpleNamespace(register=lambda _: None), _sc=context)
+
+
+def test_a_session_whose_workers_lack_the_package_is_told_of_at_once(tmp_path: Path) -> None:
+    other = tmp_path / "python3"
+    other.write_text(f"#!{sys.executable} -S\nprint('pyarrow xxhash')\n")
+    other.chmod(0o755)
+    with pytest.warns(RuntimeWarning, match=f"workers run {other}, which has no pyarrow — set .* PYSPARK_PYTHON to"):
+        register(_session(str(other)))
+    other.write_text("#!/bin/sh\nexit 1\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for session in (_session(str(other)), _session(sys.executable), _session(str(other), "yarn"), _session("none")):
+            register(session)
+
+
 @pytest.mark.parametrize("package", ["paimon_pyds", "numpy"])
 def test_a_worker_without_a_package_says_so(tmp_path: Path, package: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(HIDING.format(package=package))
