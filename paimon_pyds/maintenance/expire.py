@@ -119,6 +119,8 @@ def expire_snapshots(
         total = merged(total, summary)
         if once:
             break
+    if not once and not how.dry_run:  # also of one that was killed at its very end
+        finish_expiry(store, store.earliest_snapshot_id() or 0)
     return replace(total, seconds=time.monotonic() - started)
 
 

@@ -287,6 +287,9 @@ def test_a_rollback_to_a_tag_waits_for_an_expiry_that_has_begun() -> None:
     assert _ids(files) == [0, 1, 2, 3]
     _expired(table, retain=1)
     assert killed not in files
+    ended = begin_expiry(table.store, 4)
+    _expired(table, retain=1)
+    assert ended not in files
     table.rollback("x")
     assert _ids(files) == [0, 1]
 
