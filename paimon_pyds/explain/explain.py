@@ -31,6 +31,8 @@ from paimon_pyds.storage import requests_at_once
 FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
 of the others is not shown."""
+_SAVED = 8
+"""Of so many files it is found out what would be read but for their indexes."""
 _SHOWN_REASONS = 3
 _AT_ONCE = 8
 """Files that are looked into at a time on a local disk, where there are so many."""
@@ -141,7 +143,9 @@ def _explained(plan: ScanPlan, visits: Mapping[str, PlannedVisit], footers: int)
 
     def ask(number: int, file: PlannedFile) -> ExplainedFile:
         embedded, path = plan.index_answers.get(file.name, ()), file.path
-        return explain_file(plan.spec, file, embedded, visits.get(path), runs.get(path), footer=number < footers)
+        footer, saved = number < footers, number < _SAVED
+        found = explain_file(plan.spec, file, embedded, visits.get(path), footer=footer, saved=saved)
+        return replace(found, run=runs.get(path))
 
     if len(plan.found.made) < _AT_ONCE and not requests_at_once(plan.spec.io):
         return list(map(ask, range(len(plan.found.made)), plan.found.made))

@@ -4,11 +4,12 @@ rows in an order also when it is asked, and by what."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from paimon_pyds import formats
-from paimon_pyds.formats import GroupPlan, PlansGroups, ReadCounters
+from paimon_pyds.formats import FormatReader, GroupPlan, PlansGroups, ReadCounters
 from paimon_pyds.index.aggregate import ORDERING
 from paimon_pyds.index.evaluate import IndexAnswer, index_answers
 from paimon_pyds.one_line import one_line
@@ -127,7 +128,9 @@ class ExplainedFile:
     ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
     were taken off; ``strip`` shows where they lie (`RowSelection.strip`). ``pages`` is None for a
     file whose footer was not looked into; ``top_n`` is of scans for the first rows in an order; ``run`` of tables with
-    a primary key. ``spared``: the scan was run, and had all its rows without reading the file. Times in milliseconds.
+    a primary key. ``spared``: the scan was run, and had all its rows without reading the file. ``index_saved``: bytes
+    of data that would be read but for the index; None where it left nothing out, or that was not looked into. Times in
+    milliseconds.
     """
 
     path: str
@@ -144,6 +147,7 @@ class ExplainedFile:
     top_n: TopNVisit | None = None
     run: RunPlan | None = None
     spared: bool = False
+    index_saved: int | None = None
     index_millis: float = 0.0
     pages_millis: float = 0.0
 
@@ -172,16 +176,14 @@ class ExplainedFile:
         return READ_WHOLE if self.rows_to_read == self.rows else READ_PART
 
 
-def index_balance(files: Iterable[ExplainedFile], skips: Iterable[SkippedFile]) -> tuple[int, int]:
-    """Bytes that are read of side indexes, and bytes of data that are not read because of what indexes said."""
-    cost, saved = 0, sum(skip.size for skip in skips if skip.step == "embedded index")
-    for f in files:
-        cost += f.index_bytes
-        if f.outcome == "side index":
-            saved += f.size
-        elif f.pages is not None and f.rows_after_index < f.rows:
-            saved += f.pages.whole_bytes - f.pages.bytes
-    return cost, saved
+def index_balance(files: Sequence[ExplainedFile], skips: Iterable[SkippedFile]) -> tuple[int, int]:
+    """Bytes that are read of side indexes, and bytes of data that are not read because of what indexes said: of files
+    that were not looked into, as large a part as of those that were."""
+    looked = [f for f in files if f.index_saved is not None]
+    saved, size = sum(f.index_saved or 0 for f in looked), sum(f.size for f in looked)
+    others = sum(skip.size for skip in skips if skip.step == "embedded index")
+    others += sum(f.size for f in files if f.index_saved is None and f.outcome == "side index")
+    return sum(f.index_bytes for f in files), saved + (others * saved // size if size else others)
 
 
 def explain_file(
@@ -189,9 +191,9 @@ def explain_file(
     file: PlannedFile,
     embedded: Sequence[IndexAnswer] = (),
     visit: PlannedVisit | None = None,
-    run: RunPlan | None = None,
     *,
     footer: bool = True,
+    saved: bool = True,
 ) -> ExplainedFile:
     """What is decided on a file, by the functions that readers use.
 
@@ -200,8 +202,8 @@ def explain_file(
         file: one of its files.
         embedded: what its embedded index said when it was planned.
         visit: when it is asked for the first rows in an order.
-        run: its place among the sorted runs.
         footer: look into the data file's footer and page indexes too.
+        saved: find out what would be read but for its index, also by its footer.
 
     Raises:
         SnapshotNotFoundError: the file, or its index, is gone.
@@ -214,11 +216,11 @@ def explain_file(
     elif visit is not None:  # sort columns are all that is read of most files
         spec = replace(spec, fields=visit.query.fields)
     with file.must_exist("explained", "explain again to see the newest snapshot"):
-        return replace(_explain(LiveRows(spec, file), tuple(embedded), visit, footer), run=run)
+        return _explain(LiveRows(spec, file), tuple(embedded), visit, footer, saved)
 
 
 def _explain(
-    live: LiveRows, embedded: tuple[IndexAnswer, ...], visit: PlannedVisit | None, footer: bool
+    live: LiveRows, embedded: tuple[IndexAnswer, ...], visit: PlannedVisit | None, footer: bool, saved: bool
 ) -> ExplainedFile:
     file, rows, trace = live.file, live.file.row_count, live.trace
     if live.matches_none:
@@ -246,6 +248,7 @@ def _explain(
         strip=live.candidates.strip(rows),
         pages=pages,
         top_n=top_n,
+        index_saved=_index_saved(live) if saved and after_index < rows else None,
         index_millis=(indexes_asked - start) * 1000,
         pages_millis=(time.perf_counter() - indexes_asked) * 1000,
     )
@@ -263,11 +266,40 @@ def kept_text(rows: int, of: int) -> str:
     return "no row" if not rows else counted(rows, "row")
 
 
-def _pages(live: LiveRows) -> PagePlan:
+@contextmanager
+def _opened(live: LiveRows) -> Iterator[FormatReader]:
     file, spec = live.file, live.spec
-    format_ = formats.by_path(file.path)
-    reader = format_.open_reader(spec.io, file.path, file.size, ReadCounters(), spec.hints(file))
+    reader = formats.by_path(file.path).open_reader(spec.io, file.path, file.size, ReadCounters(), spec.hints(file))
     try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def _index_saved(live: LiveRows) -> int:
+    """Bytes of data that would be read but for the index. Columns that the filter does not need are read for rows that
+    it keeps where many rows are left: these bytes are the same with and without an index, and don't count."""
+    with _opened(live) as reader:
+        if not isinstance(reader, PlansGroups):
+            return live.file.size if live.candidates.is_none else 0
+        without = FileReading(LiveRows(replace(live.spec, use_index=False), live.file), reader)
+        after = 0 if live.candidates.is_none else _least(FileReading(live, reader), reader)
+        return max(_least(without, reader) - after, 0)
+
+
+def _least(reading: FileReading, planner: PlansGroups) -> int:
+    """Bytes that are read at least: where the filter's columns are read first, these."""
+    found = 0
+    for window, in_two in reading.passes(reading.selection):
+        fields = [*reading.filtering.file_fields, *(() if in_two else reading.output_only)]
+        found += sum(plan.bytes for plan in planner.plan(fields, window)) if fields else 0
+    return found
+
+
+def _pages(live: LiveRows) -> PagePlan:
+    file = live.file
+    format_ = formats.by_path(file.path)
+    with _opened(live) as reader:
         reading = FileReading(live, reader)
         selection = reading.selection
         rows, groups = selection.count(file.row_count), len(reader.groups())
@@ -281,8 +313,6 @@ def _pages(live: LiveRows) -> PagePlan:
             return _page_plan(list(reader.plan(reading.output.file_fields, selection)), rows, groups, False)
         plans, at_most = _group_plans(reading, reader)
         return _page_plan(plans, rows, groups, at_most)
-    finally:
-        reader.close()
 
 
 def _group_plans(reading: FileReading, planner: PlansGroups) -> tuple[list[GroupPlan], bool]:

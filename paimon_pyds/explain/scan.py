@@ -87,7 +87,8 @@ class ExplainedScan:
         if not cost + saved:
             return read
         worth = "saved more than they cost" if saved > cost else "cost more than they saved"
-        return f"{read}; the indexes {worth} here ({human_bytes(saved)} of data for {human_bytes(cost)} of indexes)"
+        what = f"for {human_bytes(cost)} of indexes" if cost else "for indexes that were in memory"
+        return f"{read}; the indexes {worth} here ({human_bytes(saved)} of data {what})"
 
     @property
     def hint(self) -> str:

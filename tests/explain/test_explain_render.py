@@ -15,7 +15,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.explain.explain import Explanation
-from paimon_pyds.explain.file import READ_PART, ExplainedFile, PagePlan
+from paimon_pyds.explain.file import READ_PART, ExplainedFile, PagePlan, index_balance
 from paimon_pyds.explain.html import files_bar, joined_strip, row_strips
 from paimon_pyds.explain.scan import outcome_counts, rows_text, short_path, strip_text
 from paimon_pyds.index.evaluate import IndexAnswer
@@ -221,10 +221,25 @@ def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
     assert "0 of 2 files skipped; the indexes cost more than they saved here (0 B of data for " in costly.verdict
     assert costly.as_dict()["verdict"] == costly.verdict
     assert " KiB where all data has " in costly.verdict
-    table.alter({"file-index.bitmap.columns": "s"}, ["file-index.bloom-filter.columns"])
-    table.rewrite_file_index()
-    worth = table.explain("s = 's3x'")
-    assert "2 of 2 files skipped; the indexes saved more than they cost here (" in worth.verdict
+
+
+def test_what_indexes_saved_is_what_would_be_read_without_them(tmp_path: Path) -> None:
+    """Of files without a row that is wanted, the filter's column; the others are read for rows that it keeps."""
+    rows = pa.table(
+        {"s": [f"{n * 2654435761 % 2**32:08x}" for n in range(20_000)], "t": [str(n**5) for n in range(20_000)]}
+    )
+    bloom = {"file-index.bloom-filter.columns": "s", "file-index.bloom-filter.s.items": "10000"}
+    for name, options in (("without", {}), ("with", bloom)):
+        table = pp.Table.create(tmp_path / name, rows.schema, options=options)
+        table.append(rows.slice(0, 10_000))
+        table.append(rows.slice(10_000))
+        e = table.explain("s = 'absent'", analyze=True)
+        if name == "without":
+            whole = e.steps[-1].bytes
+            continue
+        assert "2 of 2 files skipped; the indexes saved more than they cost here (" in e.verdict
+        assert whole // 2 < index_balance(e.files, e.skips)[1] <= whole  # which has the footers, too
+        assert "for indexes that were in memory)" in table.explain("s = 'another'").verdict
 
 
 def test_bars_show_bytes_beside_rows(small: pp.Table) -> None:
