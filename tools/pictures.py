@@ -17,7 +17,7 @@ import paimon_pyds as pp
 from demo import flights, story
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-FILTER = "dest = 'ANC'"
+FILTER = "tailnum = 'N426US'"
 WIDTHS = {"phone": (390, 1900), "desktop": (1200, 1100)}
 NARROWEST = 500
 """Chromium makes no narrower window: a phone's page is a frame in one."""
