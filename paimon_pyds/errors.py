@@ -27,7 +27,7 @@ Each message reads: what happened — where — what to do. Errors pickle (Spark
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_pyds.redaction import redact, visible
 
@@ -211,6 +211,11 @@ def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> Attr
     kind = type(owner).__name__
     hint = f": write {kind.lower()}.{elsewhere[name]}" if name in elsewhere else ""
     return AttributeError(f"{kind} has no {name!r}{hint}", name=name, obj=owner)
+
+
+def columns_text(names: Sequence[str]) -> str:
+    """``column 'a'``, or ``columns 'a', 'b'``; of many the first ten."""
+    return f"column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:10]))}{', …' if len(names) > 10 else ''}"
 
 
 def suggest(name: str, candidates: Iterable[str], what: str) -> str | None:

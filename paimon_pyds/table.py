@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from paimon_pyds.system.row_changes import AuditLog, Binlog
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.typing import (
+        Condition,
         Filter,
         Inserts,
         Keys,
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
         Rows,
         ScanArguments,
         SystemArguments,
+        SystemName,
+        UnmatchedChanges,
     )
     from paimon_pyds.write import WriteContext
 
@@ -238,11 +241,11 @@ class Table(RowStream):
         """Names of branches besides main."""
         return list(self._store.branches())
 
-    def system(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
+    def system(self, name: SystemName, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
         """A system table such as ``files``, ``file_indexes`` or ``snapshots``, in memory: see `system_scan`."""
         return self.system_scan(name, filter, **query).to_arrow()
 
-    def system_scan(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
+    def system_scan(self, name: SystemName, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
         """A query on a system table, run by ``to_batches``, ``to_reader`` or ``to_arrow``.
 
         ``ro`` has the rows that a scan with the option ``read-optimized`` gives, ``row_tracking`` those of a scan with
@@ -530,7 +533,7 @@ class Table(RowStream):
 
     def delete(
         self,
-        where: Operand | Predicate,
+        where: Condition,
         *,
         executor: Executor | None = None,
         progress: Progress | None = None,
@@ -554,7 +557,7 @@ class Table(RowStream):
     def update(
         self,
         set: Mapping[str, Operand],
-        where: Operand | Predicate | None = None,
+        where: Condition | None = None,
         *,
         executor: Executor | None = None,
         progress: Progress | None = None,
@@ -580,11 +583,11 @@ class Table(RowStream):
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
         source: Rows,
-        on: str | Sequence[str] | Operand,
+        on: Sequence[str] | Condition,
         *,
         when_matched: RowChanges = None,
         when_not_matched: Inserts = None,
-        when_not_matched_by_source: RowChanges = None,
+        when_not_matched_by_source: UnmatchedChanges = None,
         executor: Executor | None = None,
         progress: Progress | None = None,
         options: OptionValues | None = None,
@@ -598,9 +601,10 @@ class Table(RowStream):
             on: which rows match: a name or names of columns that are equal on both sides, or Spark SQL text, such as
                 ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
             when_matched: what to do to rows of the table that match: "update", "delete", or `Update` and `Delete`
-                clauses such as ``["source.gone THEN DELETE", "UPDATE SET price = source.price"]`` or
+                clauses such as
                 ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]``,
-                of which the first whose condition is true acts.
+                of which the first whose condition is true acts. SQL texts are taken too, such as
+                ``"source.gone THEN DELETE"`` and ``"UPDATE SET price = source.price"``, which type checkers refuse.
             when_not_matched: "insert", or `Insert` clauses, for rows of the source that match nothing.
             when_not_matched_by_source: "delete", or `Update` and `Delete` clauses, for rows of the table that match
                 nothing.

@@ -141,7 +141,8 @@ def test_no_rows_have_columns(tmp_path: Path) -> None:
         ({"id": [1], "s": "a"}, "a dictionary holds columns, and 's' is of str"),
         ({"id": [1, 2], "s": ["a"]}, "different numbers of values: id 2, s 1"),
         ({"id": [1, "x"], "s": ["a", "b"]}, "column 'id': .*give values of one type"),
-        ([{"id": 1}, {"id": 2, "other": 3}], "no column 'other'"),
+        ([{"id": 1}, {"id": 2, "other": 3}], "the table has no column 'other'"),
+        ([{"0": 1, "1": "a"}], "the table has no columns '0', '1'"),
     ],
 )
 def test_what_is_no_data_is_refused(tmp_path: Path, data: Any, message: str) -> None:
