@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.buffers import one_batch, to_numpy
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.options.option import integer
 from paimon_pyds.progress import shown
 
@@ -219,15 +219,23 @@ class RowStream:
         return frame
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The rows as a DuckDB relation, which reads them once, in bounded memory.
+        """The rows as a DuckDB relation, which reads them each time it is asked, in bounded memory.
 
         Args:
             connection: a connection of DuckDB; its default one when None.
 
         Raises:
             UnsupportedError: duckdb is not installed.
+            ArgumentTypeError: ``connection`` is something else, such as the path of a database.
         """
-        return (_library("duckdb") if connection is None else connection).from_arrow(self.to_reader())
+        given: Any = _library("duckdb") if connection is None else connection
+        if not hasattr(given, "from_arrow"):
+            raise ArgumentTypeError(
+                f"connection takes a connection of DuckDB, not {given!r:.100} ({type(given).__name__})",
+                hint="such as duckdb.connect('my.db')",
+            )
+        relation: duckdb.DuckDBPyRelation = given.from_arrow(self)
+        return relation
 
     def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
         """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.

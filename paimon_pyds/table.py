@@ -26,6 +26,7 @@ from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    import duckdb
     import polars
     from typing_extensions import Unpack
 
@@ -344,6 +345,10 @@ class Table(RowStream):
     def scan_polars(self) -> polars.LazyFrame:
         """All rows as a lazy frame of polars, which reads what its query needs: see `RowStream.scan_polars`."""
         return self.scan().scan_polars()
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """All rows of the newest snapshot as a DuckDB relation: see `RowStream.to_duckdb`."""
+        return self.scan().to_duckdb(connection)
 
     def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
