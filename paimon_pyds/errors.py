@@ -207,9 +207,10 @@ class SecurityError(PaimonError, PermissionError):
 
 
 def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
-    """The error for a name that an object lacks; ``elsewhere`` has what to write for names of other libraries."""
-    kind = type(owner).__name__
-    hint = f": write {kind.lower()}.{elsewhere[name]}" if name in elsewhere else ""
+    """The error for a name that an object lacks; ``elsewhere`` has what to write for names of other libraries:
+    an attribute of it, or of the ``table.`` that it came from."""
+    kind, ours = type(owner).__name__, elsewhere.get(name, "")
+    hint = f": write {ours if ours.startswith('table.') else f'{kind.lower()}.{ours}'}" if ours else ""
     return AttributeError(f"{kind} has no {name!r}{hint}", name=name, obj=owner)
 
 

@@ -31,6 +31,14 @@ _TAKEN = (
 )
 
 
+ROWS_ELSEWHERE = {
+    "collect": "to_arrow()", "limit": "head(n)", "shape": "count()", "show": "head()", "to_dataset": "to_reader()",
+    "to_df": "to_pandas()", "to_dicts": "to_arrow().to_pylist()", "to_pylist": "to_arrow().to_pylist()",
+    "write_parquet": "to_polars().write_parquet(path)",
+}  # fmt: skip
+"""What pandas, polars, Spark and Arrow call what a table and a scan have."""
+
+
 def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
     """The rows of anything that `rows_of` takes, as record batches.
 
@@ -158,6 +166,15 @@ def _refused(data: Any, reason: str = "") -> SchemaError:
 
 class RowStream:
     """Rows that come as batches of one schema: what else they can be taken as."""
+
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getitem__(self, item: object) -> Any:
+            """What is in brackets elsewhere is answered with what to write here."""
+            hint = f"columns are named as in table.scan(columns={item if isinstance(item, list) else str(item)!r})"
+            if isinstance(item, int | slice):
+                hint = "table.head(n) gives the first rows"
+            raise ArgumentTypeError(f"a {type(self).__name__} takes no [{item!r:.40}]", hint=hint)
 
     @property
     def arrow_schema(self) -> pa.Schema:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import ArgumentTypeError, SchemaError, no_attribute
-from paimon_pyds.frames import RowStream, rows_of
+from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -86,9 +86,9 @@ _ALSO_AFTER_COMMITS = (
 
 
 _ELSEWHERE = {
-    "columns": "schema.field_names", "dtypes": "schema", "shape": "count()", "show": "head()", "limit": "head(n)",
+    **ROWS_ELSEWHERE, "columns": "schema.field_names", "dtypes": "schema",
     "filter": "scan(filter)", "where": "scan(filter)", "query": "scan(filter)", "select": "scan(columns=[…])",
-    "read": "scan().to_arrow()", "load": "scan().to_arrow()", "collect": "to_arrow()", "to_df": "to_pandas()",
+    "read": "scan().to_arrow()", "load": "scan().to_arrow()", "tail": "top_n('id desc, 5')",
     "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
     "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
 }  # fmt: skip

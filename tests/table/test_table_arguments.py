@@ -14,6 +14,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, PaimonError, PredicateError, SnapshotNotFoundError
 from paimon_pyds.table import _ELSEWHERE
+from paimon_pyds.table_scan import _ELSEWHERE as _OF_SCANS
 
 Call = Callable[[Any], Any]
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string())])
@@ -119,7 +120,20 @@ def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) 
         table.filter("id = 1")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"Table has no 'colour'$"):
         _ = table.colour  # type: ignore[attr-defined]
-    assert not hasattr(table, "shape")
+    assert not hasattr(table, "shape") and not hasattr(table.scan(), "shape")
+    for name, answer in (
+        ("filter", r"scan\.where\("),
+        ("select", r"table\.scan\(columns="),
+        ("tail", r"table\.scan\("),
+    ):
+        with pytest.raises(AttributeError, match=f"Scan has no '{name}': write {answer}"):
+            getattr(table.scan(), name)
+    for rows in (table, table.scan()):
+        with pytest.raises(ArgumentTypeError, match=r"takes no \['id'\] — .* table\.scan\(columns='id'\)"):
+            rows["id"]
+        with pytest.raises(ArgumentTypeError, match=r"takes no \[0\] — table\.head\(n\) gives"):
+            rows[0]
+        assert rows and len(list(rows)) == 1 and np.asarray(rows, object).shape == ()
     with pytest.raises(ArgumentTypeError, match=r"Table\.open\(path\) opens one"):
         pp.Table("/wh/t")  # type: ignore[arg-type]
     with pytest.raises(PredicateError, match="there are: id; a text is written 'red'"):
@@ -128,9 +142,10 @@ def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) 
 
 def test_every_answer_is_there(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", {"id": [1]})
-    for answer in _ELSEWHERE.values():
-        found = table
-        for name in answer.partition("(")[0].split("."):
+    holders = [(table, answer) for answer in _ELSEWHERE.values()]
+    for holder, answer in [*holders, *((table.scan(), answer) for answer in _OF_SCANS.values())]:
+        found: Any = table if answer.startswith("table.") else holder
+        for name in answer.removeprefix("table.").partition("(")[0].split("."):
             found = getattr(found, name)
 
 
