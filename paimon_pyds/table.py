@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import ArgumentTypeError, SchemaError, no_attribute
+from paimon_pyds.errors import ArgumentTypeError, SchemaError, no_attribute, suggest
 from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -350,13 +350,26 @@ class Table(RowStream):
         """All rows of the newest snapshot as a DuckDB relation: see `RowStream.to_duckdb`."""
         return self.scan().to_duckdb(connection)
 
+    def _scan(self, method: str, given: Mapping[str, Any], **own: Any) -> Scan:
+        """The scan of a method: with its own arguments, and those given for `scan`.
+        Raises ArgumentTypeError for one that neither has, which the method is named with."""
+        code = Table.scan.__code__
+        names = set(code.co_varnames[1 : code.co_argcount]) - own.keys()
+        unknown = next((name for name in given if name not in names), None)
+        if unknown is not None:
+            code = getattr(Table, method).__code__
+            names.update(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+            text = f"Table.{method}() takes no argument {unknown!r:.100}"
+            raise ArgumentTypeError(text, hint=suggest(unknown, names, "it takes"))
+        return self.scan(**own, **given)
+
     def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
-        return self.scan(filter, **scan).explain(analyze=analyze)
+        return self._scan("explain", scan, filter=filter).explain(analyze=analyze)
 
     def count(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> int:
         """How many rows the filter keeps: from metadata and indexes where they know it, else by reading."""
-        return self.scan(filter, **scan).count()
+        return self._scan("count", scan, filter=filter).count()
 
     def answer(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Answers:
         """Questions to the rows that a filter keeps, as a whole.
@@ -366,31 +379,32 @@ class Table(RowStream):
         ``exists()``, ``distinct(column)``, ``min(column)``, ``max(column)``, ``sum(column)`` and ``top_n(order)``.
         Every answer is exact: a file is read where metadata and indexes are not.
         """
-        return self.scan(filter, **scan).answer
+        return self._scan("answer", scan, filter=filter).answer
 
     def exists(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
         """Whether the filter keeps any row."""
-        return self.answer(filter, **scan).exists().value
+        return self._scan("exists", scan, filter=filter).answer.exists().value
 
     def distinct(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> pa.Table:
         """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each."""
-        return self.answer(filter, **scan).distinct(column).value
+        return self._scan("distinct", scan, filter=filter).answer.distinct(column).value
 
     def min(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The smallest value of a column; None when all are NULL."""
-        return self.answer(filter, **scan).min(column).value
+        return self._scan("min", scan, filter=filter).answer.min(column).value
 
     def max(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The largest value of a column; None when all are NULL. NaN is larger than all numbers."""
-        return self.answer(filter, **scan).max(column).value
+        return self._scan("max", scan, filter=filter).answer.max(column).value
 
     def sum(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The sum of a column, typed as in Spark; None when all values are NULL. See `Answers.sum`."""
-        return self.answer(filter, **scan).sum(column).value
+        return self._scan("sum", scan, filter=filter).answer.sum(column).value
 
     def top_n(self, order: str, filter: Filter = None, **scan: Unpack[RowArguments]) -> pa.Table:
         """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
-        return self.scan(filter, top_n=present("order", order, "an order such as 'id desc, 10'"), **scan).to_arrow()
+        order = present("order", order, "an order such as 'id desc, 10'")
+        return self._scan("top_n", scan, filter=filter, top_n=order).to_arrow()
 
     def lookup(self, keys: Keys, columns: Sequence[str] | None = None, **scan: Unpack[LookupArguments]) -> pa.Table:
         """The current row of each key, without a scan: a table with a primary key only.
@@ -412,7 +426,7 @@ class Table(RowStream):
 
         keys = present("keys", keys, "rows with the columns of the key")
         with shown("lookup"):
-            return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
+            return lookup_rows(self._scan("lookup", scan, columns=columns), keys, self._store.schemas)
 
     def append(
         self, data: Rows, *, options: OptionValues | None = None, progress: Progress | None = None

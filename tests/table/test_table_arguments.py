@@ -140,6 +140,23 @@ def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) 
         table.scan("id = red")
 
 
+def test_unknown_arguments_are_told_of_the_method_that_was_called(tmp_path: Path) -> None:
+    table: Any = pp.Table.create(tmp_path / "t", {"id": [1]}, primary_key="id", options={"bucket": "1"})
+    for call, message in {
+        lambda: table.explain(
+            "id = 1", analyse=True
+        ): r"explain\(\) takes no argument 'analyse' — did you mean analyze\?",
+        lambda: table.count("id = 1", progress=False): r"count\(\) takes no argument 'progress' — it takes: columns, ",
+        lambda: table.exists(snapsot=1): r"exists\(\) takes no argument 'snapsot' — did you mean snapshot\?",
+        lambda: table.max("id", colum="s"): r"max\(\) takes no argument 'colum' — did you mean column",
+        lambda: table.top_n("id, 1", top_n="id, 1"): r"top_n\(\) takes no argument 'top_n' — it takes: ",
+        lambda: table.lookup(1, colums="id"): r"lookup\(\) takes no argument 'colums' — did you mean columns\?",
+    }.items():
+        with pytest.raises(ArgumentTypeError, match=rf"Table\.{message}"):
+            call()
+    assert table.lookup(1, filter="id > 1").num_rows == 0 and table.count(columns="id", options=None) == 1
+
+
 def test_every_answer_is_there(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", {"id": [1]})
     holders = [(table, answer) for answer in _ELSEWHERE.values()]
