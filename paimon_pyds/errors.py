@@ -27,7 +27,7 @@ Each message reads: what happened — where — what to do. Errors pickle (Spark
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_pyds.redaction import redact, visible
 
@@ -207,10 +207,16 @@ class SecurityError(PaimonError, PermissionError):
 
 
 def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
-    """The error for a name that an object lacks; ``elsewhere`` has what to write for names of other libraries."""
-    kind = type(owner).__name__
-    hint = f": write {kind.lower()}.{elsewhere[name]}" if name in elsewhere else ""
+    """The error for a name that an object lacks; ``elsewhere`` has what to write for names of other libraries:
+    an attribute of it, or of the ``table.`` that it came from."""
+    kind, ours = type(owner).__name__, elsewhere.get(name, "")
+    hint = f": write {ours if ours.startswith('table.') else f'{kind.lower()}.{ours}'}" if ours else ""
     return AttributeError(f"{kind} has no {name!r}{hint}", name=name, obj=owner)
+
+
+def columns_text(names: Sequence[str]) -> str:
+    """``column 'a'``, or ``columns 'a', 'b'``; of many the first ten."""
+    return f"column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:10]))}{', …' if len(names) > 10 else ''}"
 
 
 def suggest(name: str, candidates: Iterable[str], what: str) -> str | None:

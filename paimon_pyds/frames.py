@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.buffers import one_batch, to_numpy
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.options.option import integer
 from paimon_pyds.progress import shown
 
@@ -29,6 +29,14 @@ _TAKEN = (
     "give a pandas or polars DataFrame, a pyarrow Table, batch or reader, a DuckDB relation, a dictionary of columns, "
     "a list of dictionaries, or anything with __arrow_c_stream__ or __arrow_c_array__"
 )
+
+
+ROWS_ELSEWHERE = {
+    "collect": "to_arrow()", "limit": "head(n)", "shape": "count()", "show": "head()", "to_dataset": "to_reader()",
+    "to_df": "to_pandas()", "to_dicts": "to_arrow().to_pylist()", "to_pylist": "to_arrow().to_pylist()",
+    "write_parquet": "to_polars().write_parquet(path)",
+}  # fmt: skip
+"""What pandas, polars, Spark and Arrow call what a table and a scan have."""
 
 
 def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
@@ -159,6 +167,15 @@ def _refused(data: Any, reason: str = "") -> SchemaError:
 class RowStream:
     """Rows that come as batches of one schema: what else they can be taken as."""
 
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getitem__(self, item: object) -> Any:
+            """What is in brackets elsewhere is answered with what to write here."""
+            hint = f"columns are named as in table.scan(columns={item if isinstance(item, list) else str(item)!r})"
+            if isinstance(item, int | slice):
+                hint = "table.head(n) gives the first rows"
+            raise ArgumentTypeError(f"a {type(self).__name__} takes no [{item!r:.40}]", hint=hint)
+
     @property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches."""
@@ -219,15 +236,23 @@ class RowStream:
         return frame
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The rows as a DuckDB relation, which reads them once, in bounded memory.
+        """The rows as a DuckDB relation, which reads them each time it is asked, in bounded memory.
 
         Args:
             connection: a connection of DuckDB; its default one when None.
 
         Raises:
             UnsupportedError: duckdb is not installed.
+            ArgumentTypeError: ``connection`` is something else, such as the path of a database.
         """
-        return (_library("duckdb") if connection is None else connection).from_arrow(self.to_reader())
+        given: Any = _library("duckdb") if connection is None else connection
+        if not hasattr(given, "from_arrow"):
+            raise ArgumentTypeError(
+                f"connection takes a connection of DuckDB, not {given!r:.100} ({type(given).__name__})",
+                hint="such as duckdb.connect('my.db')",
+            )
+        relation: duckdb.DuckDBPyRelation = given.from_arrow(self)
+        return relation
 
     def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
         """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.

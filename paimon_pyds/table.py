@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import ArgumentTypeError, SchemaError, no_attribute
-from paimon_pyds.frames import RowStream, rows_of
+from paimon_pyds.errors import ArgumentTypeError, SchemaError, no_attribute, suggest
+from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -26,6 +26,7 @@ from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    import duckdb
     import polars
     from typing_extensions import Unpack
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from paimon_pyds.system.row_changes import AuditLog, Binlog
     from paimon_pyds.table_scan import Scan
     from paimon_pyds.typing import (
+        Condition,
         Filter,
         Inserts,
         Keys,
@@ -72,6 +74,8 @@ if TYPE_CHECKING:
         Rows,
         ScanArguments,
         SystemArguments,
+        SystemName,
+        UnmatchedChanges,
     )
     from paimon_pyds.write import WriteContext
 
@@ -82,9 +86,9 @@ _ALSO_AFTER_COMMITS = (
 
 
 _ELSEWHERE = {
-    "columns": "schema.field_names", "dtypes": "schema", "shape": "count()", "show": "head()", "limit": "head(n)",
+    **ROWS_ELSEWHERE, "columns": "schema.field_names", "dtypes": "schema",
     "filter": "scan(filter)", "where": "scan(filter)", "query": "scan(filter)", "select": "scan(columns=[…])",
-    "read": "scan().to_arrow()", "load": "scan().to_arrow()", "collect": "to_arrow()", "to_df": "to_pandas()",
+    "read": "scan().to_arrow()", "load": "scan().to_arrow()", "tail": "top_n('id desc, 5')",
     "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
     "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
 }  # fmt: skip
@@ -238,11 +242,11 @@ class Table(RowStream):
         """Names of branches besides main."""
         return list(self._store.branches())
 
-    def system(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
+    def system(self, name: SystemName, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
         """A system table such as ``files``, ``file_indexes`` or ``snapshots``, in memory: see `system_scan`."""
         return self.system_scan(name, filter, **query).to_arrow()
 
-    def system_scan(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
+    def system_scan(self, name: SystemName, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
         """A query on a system table, run by ``to_batches``, ``to_reader`` or ``to_arrow``.
 
         ``ro`` has the rows that a scan with the option ``read-optimized`` gives, ``row_tracking`` those of a scan with
@@ -342,13 +346,30 @@ class Table(RowStream):
         """All rows as a lazy frame of polars, which reads what its query needs: see `RowStream.scan_polars`."""
         return self.scan().scan_polars()
 
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """All rows of the newest snapshot as a DuckDB relation: see `RowStream.to_duckdb`."""
+        return self.scan().to_duckdb(connection)
+
+    def _scan(self, method: str, given: Mapping[str, Any], **own: Any) -> Scan:
+        """The scan of a method: with its own arguments, and those given for `scan`.
+        Raises ArgumentTypeError for one that neither has, which the method is named with."""
+        code = Table.scan.__code__
+        names = set(code.co_varnames[1 : code.co_argcount]) - own.keys()
+        unknown = next((name for name in given if name not in names), None)
+        if unknown is not None:
+            code = getattr(Table, method).__code__
+            names.update(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+            text = f"Table.{method}() takes no argument {unknown!r:.100}"
+            raise ArgumentTypeError(text, hint=suggest(unknown, names, "it takes"))
+        return self.scan(**own, **given)
+
     def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
-        return self.scan(filter, **scan).explain(analyze=analyze)
+        return self._scan("explain", scan, filter=filter).explain(analyze=analyze)
 
     def count(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> int:
         """How many rows the filter keeps: from metadata and indexes where they know it, else by reading."""
-        return self.scan(filter, **scan).count()
+        return self._scan("count", scan, filter=filter).count()
 
     def answer(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Answers:
         """Questions to the rows that a filter keeps, as a whole.
@@ -358,31 +379,32 @@ class Table(RowStream):
         ``exists()``, ``distinct(column)``, ``min(column)``, ``max(column)``, ``sum(column)`` and ``top_n(order)``.
         Every answer is exact: a file is read where metadata and indexes are not.
         """
-        return self.scan(filter, **scan).answer
+        return self._scan("answer", scan, filter=filter).answer
 
     def exists(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
         """Whether the filter keeps any row."""
-        return self.answer(filter, **scan).exists().value
+        return self._scan("exists", scan, filter=filter).answer.exists().value
 
     def distinct(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> pa.Table:
         """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each."""
-        return self.answer(filter, **scan).distinct(column).value
+        return self._scan("distinct", scan, filter=filter).answer.distinct(column).value
 
     def min(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The smallest value of a column; None when all are NULL."""
-        return self.answer(filter, **scan).min(column).value
+        return self._scan("min", scan, filter=filter).answer.min(column).value
 
     def max(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The largest value of a column; None when all are NULL. NaN is larger than all numbers."""
-        return self.answer(filter, **scan).max(column).value
+        return self._scan("max", scan, filter=filter).answer.max(column).value
 
     def sum(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The sum of a column, typed as in Spark; None when all values are NULL. See `Answers.sum`."""
-        return self.answer(filter, **scan).sum(column).value
+        return self._scan("sum", scan, filter=filter).answer.sum(column).value
 
     def top_n(self, order: str, filter: Filter = None, **scan: Unpack[RowArguments]) -> pa.Table:
         """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
-        return self.scan(filter, top_n=present("order", order, "an order such as 'id desc, 10'"), **scan).to_arrow()
+        order = present("order", order, "an order such as 'id desc, 10'")
+        return self._scan("top_n", scan, filter=filter, top_n=order).to_arrow()
 
     def lookup(self, keys: Keys, columns: Sequence[str] | None = None, **scan: Unpack[LookupArguments]) -> pa.Table:
         """The current row of each key, without a scan: a table with a primary key only.
@@ -404,7 +426,7 @@ class Table(RowStream):
 
         keys = present("keys", keys, "rows with the columns of the key")
         with shown("lookup"):
-            return lookup_rows(self.scan(columns=columns, **scan), keys, self._store.schemas)
+            return lookup_rows(self._scan("lookup", scan, columns=columns), keys, self._store.schemas)
 
     def append(
         self, data: Rows, *, options: OptionValues | None = None, progress: Progress | None = None
@@ -530,7 +552,7 @@ class Table(RowStream):
 
     def delete(
         self,
-        where: Operand | Predicate,
+        where: Condition,
         *,
         executor: Executor | None = None,
         progress: Progress | None = None,
@@ -554,7 +576,7 @@ class Table(RowStream):
     def update(
         self,
         set: Mapping[str, Operand],
-        where: Operand | Predicate | None = None,
+        where: Condition | None = None,
         *,
         executor: Executor | None = None,
         progress: Progress | None = None,
@@ -580,11 +602,11 @@ class Table(RowStream):
     def merge(  # noqa: PLR0913 - named arguments that users type
         self,
         source: Rows,
-        on: str | Sequence[str] | Operand,
+        on: Sequence[str] | Condition,
         *,
         when_matched: RowChanges = None,
         when_not_matched: Inserts = None,
-        when_not_matched_by_source: RowChanges = None,
+        when_not_matched_by_source: UnmatchedChanges = None,
         executor: Executor | None = None,
         progress: Progress | None = None,
         options: OptionValues | None = None,
@@ -598,9 +620,10 @@ class Table(RowStream):
             on: which rows match: a name or names of columns that are equal on both sides, or Spark SQL text, such as
                 ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
             when_matched: what to do to rows of the table that match: "update", "delete", or `Update` and `Delete`
-                clauses such as ``["source.gone THEN DELETE", "UPDATE SET price = source.price"]`` or
+                clauses such as
                 ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]``,
-                of which the first whose condition is true acts.
+                of which the first whose condition is true acts. SQL texts are taken too, such as
+                ``"source.gone THEN DELETE"`` and ``"UPDATE SET price = source.price"``, which type checkers refuse.
             when_not_matched: "insert", or `Insert` clauses, for rows of the source that match nothing.
             when_not_matched_by_source: "delete", or `Update` and `Delete` clauses, for rows of the table that match
                 nothing.

@@ -30,10 +30,36 @@ Order: TypeAlias = Literal["order", "zorder", "hilbert"]
 """How `compact` orders rows."""
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 """What `paimon_pyds.spark.write` does where there are rows."""
-RowChanges: TypeAlias = "Literal['update', 'delete'] | str | Update | Delete | Sequence[str | Update | Delete] | None"
-"""Clauses of a merge for rows of the table; texts may also be as in ``"source.gone THEN DELETE"``."""
-Inserts: TypeAlias = "Literal['insert'] | str | Insert | Sequence[str | Insert] | None"
+_RowChange: TypeAlias = "Literal['update', 'delete'] | Update | Delete"
+RowChanges: TypeAlias = "_RowChange | Sequence[_RowChange] | None"
+"""Clauses of a merge for rows of the table. A merge takes SQL too, such as ``"source.gone THEN DELETE"``; checkers,
+which can't tell it from a word that is mistyped, want ``Delete("source.gone")``."""
+_Unmatched: TypeAlias = "Literal['delete'] | Update | Delete"
+UnmatchedChanges: TypeAlias = "_Unmatched | Sequence[_Unmatched] | None"
+"""The same for rows of the table that no row of the source matches."""
+_Insert: TypeAlias = "Literal['insert'] | Insert"
+Inserts: TypeAlias = "_Insert | Sequence[_Insert] | None"
 """Clauses of a merge for rows of the source."""
+SystemName: TypeAlias = Literal[
+    "snapshots", "schemas", "options", "aggregation_fields", "manifests", "partitions", "buckets", "tags", "branches",
+    "table_indexes", "consumers", "statistics", "files", "file_indexes", "file_key_ranges", "audit_log", "binlog", "ro",
+    "row_tracking",
+]  # fmt: skip
+"""The system tables of a table."""
+
+
+class _ArrowExpression(Protocol):
+    def to_substrait(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class ArrowType(Protocol):
+    """A type of Arrow; checkers know it by its interface, as pyarrow has no annotations."""
+
+    def __arrow_c_schema__(self) -> object: ...
+
+
+Condition: TypeAlias = "str | bool | Predicate | _ArrowExpression"
+"""Spark SQL text, a predicate, or an expression of `pyarrow.compute`."""
 
 
 class _Stream(Protocol):

@@ -244,9 +244,9 @@ class Catalog:
             DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
         """
         identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in name else SYSTEM_DATABASE)
-        if identifier.system is not None:
-            table = Table(self._store(replace(identifier, system=None)))
-            return table.system_scan(identifier.system, filter, **query)
+        system: Any = identifier.system
+        if system is not None:
+            return Table(self._store(replace(identifier, system=None))).system_scan(system, filter, **query)
         if identifier.database != SYSTEM_DATABASE:
             raise OptionError(f"{identifier} is no system table", hint=f"write {identifier}$files, or sys.tables")
         if query.pop("options", None):

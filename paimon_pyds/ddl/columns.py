@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -33,9 +33,12 @@ from paimon_pyds.types import (
 from paimon_pyds.types.columns import parse_column, parse_columns
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
-ColumnType: TypeAlias = "DataType | pa.DataType | str | Mapping[str, Any]"
+if TYPE_CHECKING:
+    from paimon_pyds.typing import ArrowType
+
+ColumnType: TypeAlias = "DataType | ArrowType | str | Mapping[str, Any]"
 """A type, also as Arrow, as text, or as a schema file has it."""
-NewColumns: TypeAlias = "str | Mapping[str, ColumnType] | pa.Schema | Sequence[DataField | pa.Field]"
+NewColumns: TypeAlias = "str | Mapping[str, ColumnType] | ArrowType | Sequence[DataField | ArrowType]"
 _Edit: TypeAlias = Callable[[Sequence[DataField]], list[DataField]]
 _FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _NUMERIC = INTEGER_KINDS | _FLOATS | {Kind.DECIMAL}
@@ -255,8 +258,8 @@ def _edit_inside(fields: Sequence[DataField], parents: Sequence[str], change: _E
     ]
 
 
-def new_columns(columns: NewColumns | None) -> list[tuple[str, DataField]]:
-    """Columns to add, each with its name, which may be a path. Raises SchemaError for what is none."""
+def new_columns(columns: Any) -> list[tuple[str, DataField]]:
+    """`NewColumns`, or None, each with its name, which may be a path. Raises SchemaError for what is none."""
     if columns is None:
         return []
     if isinstance(columns, Mapping):
@@ -281,13 +284,15 @@ def _column(name: str, wanted: ColumnType) -> DataField:
     return DataField(-1, name, _column_type(wanted, count()))
 
 
-def _column_type(wanted: ColumnType, ids: Iterator[int]) -> DataType:
+def _column_type(wanted: Any, ids: Iterator[int]) -> DataType:
     if isinstance(wanted, DataType):
         return wanted
     if isinstance(wanted, pa.DataType):
         return from_arrow_type(wanted, ids)
     if isinstance(wanted, Mapping):
         return parse_type(dict(wanted))
+    if not isinstance(wanted, str):
+        raise SchemaError(f"{wanted!r:.100} is no type", hint='write a text such as "INT", or an Arrow type')
     column = parse_column("c", wanted, ids)
     if (column.description, column.default) != (None, None):
         raise SchemaError(f"{wanted!r:.100} is more than a type", hint="comments and defaults have their own arguments")

@@ -9,6 +9,7 @@ from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bound import Operand
+    from paimon_pyds.typing import Condition
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,14 @@ class Update:
     """
 
     set: Mapping[str, Operand] | None = None
-    where: Operand | None = None
+    where: Condition | None = None
 
 
 @dataclass(frozen=True)
 class Delete:
     """Take a row out of the table; ``where``: for which rows, all when None."""
 
-    where: Operand | None = None
+    where: Condition | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Insert:
     """
 
     values: Mapping[str, Operand] | None = None
-    where: Operand | None = None
+    where: Condition | None = None
 
 
 Clauses: TypeAlias = "str | Update | Delete | Insert | Sequence[str | Update | Delete | Insert] | None"

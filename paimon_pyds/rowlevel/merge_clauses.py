@@ -6,13 +6,14 @@ and values stay text until the table and the source are known.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import OptionError, SchemaError, columns_text
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, bind_condition, bind_expression
 from paimon_pyds.metadata.schema import TableSchema
@@ -24,8 +25,8 @@ from paimon_pyds.types import DataField, fields_named
 from paimon_pyds.write.conform import conform_column, origin_of
 
 
-def parse_clause(text: str) -> Update | Delete | Insert:
-    """One clause.
+def parse_clause(text: str, kinds: Sequence[type] = (Update, Delete, Insert)) -> Update | Delete | Insert:
+    """One clause; ``kinds`` are those that a hint may name.
 
     ``delete`` · ``update`` · ``update set *`` · ``update set price = source.price, n = n + 1`` · ``insert`` ·
     ``insert (id, price) values (source.id, 0)``, each perhaps with ``condition then`` before it.
@@ -34,10 +35,14 @@ def parse_clause(text: str) -> Update | Delete | Insert:
         OptionError: no such clause.
         ExpressionError: a text that has no tokens, such as a quote that is not closed.
     """
-    return _Clause(SqlText(text, "clause")).clause()
+    return _Clause(text, kinds).clause()
 
 
 class _Clause(Parser):
+    def __init__(self, text: str, kinds: Sequence[type]) -> None:
+        super().__init__(SqlText(text, "clause"))
+        self._kinds = kinds
+
     def clause(self) -> Update | Delete | Insert:
         where = self._condition()
         action = self.peek().word
@@ -53,6 +58,13 @@ class _Clause(Parser):
         raise self._refused()
 
     def _refused(self) -> OptionError:
+        *before, word = self.source.text.lower().split()[-2:] or [""]
+        if before in ([], ["then"]):
+            close = difflib.get_close_matches(word[:20], [kind.__name__.lower() for kind in self._kinds], 1, 0.5)
+            if close:
+                return OptionError(
+                    f"not a clause of a merge: {self.source.text!r:.200}", hint=f'did you mean "{close[0]}"?'
+                )
         return OptionError(
             f"not a clause of a merge: {self.source.text!r:.200}",
             hint="delete, update, update set a = …, insert, or insert (a, …) values (…); a condition comes first: "
@@ -137,7 +149,7 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
     given = list(clauses) if isinstance(clauses, Iterable) and not isinstance(clauses, str | Mapping) else [clauses]
     found: list[Update | Delete | Insert] = []
     for clause in given:
-        parsed = parse_clause(clause) if isinstance(clause, str) else clause
+        parsed = parse_clause(clause, MERGE_CLAUSES[name]) if isinstance(clause, str) else clause
         if not isinstance(parsed, MERGE_CLAUSES[name]):
             names = " or ".join(kind.__name__ for kind in MERGE_CLAUSES[name])
             raise OptionError(f"{name.replace('_', ' ')}: {names} clauses are wanted, not {clause!r:.100}")
@@ -225,9 +237,10 @@ def _all_columns(schema: TableSchema, scopes: MergeScopes, timezone: str) -> dic
     names = {name.casefold() for name in scopes.given.names}
     missing = [field.name for field in schema.fields if field.name.casefold() not in names]
     if missing:
+        one = next((field.name for field in reversed(schema.fields) if field.name not in missing), missing[0])
         raise SchemaError(
-            f"the source has no column {', '.join(map(repr, missing[:10]))}, which every row of the table has",
-            hint="name the columns to set, such as Update({'price': 'source.price'}) or Insert({'id': 'source.id'})",
+            f"the source has no {columns_text(missing)}, which every row of the table has",
+            hint=f"name the columns to set, such as Update({{{one!r}: 'source.{one}'}}) or the same of Insert",
         )
     return {field.name: _same_column(field, scopes, timezone) for field in schema.fields}
 
@@ -238,6 +251,7 @@ def _same_column(field: DataField, scopes: MergeScopes, timezone: str) -> BoundE
     try:
         conform_column(pa.array([], given.type), field, None, origin=origin_of(scopes.given))
     except SchemaError as error:
-        hint = "cast it first, or name the columns to set, such as Update({'price': 'CAST(source.price AS …)'})"
+        cast = f"Update({{{field.name!r}: 'CAST(source.{field.name} AS …)'}})"
+        hint = f"cast it first, or name the columns to set, such as {cast}"
         raise SchemaError(error.message, hint=hint) from error
     return bound

@@ -129,7 +129,7 @@ def joined_on(on: str | Sequence[str] | Operand, source: Sequence[DataField]) ->
     """Names of columns, or the name of one, as a condition; a condition as it is. Raises OptionError for no name."""
     if isinstance(on, str) and on.strip().casefold() in {field.name.casefold() for field in source}:
         on = [on.strip()]
-    if isinstance(on, str) or not isinstance(on, Sequence):
+    if on is not None and (isinstance(on, str) or not isinstance(on, Sequence)):
         return on
     if not on:
         raise OptionError("a merge needs a condition, or columns that are equal on both sides")

@@ -103,7 +103,8 @@ def assignments_of(
         ExpressionError: an expression that does not bind.
     """
     if not set:
-        raise OptionError("an update needs columns to set", hint='such as {"price": "price * 1.1"}')
+        name = schema.fields[-1].name
+        raise OptionError("an update needs columns to set", hint=f"such as {{{name!r}: …}}")
     moment = now or datetime.now(zones.utc)
     bound: dict[str, BoundExpression] = {}
     for name, operand in set.items():

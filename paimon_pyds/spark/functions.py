@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from paimon_pyds.index_tools.rewrite import RewriteSummary
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.table import Table
-    from paimon_pyds.typing import Inserts, OptionValues, Order, Progress, RowChanges, Rows, WriteMode, WriteSettings
+    from paimon_pyds.typing import (
+        Condition,
+        Inserts,
+        OptionValues,
+        Order,
+        Progress,
+        RowChanges,
+        Rows,
+        UnmatchedChanges,
+        WriteMode,
+        WriteSettings,
+    )
 
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
 
@@ -210,7 +221,7 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
 def delete(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
-    where: Any,
+    where: Condition,
     *,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -239,7 +250,7 @@ def update(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
     set: Mapping[str, Any],
-    where: Any = None,
+    where: Condition | None = None,
     *,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -274,7 +285,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
     *,
     when_matched: RowChanges = None,
     when_not_matched: Inserts = None,
-    when_not_matched_by_source: RowChanges = None,
+    when_not_matched_by_source: UnmatchedChanges = None,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,

@@ -100,13 +100,13 @@ def _scan(options: ReadOptions, columns: Sequence[str] | None) -> SystemScan:
     for name, value in given.items():
         if value:
             raise OptionError(f"the option {name} is not for system tables", hint="leave it out")
-    name = options.system or ""
-    if name.startswith(SYSTEM_OF_WAREHOUSE):
+    system: Any = options.system or ""
+    if system.startswith(SYSTEM_OF_WAREHOUSE):
         found = Catalog(options.path, options.storage).system_scan(
-            name, options.filter, columns=columns, limit=options.limit, options=options.scan
+            system, options.filter, columns=columns, limit=options.limit, options=options.scan
         )
     else:
         table = open_table(options)
-        found = table.system_scan(name, options.filter, columns=columns, limit=options.limit, options=options.scan)
+        found = table.system_scan(system, options.filter, columns=columns, limit=options.limit, options=options.scan)
     assert isinstance(found, SystemScan)  # others are options of a read of the table itself
     return found

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import from_numpy
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
 from paimon_pyds.one_line import names_text
@@ -59,7 +59,7 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
     if unknown:
         left = [field.name for field, at in zip(fields, found, strict=True) if at is None]
         raise SchemaError(
-            f"the table has no column {', '.join(map(repr, unknown))}",
+            f"the table has no {columns_text(unknown)}",
             path=table,
             hint=suggest(
                 unknown[0], left or [f.name for f in fields], "columns missing from the data" if left else "its columns"

@@ -181,6 +181,8 @@ def test_a_row_is_changed_field_by_field(store: TableStore) -> None:
         alter_table(store, change_types={"r": pa.struct([("x", pa.int64()), ("new", pa.string())])})
     with pytest.raises(SchemaError, match="key of a MAP"):
         alter_table(store, change_types={"m": pa.map_(pa.int32(), wanted)})
+    with pytest.raises(SchemaError, match='5 is no type — write a text such as "INT"'):
+        alter_table(store, change_types={"r": 5})
     with pytest.raises(SchemaError, match="NOT NULL"):
         alter_table(store, change_types={"r": pa.struct([("x", pa.int64()), pa.field("q", pa.int8(), False)])})
 

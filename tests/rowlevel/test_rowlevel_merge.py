@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -233,9 +234,14 @@ def test_sources_of_every_kind(tmp_path: Path) -> None:
         (["k"], {"when_matched": ["delete", "update"]}, OptionError, "never acts"),
         (["nosuch"], {"when_matched": "delete"}, ExpressionError, "no column 'nosuch'"),
         ([], {"when_matched": "delete"}, OptionError, "needs a condition"),
+        (None, {"when_matched": "delete"}, OptionError, "needs a condition"),
         ("k = 1", {"when_matched": "delete"}, ExpressionError, "is in target and source"),
         ("t.k + s.k", {"when_matched": "delete"}, ExpressionError, "condition is wanted"),
-        (["k"], {"when_matched": "update"}, SchemaError, "the source has no column 'p', 's'"),
+        (["k"], {"when_matched": "upsert"}, OptionError, "a merge: 'upsert' — did you mean \"update\"?"),
+        (["k"], {"when_matched": ["t.v = 1 THEN delet"]}, OptionError, 'did you mean "delete"?'),
+        (["k"], {"when_not_matched": "upsert"}, OptionError, 'did you mean "insert"?'),
+        (["k"], {"when_not_matched_by_source": "t.v = 1"}, OptionError, "— delete, update, update set"),
+        (["k"], {"when_matched": "update"}, SchemaError, "no columns 'p', 's', .*such as Update({'v': 'source.v'})"),
         (["k"], {"when_not_matched": "insert"}, SchemaError, "the source has no column"),
         (["k"], {"when_matched": pp.Update({"q": "1"})}, SchemaError, "no column 'q'"),
         (["k"], {"when_not_matched": pp.Insert({"k": "t.k"})}, ExpressionError, "no column"),
@@ -251,7 +257,7 @@ def test_errors(tmp_path: Path, on: Any, clauses: Any, error: type[Exception], p
     people(table)
     source = pa.table({"k": [1], "v": [2], "b": [True]})
     snapshot = table.snapshot()
-    with pytest.raises(error, match=part.replace("(", r"\(")):
+    with pytest.raises(error, match=re.sub(r"[()?{]", r"\\\g<0>", part)):
         table.merge(source, on, **clauses)
     assert table.snapshot() == snapshot
 

@@ -14,6 +14,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, PaimonError, PredicateError, SnapshotNotFoundError
 from paimon_pyds.table import _ELSEWHERE
+from paimon_pyds.table_scan import _ELSEWHERE as _OF_SCANS
 
 Call = Callable[[Any], Any]
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string())])
@@ -119,18 +120,49 @@ def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) 
         table.filter("id = 1")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"Table has no 'colour'$"):
         _ = table.colour  # type: ignore[attr-defined]
-    assert not hasattr(table, "shape")
+    assert not hasattr(table, "shape") and not hasattr(table.scan(), "shape")
+    for name, answer in (
+        ("filter", r"scan\.where\("),
+        ("select", r"table\.scan\(columns="),
+        ("tail", r"table\.scan\("),
+    ):
+        with pytest.raises(AttributeError, match=f"Scan has no '{name}': write {answer}"):
+            getattr(table.scan(), name)
+    for rows in (table, table.scan()):
+        with pytest.raises(ArgumentTypeError, match=r"takes no \['id'\] — .* table\.scan\(columns='id'\)"):
+            rows["id"]
+        with pytest.raises(ArgumentTypeError, match=r"takes no \[0\] — table\.head\(n\) gives"):
+            rows[0]
+        assert rows and len(list(rows)) == 1 and np.asarray(rows, object).shape == ()
     with pytest.raises(ArgumentTypeError, match=r"Table\.open\(path\) opens one"):
         pp.Table("/wh/t")  # type: ignore[arg-type]
     with pytest.raises(PredicateError, match="there are: id; a text is written 'red'"):
         table.scan("id = red")
 
 
+def test_unknown_arguments_are_told_of_the_method_that_was_called(tmp_path: Path) -> None:
+    table: Any = pp.Table.create(tmp_path / "t", {"id": [1]}, primary_key="id", options={"bucket": "1"})
+    for call, message in {
+        lambda: table.explain(
+            "id = 1", analyse=True
+        ): r"explain\(\) takes no argument 'analyse' — did you mean analyze\?",
+        lambda: table.count("id = 1", progress=False): r"count\(\) takes no argument 'progress' — it takes: columns, ",
+        lambda: table.exists(snapsot=1): r"exists\(\) takes no argument 'snapsot' — did you mean snapshot\?",
+        lambda: table.max("id", colum="s"): r"max\(\) takes no argument 'colum' — did you mean column",
+        lambda: table.top_n("id, 1", top_n="id, 1"): r"top_n\(\) takes no argument 'top_n' — it takes: ",
+        lambda: table.lookup(1, colums="id"): r"lookup\(\) takes no argument 'colums' — did you mean columns\?",
+    }.items():
+        with pytest.raises(ArgumentTypeError, match=rf"Table\.{message}"):
+            call()
+    assert table.lookup(1, filter="id > 1").num_rows == 0 and table.count(columns="id", options=None) == 1
+
+
 def test_every_answer_is_there(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", {"id": [1]})
-    for answer in _ELSEWHERE.values():
-        found = table
-        for name in answer.partition("(")[0].split("."):
+    holders = [(table, answer) for answer in _ELSEWHERE.values()]
+    for holder, answer in [*holders, *((table.scan(), answer) for answer in _OF_SCANS.values())]:
+        found: Any = table if answer.startswith("table.") else holder
+        for name in answer.removeprefix("table.").partition("(")[0].split("."):
             found = getattr(found, name)
 
 

@@ -141,7 +141,8 @@ def test_no_rows_have_columns(tmp_path: Path) -> None:
         ({"id": [1], "s": "a"}, "a dictionary holds columns, and 's' is of str"),
         ({"id": [1, 2], "s": ["a"]}, "different numbers of values: id 2, s 1"),
         ({"id": [1, "x"], "s": ["a", "b"]}, "column 'id': .*give values of one type"),
-        ([{"id": 1}, {"id": 2, "other": 3}], "no column 'other'"),
+        ([{"id": 1}, {"id": 2, "other": 3}], "the table has no column 'other'"),
+        ([{"0": 1, "1": "a"}], "the table has no columns '0', '1'"),
     ],
 )
 def test_what_is_no_data_is_refused(tmp_path: Path, data: Any, message: str) -> None:
@@ -231,11 +232,15 @@ def test_polars_frames(table: pp.Table) -> None:
 
 def test_duckdb_gets_a_stream_or_says_what_to_install(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     class Connection:
-        def from_arrow(self, rows: pa.RecordBatchReader) -> list[dict[str, Any]]:
-            return rows.read_all().to_pylist()
+        def from_arrow(self, rows: Any) -> list[list[dict[str, Any]]]:
+            return [pa.table(rows).to_pylist() for _ in range(2)]  # a relation reads them each time it is asked
 
-    assert table.scan("id > 3").to_duckdb(Connection()) == EVERYTHING[3:]
-    assert table.to_duckdb(Connection()) == EVERYTHING
+    assert table.scan("id > 3").to_duckdb(Connection()) == [EVERYTHING[3:]] * 2
+    assert table.to_duckdb(Connection()) == [EVERYTHING] * 2
+    with pytest.raises(
+        ArgumentTypeError, match=r"a connection of DuckDB, not 'x.db' \(str\) — such as duckdb.connect\("
+    ):
+        table.to_duckdb("x.db")
     for name in ("duckdb", "pandas", "polars", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(UnsupportedError, match=f"{name} is not installed — pip install {name}"):
@@ -249,8 +254,10 @@ def test_duckdb_reads_scans_and_gives_rows(tmp_path: Path) -> None:
         scan = table.scan("id > 2")  # noqa: F841 - DuckDB finds it by its name
         assert connection.sql("SELECT max(id), count(*) FROM scan").fetchall() == [(4, 2)]
         assert connection.sql("SELECT sum(id) FROM 'table' WHERE id < 3").fetchall() == [(3,)]
-        assert table.to_duckdb(connection).filter("id = 4").fetchall() == [(4, "d")]
+        relation = table.to_duckdb(connection)
+        assert relation.filter("id = 4").fetchall() == [(4, "d")]
         table.append(connection.sql("SELECT 5::BIGINT AS id, 'e' AS s UNION ALL SELECT 6, NULL"))
+        assert "varchar" in str(relation) and relation.count("*").fetchall() == [(4,)]  # of the same snapshot
         changes = connection.sql("SELECT 5 AS id, 'f' AS s UNION ALL SELECT 7, 'g' ORDER BY id")
         table.merge(changes, on="id", when_matched="update", when_not_matched="insert")
     assert sorted(row["id"] for row in _sorted(table)) == [1, 2, 3, 4, 5, 6, 7]

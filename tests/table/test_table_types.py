@@ -7,8 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from paimon_pyds.system.tables import NAMES
+from paimon_pyds.typing import SystemName
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +38,10 @@ def _pyright() -> Iterator[tuple[str, int]]:
     )
     for found in json.loads(done.stdout)["generalDiagnostics"]:
         yield Path(found["file"]).name, found["range"]["start"]["line"] + 1
+
+
+def test_system_tables_are_those_there_are() -> None:
+    assert get_args(SystemName) == NAMES
 
 
 @pytest.mark.parametrize("checker", [_mypy, _pyright], ids=["mypy", "pyright"])

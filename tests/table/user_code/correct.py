@@ -10,11 +10,13 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_pyds as pp
 from paimon_pyds import Delete, Insert, Table, Update
 from paimon_pyds.errors import CommitConflictError, PaimonError
+from paimon_pyds.predicate.tree import Const
 from paimon_pyds.typing import ScanArguments
 
 
@@ -56,6 +58,7 @@ def read(table: Table, **scan: Any) -> list[object]:
         table.lookup({"id": [1]}, ["s"], filter="s = 'a'", options=None),
         [table.lookup(1), table.lookup("a"), table.lookup([1, 2]), table.lookup(("a", 1)), table.lookup([("a", 1)])],
         table.top_n("id desc, 3", columns=["id"]),
+        table.system("files", "level > 0", limit=3),
         table.answer(snapshot=3).max("id").value,
         [batch.num_rows for batch in table],
         names,
@@ -64,17 +67,21 @@ def read(table: Table, **scan: Any) -> list[object]:
 
 def change(table: Table, order_by: list[str]) -> None:
     table.delete("id = 1")
+    table.delete(pc.field("id") == 1)
+    table.delete(Const.TRUE)
     table.update({"s": "'b'", "n": 1}, "id = 2", progress=lambda rows: None)
     table.merge([{"id": 1}], on="id", when_matched="update", when_not_matched="insert")
     table.merge(
         pa.table({"id": [1]}),
         "target.id = source.id",
-        when_matched=["source.gone THEN DELETE", Update({"s": "source.s"}), Delete()],
+        when_matched=[Delete("source.gone"), Update({"s": "source.s"}, pc.field("n") > 1), "delete"],
         when_not_matched=[Insert(where="source.id > 0")],
         when_not_matched_by_source=Delete("target.id < 0"),
         options={"timezone": "UTC"},
     )
     table.alter({"bucket": 8, "write-only": True}, add_columns={"n": "INT", "t": pa.string()}, drop_columns=["s"])
+    table.alter(change_types={"a": "BIGINT", "b": pa.int64(), "row": {"type": "ROW", "fields": []}})
+    table.alter(add_columns=pa.schema([("x", pa.int64())]))
     table.alter(unset_options=["bucket"], move_columns={"n": "first"}, comment=None)
     table.compact("s = 'a'", order_by, order="zorder", full=True)
 

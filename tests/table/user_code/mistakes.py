@@ -24,6 +24,7 @@ def read() -> None:
     table.answer(snapshot="seven")  # mistake
     table.lookup({"id": [1]}, column=["s"])  # mistake
     table.top_n("id, 3", top_n="id, 3")  # mistake
+    table.system("file")  # mistake
     table.scan().to_arow()  # mistake
     pl.concat([table.to_polars().fliter(True)])  # mistake
 
@@ -41,10 +42,20 @@ def write() -> None:
 def change() -> None:
     table.delete(were="id = 1")  # mistake
     table.update({"s": "'a'"}, whre="id = 1")  # mistake
+    table.delete(where=5)  # mistake
+    table.merge([{"id": 1}], on=5, when_matched="update")  # mistake
+    table.merge([{"id": 1}], on=None, when_matched="update")  # mistake
+    table.merge([{"id": 1}], "id", when_matched="upsert")  # mistake
+    table.merge([{"id": 1}], "id", when_matched=["update", "delet"])  # mistake
+    table.merge([{"id": 1}], "id", when_not_matched="update")  # mistake
+    table.merge([{"id": 1}], "id", when_not_matched_by_source="insert")  # mistake
+    table.merge([{"id": 1}], "id", when_not_matched_by_source="update")  # mistake
     table.merge([{"id": 1}], "id", when_match="update")  # mistake
+    pp.Delete(where=5)  # mistake
     table.merge([{"id": 1}], "id", when_matched=pp.Insert())  # mistake
     table.merge([{"id": 1}], "id", when_not_matched=[pp.Delete()])  # mistake
     pp.Update({"s": "source.s"}, were="source.n > 0")  # mistake
+    table.alter(change_types={"a": 5})  # mistake
     table.alter(add_column={"n": "INT"})  # mistake
     table.alter(rename_columns=["old", "new"])  # mistake
     table.compact(order_by="id", order="hilbrt")  # mistake
@@ -57,5 +68,6 @@ def on_spark(spark: SparkSession, df: DataFrame) -> None:
     pp.spark.write(df, "/t", mode="apend")  # mistake
     pp.spark.write(df, "/t", partitoin_by=["s"])  # mistake
     pp.spark.write(df, "/t", operation="merge")  # mistake
+    pp.spark.delete(spark, "/t", where=5)  # mistake
     pp.spark.compact(spark, "/t", order="z-order")  # mistake
     pp.spark.merge(spark, "/t", df, on="id", when_not_matched=pp.Update())  # mistake
