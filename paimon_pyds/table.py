@@ -595,8 +595,8 @@ class Table(RowStream):
 
         Args:
             source: data as for `append`; it is held in memory.
-            on: which rows match: a name or names of columns that are equal on both sides, or Spark SQL text, such as
-                ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
+            on: which rows match: names of columns that are equal on both sides, such as ``"id"``, ``"id, dt"`` and
+                ``["id", "dt"]``, or SQL text, such as ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
             when_matched: what to do to rows of the table that match: "update", "delete", or `Update` and `Delete`
                 clauses such as ``["source.gone THEN DELETE", "UPDATE SET price = source.price"]`` or
                 ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]``,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from paimon_pyds.table import Table
 
 _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"
-_COLUMNS = re.compile(r"\w+(\s*,\s*\w+)*")
 
 
 def add_write_commands(commands: Commands) -> None:
@@ -218,7 +216,7 @@ def _merge(arguments: argparse.Namespace) -> None:
     source = _source(arguments, table)
     summary = table.merge(
         source,
-        names_in(arguments.on) if _COLUMNS.fullmatch(arguments.on.strip()) else arguments.on,
+        arguments.on,
         when_matched=arguments.when_matched,
         when_not_matched=arguments.when_not_matched,
         when_not_matched_by_source=arguments.when_not_matched_by_source,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import one_array
-from paimon_pyds.errors import ExpressionError, OptionError, PredicateError, SchemaError
+from paimon_pyds.errors import ArgumentTypeError, ExpressionError, OptionError, PredicateError, SchemaError
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
 from paimon_pyds.frames import rows_of
+from paimon_pyds.one_line import names_text
+from paimon_pyds.options.option import texts
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.compare import NUMBERS
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
@@ -26,6 +28,7 @@ from paimon_pyds.write.conform import origin_of
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
+_NO_NAMES = ("true", "false", "null")
 
 
 def text_in_keys(error: ExpressionError, condition: JoinCondition, source: Sequence[DataField]) -> ExpressionError:
@@ -125,15 +128,41 @@ def _has_null_type(type_: pa.DataType) -> bool:
     return pa.types.is_null(type_) or any(_has_null_type(type_.field(i).type) for i in range(type_.num_fields))
 
 
-def joined_on(on: str | Sequence[str] | Operand, source: Sequence[DataField]) -> Operand:
-    """Names of columns, or the name of one, as a condition; a condition as it is. Raises OptionError for no name."""
-    if isinstance(on, str) and on.strip().casefold() in {field.name.casefold() for field in source}:
-        on = [on.strip()]
-    if isinstance(on, str) or not isinstance(on, Sequence):
+def join_operand(on: Any) -> Operand:
+    """What a merge joins on, as it is: text, a list of names, or an expression of Arrow's.
+    Raises OptionError, ArgumentTypeError: nothing, or what is none of them; as a constant it would join all or none."""
+    hint = 'such as "id", ["id", "dt"] or "target.id = source.id AND target.n > 1"'
+    if isinstance(on, pc.Expression) or (isinstance(on, str) and on.replace(",", "").strip()):
         return on
-    if not on:
-        raise OptionError("a merge needs a condition, or columns that are equal on both sides")
-    quoted = [f"`{str(name).replace('`', '``')}`" for name in on]
+    iterable = isinstance(on, Iterable) and not isinstance(on, str | bytes | bytearray | Mapping)
+    names = list(on) if iterable else []
+    if names and all(isinstance(name, str) and name for name in names):
+        return names
+    if names or not (iterable or on is None or isinstance(on, str)):
+        kind = f"not {on!r:.60} ({type(on).__name__})"
+        raise ArgumentTypeError(f"on takes names of columns, or a condition as SQL text, {kind}", hint=hint)
+    raise OptionError("a merge needs a condition, or columns that are equal on both sides", hint=hint)
+
+
+def joined_on(on: Operand, table: Sequence[DataField], source: Sequence[DataField]) -> Operand:
+    """Names of columns, in a list or between commas, as a condition; a condition as it is.
+    Raises SchemaError: the source has no column that is named."""
+    if isinstance(on, str):
+        names = texts("on", on)
+        known = {field.name.casefold() for field in (*table, *source)}
+        if on.strip().casefold() in known:
+            names = [on.strip()]
+        words = (
+            name.casefold() in known or (name.isidentifier() and name.casefold() not in _NO_NAMES) for name in names
+        )
+        on = names if all(words) else on
+    if not isinstance(on, list):
+        return on
+    missing = next((name for name in on if fields_named(name, table) and not fields_named(name, source)), None)
+    if missing is not None:
+        has = names_text([field.name for field in source]) if source else "no column"
+        raise SchemaError(f"the source has no column {missing!r} to join on", hint=f"it has {has}")
+    quoted = [f"`{name.replace('`', '``')}`" for name in on]
     return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 
 
