@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import one_array
+from paimon_pyds.buffers import decoded, one_array
 from paimon_pyds.errors import ArgumentTypeError, ExpressionError, OptionError, PredicateError, SchemaError
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
@@ -25,6 +25,7 @@ from paimon_pyds.types import AtomicType, DataField, arrow_type, fields_named, f
 from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
 from paimon_pyds.types.misfits import first_refused, misfit
 from paimon_pyds.write.conform import origin_of
+from paimon_pyds.write.nested import cast_nested
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
@@ -57,18 +58,23 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     fields = _fields(table.schema)
     columns = []
     for column, field in zip(table.columns, fields, strict=True):
-        plain = one_array(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
+        coded = pa.types.is_dictionary(column.type)
+        plain = one_array(pa.chunked_array(list(map(decoded, column.chunks))) if coded else column)
         type_ = arrow_type(field.type)
         try:
-            columns.append(plain if plain.type == type_ or _has_null_type(plain.type) else plain.cast(type_))
-        except pa.ArrowInvalid as error:
-            at = first_refused(len(plain), lambda n, plain=plain, type_=type_: plain.slice(0, n).cast(type_))  # type: ignore[misc]
+            columns.append(plain if plain.type == type_ or _has_null_type(plain.type) else _cast(plain, type_))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            at = first_refused(len(plain), lambda n, plain=plain, type_=type_: _cast(plain.slice(0, n), type_))  # type: ignore[misc]
             refused = misfit(plain, at, field.name, field.type, hint="correct it, or cast it first")
             refused.name_row(0)
             raise refused from error
     rows = pa.RecordBatch.from_arrays(columns, names=table.schema.names)
     origin = origin_of(table.schema)
     return rows.replace_schema_metadata({origin: ""} if origin else None), fields
+
+
+def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    return cast_nested(values, type_, "", lambda leaf, wanted, _: leaf.cast(wanted))
 
 
 def typed_as(rows: pa.RecordBatch, wanted: Sequence[DataField]) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:

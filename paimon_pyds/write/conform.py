@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import decoded, from_numpy
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
@@ -233,7 +233,7 @@ class IncomingRows:
 
 def _kind_texts(column: pa.Array, name: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = decoded(column)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_null(column.type):
         return column.cast(pa.string())
     raise SchemaError(f"column {name}: row kinds are texts, not {column.type}", hint="give +I, -U, +U or -D")
@@ -273,7 +273,7 @@ def conform_column(
         SchemaError: types that do not go together, a value that would not be the same; ``row`` is its position.
     """
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = decoded(column)
     type_ = arrow_type(field.type)
     bounded = bounded and _bounded(field.type)
     if pa.types.is_nested(type_) and pa.types.is_nested(column.type):

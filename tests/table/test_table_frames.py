@@ -114,6 +114,28 @@ def test_lookup_takes_values_alone(tmp_path: Path) -> None:
             both.lookup(wrong)
 
 
+@pytest.mark.parametrize("kind", ["Categorical", "Enum"])
+def test_categories_of_polars(tmp_path: Path, kind: str) -> None:
+    pl = pytest.importorskip("polars")
+    type_ = pl.Categorical if kind == "Categorical" else pl.Enum(["a", "b", "c"])
+    frame = pl.DataFrame({"id": [1, 2, 3], "s": ["a", None, "b"]}, schema_overrides={"s": type_})
+    frame = frame.with_columns(pl.struct("s").alias("r"), pl.concat_list("s", "s").alias("l"))
+    rows = frame.to_dicts()
+    table = pp.Table.create(tmp_path / "t", frame)
+    assert table.arrow_schema.field("s").type == pa.string()
+    assert _sorted(table) == rows
+    table.append(pl.concat([frame[2:], frame[:2]], rechunk=False).lazy())
+    assert table.count() == 6
+    table.overwrite(frame)
+    assert _sorted(table) == rows
+    changed = pa.concat_tables(part.to_arrow() for part in (frame[:1], frame[1:].with_columns(s=pl.lit("c", type_))))
+    assert table.merge(changed, on="id", when_matched="update", when_not_matched="insert").rows_updated == 3
+    assert [row["s"] for row in _sorted(table)] == ["a", "c", "c"]
+    assert table.merge(frame, on="s", when_matched="delete").rows_deleted == 1
+    keyed = pp.Table.create(tmp_path / "k", frame.select("s", "id").drop_nulls(), primary_key="s")
+    assert keyed.lookup(frame.select("s").drop_nulls()).num_rows == 2
+
+
 def test_no_rows_have_columns(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
     empty = polars.DataFrame(schema={"id": polars.Int64, "s": polars.String})
