@@ -1358,7 +1358,11 @@ def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], Iterator[pa.R
         return tuple(parse_column(name, text, ids) for name, text in schema.items()), None
     if schema is None or any(isinstance(part, DataField | str) for part in parts):
         return columns("schema", schema), None
-    found, rows = rows_of(schema)
+    try:
+        found, rows = rows_of(schema)
+    except SchemaError as error:
+        error.name_row(0)
+        raise
     if found is None:
         raise SchemaError("the data has no rows and no columns", hint="give an Arrow schema")
     return from_arrow_schema(found), rows

@@ -129,7 +129,7 @@ class _Merge:
         try:
             keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))
         except ExpressionError as error:
-            raise text_in_keys(error, condition, request.fields) from error
+            raise text_in_keys(error, condition, source, request.fields) from error
         bound = {
             name: bind_clauses(name, clauses, schema, scopes, zone, request.now)
             for name, clauses in request.clauses.items()

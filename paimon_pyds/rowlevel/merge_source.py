@@ -32,14 +32,22 @@ LISTED_KEYS = 50_000
 _NO_NAMES = ("true", "false", "null")
 
 
-def text_in_keys(error: ExpressionError, condition: JoinCondition, source: Sequence[DataField]) -> ExpressionError:
+def text_in_keys(
+    error: ExpressionError, condition: JoinCondition, rows: pa.RecordBatch, source: Sequence[DataField]
+) -> ExpressionError:
     """The error of keys that can't be cast, with the types of the first column that differs where names are equal."""
+
+    def attempt(count: int) -> None:
+        some = rows.slice(0, count)
+        SourceKeys.build(condition.keys, some, eligible_rows(condition, some))
+
     columns = [key.column for key in condition.keys if key.column is not None and key.column.type.kind in NUMBERS]
     for wanted in columns:
         for given in fields_named(wanted.name, source):
             if given.type.kind in STRING_KINDS:
                 misfit = f"column {wanted.name} is {arrow_type(given.type)} in the data and {wanted.type} in the table"
-                return ExpressionError(f"{misfit}: {error.message}", hint="cast it first")
+                row = f"first in row {first_refused(rows.num_rows, attempt) + 1:,} of the data"
+                return ExpressionError(f"{misfit}: {error.message}, {row}", hint="cast it first")
     return error
 
 
@@ -47,10 +55,16 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     """All rows of a source as one batch, and its columns. The batch has the Arrow types of theirs, except where it has
     values of no type but NULL; and it says where it comes from (`origin_of`).
     Raises SchemaError: nothing that Arrow understands, or columns that Paimon has no type for."""
-    schema, rows = rows_of(data)
+    parts: list[pa.Table] = []
+    try:
+        schema, rows = rows_of(data)
+        parts += (pa.Table.from_batches([batch]) for batch in rows)
+    except SchemaError as error:
+        error.name_row(sum(part.num_rows for part in parts))
+        raise
     if schema is None:
         raise SchemaError("the source has no rows and no columns", hint="give an Arrow table with a schema")
-    parts = [pa.Table.from_batches([batch]) for batch in rows] or [schema.empty_table()]
+    parts = parts or [schema.empty_table()]
     try:
         table = pa.concat_tables(parts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, sugge
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
 from paimon_pyds.one_line import names_text
-from paimon_pyds.types.arrow import arrow_schema, arrow_type, internal_to_scalar
+from paimon_pyds.types.arrow import arrow_schema, arrow_type, from_arrow_type, internal_to_scalar
 from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, STRING_KINDS, Kind
 from paimon_pyds.types.model import AtomicType, DataField, DataType
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, cast_number, has_strict_member, nulls_of
@@ -291,7 +292,7 @@ def _nested(
     column: pa.Array, type_: pa.DataType, field: DataField, table: str | None, origin: str, bounded: bool
 ) -> pa.Array:
     def leaf(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
-        return _converted(values, wanted, path, wanted, table, origin)
+        return _converted(values, wanted, path, field.type if path == field.name else None, table, origin)
 
     def fitted(values: pa.Array) -> pa.Array:
         found = cast_nested(values, type_, field.name, leaf)
@@ -313,8 +314,9 @@ def _nested(
 
 
 def _converted(
-    column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | pa.DataType, table: str | None, origin: str
+    column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | None, table: str | None, origin: str
 ) -> pa.Array:
+    """Values in another Arrow type, which is that of ``wanted``; None within nested values."""
     source, t = column.type, pa.types
     whole = origin == PANDAS and t.is_floating(source) and t.is_integer(type_)
     cast = _whole if whole else _rounded if origin == SPARK else _same
@@ -328,11 +330,14 @@ def _converted(
         except pa.ArrowInvalid as error:
             from paimon_pyds.types.misfits import first_refused, misfit
 
+            wanted = wanted or from_arrow_type(type_, count())
             at = first_refused(len(column), lambda n: cast(column.slice(0, n), type_))
             hint = TIME_HINT if t.is_time(source) else _WHOLE_HINT if whole else None
             raise misfit(column, at, name, wanted, path=table, hint=hint) from error
-    plain = wanted.with_nullable(True) if isinstance(wanted, DataType) else wanted
-    text = f"column {name} is {source} in the data and {plain} in the table"
+    from paimon_pyds.types.misfits import arrow_text
+
+    plain = (wanted or from_arrow_type(type_, count())).with_nullable(True)
+    text = f"column {name} is {arrow_text(source)} in the data and {plain} in the table"
     hint = "give pairs with their type: pa.array([[('key', 1)]], pa.map_(…))" if t.is_map(type_) else "cast it first"
     raise SchemaError(text, path=table, hint=hint)
 

@@ -162,15 +162,25 @@ def test_no_rows_have_columns(tmp_path: Path) -> None:
         ({"id": 1, "s": "abc"}, "a dictionary holds columns, and 'id' is of int.*list of dictionaries for rows"),
         ({"id": [1], "s": "a"}, "a dictionary holds columns, and 's' is of str"),
         ({"id": [1, 2], "s": ["a"]}, "different numbers of values: id 2, s 1"),
-        ({"id": [1, "x"], "s": ["a", "b"]}, "column 'id': .*give values of one type"),
+        ({"id": [1, "x"], "s": ["a", "b"]}, "column 'id': .*, first in row 2 of the data — give values of one type"),
+        ([{"id": 1}, {"id": "x"}], "^column 'id': .*, first in row 2 of the data — give values of one type"),
+        (lambda pd: pd.DataFrame({"id": [1, "x"]}, index=[2, 1]), "^column 'id': .*row 2 of the data — give values of"),
+        (lambda pd: pd.DataFrame([[1, "a"]], columns=["id", "id"]), r"two columns have the same name: \['id'\]"),
         ([{"id": 1}, {"id": 2, "other": 3}], "no column 'other'"),
     ],
 )
 def test_what_is_no_data_is_refused(tmp_path: Path, data: Any, message: str) -> None:
+    if callable(data):
+        data = data(pytest.importorskip("pandas"))
     table = pp.Table.create(tmp_path / "t", TABLE.schema)
     with pytest.raises(SchemaError, match=message):
         table.append(data)
     assert table.snapshot() is None
+    if " row 2 " in message:
+        with pytest.raises(SchemaError, match=message):
+            pp.Table.create(tmp_path / "u", data)
+        with pytest.raises(SchemaError, match=message):
+            table.merge(data, on="id", when_matched="delete")
 
 
 @pytest.fixture(scope="module")
