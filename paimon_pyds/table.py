@@ -450,6 +450,9 @@ class Table(RowStream):
             dynamic: replace the partitions that the data has rows in, and no other.
             options: as for `append`.
             progress: as for `append`.
+
+        Raises:
+            SchemaError: as for `append`; data without columns, or with others than the table's, does not empty it.
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 

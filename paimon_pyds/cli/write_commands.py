@@ -121,7 +121,7 @@ def _add_merge(commands: Commands) -> None:
 def _write(arguments: argparse.Namespace) -> None:
     try:
         table, options = open_table(arguments), table_options(arguments)
-        _, batches = open_inputs(arguments.inputs, InputFormat.of(arguments, table.arrow_schema))
+        schema, batches = open_inputs(arguments.inputs, InputFormat.of(arguments, table.arrow_schema))
     except TableNotFoundError as error:
         if not arguments.create:
             raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
@@ -132,8 +132,9 @@ def _write(arguments: argparse.Namespace) -> None:
         raise OptionError("--partition and --dynamic belong to --mode overwrite")
     rows = 0
 
-    def counting() -> Iterator[pa.RecordBatch]:
+    def counting() -> Iterator[pa.RecordBatch | pa.Table]:
         nonlocal rows
+        yield schema.empty_table()  # tells the columns where there is no row
         for batch in batches:
             yield batch
             rows += batch.num_rows

@@ -75,6 +75,17 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
     return found
 
 
+def check_columns(schema: pa.Schema | None, context: WriteContext) -> None:
+    """Raises SchemaError: data, perhaps without rows, that has no columns, or others than the table."""
+    names = (
+        [] if schema is None else [name for name in schema.names if name != context.raw_options.get(ROW_KIND_COLUMN)]
+    )
+    if not names:
+        hint = "give them, such as [] for each; table.truncate() and drop_partitions() take rows away"
+        raise SchemaError("the data has no columns, and would replace rows by none", path=context.root, hint=hint)
+    match_columns(names, context.schema.fields, context.root)
+
+
 class Conformer:
     """Brings batches to a table's columns and their Arrow types; made once for many batches.
 

@@ -136,6 +136,23 @@ def test_categories_of_polars(tmp_path: Path, kind: str) -> None:
     assert keyed.lookup(frame.select("s").drop_nulls()).num_rows == 2
 
 
+def test_an_overwrite_by_no_rows_looks_at_columns(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", TABLE)
+    pd = pytest.importorskip("pandas")
+    for data in ({}, [], iter(()), pd.DataFrame(), pa.table({})):
+        with pytest.raises(SchemaError, match=r"the data has no columns.*table\.truncate"):
+            table.overwrite(data)
+    for data in ({"zz": []}, pd.DataFrame({"zz": []}), pa.table({"id": [], "zz": []}).to_reader()):
+        with pytest.raises(SchemaError, match="the table has no column 'zz'"):
+            table.overwrite(data)
+    assert table.count() == 3
+    table.overwrite(pd.DataFrame({"ID": []}))
+    assert table.count() == 0
+    parts = pp.Table.create(tmp_path / "p", TABLE, partition_by="s")
+    assert parts.overwrite([], dynamic=True) is None
+    assert parts.count() == 3
+
+
 def test_no_rows_have_columns(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
     empty = polars.DataFrame(schema={"id": polars.Int64, "s": polars.String})
