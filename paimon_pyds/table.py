@@ -154,7 +154,8 @@ class Table(RowStream):
             path: a local path, ``file://…``, or a URL of an object store.
             schema: an Arrow schema, Paimon columns, or names and types such as ``"id BIGINT, name STRING"`` and
                 ``{"id": "BIGINT"}``; or data as for `append`: the table gets its columns and rows.
-                Where the rows don't fit, a key with NULL for one, the table is there and empty.
+                Where the rows don't fit, a key with NULL for one, the table is taken away again, unless somebody else
+                has written to it.
             primary_key: names of columns, in a list or in a text between commas; none for an append table.
             partition_by: names of columns, as those of the key.
             options: any table option of Paimon, such as ``{"file-index.bitmap.columns": "color"}``.
@@ -165,7 +166,7 @@ class Table(RowStream):
             AlreadyExistsError: the table already exists.
             SchemaError, OptionError, UnsupportedError: columns or options that Paimon, or this package, refuses.
         """
-        from paimon_pyds.ddl.create import create_table
+        from paimon_pyds.ddl.create import create_table, unmade_on_failure
         from paimon_pyds.storage import open_file_io
 
         definition, rows = table_definition(schema, primary_key, partition_by, options, comment)
@@ -173,7 +174,8 @@ class Table(RowStream):
         external, local_cache = ExternalPaths.of(storage_options), cache_of(storage_options)
         made = cls(create_table(io, root, definition, external=external, local_cache=local_cache))
         if rows is not None:
-            made.append(rows)
+            with unmade_on_failure(made.store):
+                made.append(rows)
         return made
 
     @property

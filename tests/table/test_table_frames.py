@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types.columns import parse_columns
 
@@ -134,6 +134,33 @@ def test_categories_of_polars(tmp_path: Path, kind: str) -> None:
     assert table.merge(frame, on="s", when_matched="delete").rows_deleted == 1
     keyed = pp.Table.create(tmp_path / "k", frame.select("s", "id").drop_nulls(), primary_key="s")
     assert keyed.lookup(frame.select("s").drop_nulls()).num_rows == 2
+
+
+def test_a_table_whose_first_rows_fail_is_taken_away_again(tmp_path: Path) -> None:
+    path, parts = tmp_path / "new" / "t", [pa.table({"id": [1]}), pa.table({"id": ["x"]})]
+    with pytest.raises(SchemaError, match="column id is string in the data and BIGINT"):
+        pp.Table.create(path, iter(parts))
+    assert not path.exists()
+    with pytest.raises(SchemaError, match="NOT NULL"):
+        pp.Table.create(path, {"id": [1, None]}, primary_key="id")
+    assert pp.Table.create(path, parts[:1]).count() == 1
+
+    def written_by_another(after: str) -> Any:
+        yield parts[0]
+        if after == "commit":
+            pp.Table.open(tmp_path / after).append({"id": [7]})
+        else:
+            (tmp_path / after / "bucket-0").mkdir(exist_ok=True)
+            (tmp_path / after / "bucket-0" / "data-of-another.parquet").touch()
+        yield parts[1]
+
+    for after, rows in (("commit", 1), ("file", 0)):
+        with pytest.raises(SchemaError, match="column id is string"):
+            pp.Table.create(tmp_path / after, written_by_another(after))
+        assert pp.Table.open(tmp_path / after).count() == rows
+    with pytest.raises(AlreadyExistsError):
+        pp.Table.create(path, iter(parts))
+    assert pp.Table.open(path).count() == 1
 
 
 def test_an_overwrite_by_no_rows_looks_at_columns(tmp_path: Path) -> None:
