@@ -25,7 +25,7 @@ from paimon_pyds.errors import (
     UnsupportedError,
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
-from paimon_pyds.frames import as_batches, row_count
+from paimon_pyds.frames import row_count, rows_of
 from paimon_pyds.metadata.partition import PartitionBucket, partition_is, partition_predicate, partitions_meeting
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
@@ -36,6 +36,7 @@ from paimon_pyds.progress import phase
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import discard
 from paimon_pyds.write import TableWriter, WriteContext
+from paimon_pyds.write.conform import check_columns
 
 
 def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
@@ -101,7 +102,9 @@ def _written(
     options: Mapping[str, str] | None,
     mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    context, rows = write_context(store, options, overwrite=mode is not None), _Rows(data)
+    context = write_context(store, options, overwrite=mode is not None)
+    replacing = mode is not None and not (mode.dynamic and context.schema.partition_keys)
+    rows = _Rows(data, context if replacing else None)
     if mode is None:
         check_appendable(context.raw_options)
     try:
@@ -125,15 +128,20 @@ def _written(
 
 
 class _Rows:
-    """The batches of data, as the first phase of a write; ``taken`` counts the rows before the last batch."""
+    """The batches of data, as the first phase of a write; ``taken`` counts the rows before the last batch. Where they
+    replace others, by ``replacing``, their columns are looked at even if there is no row."""
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, replacing: WriteContext | None) -> None:
         self._data = data
+        self._replacing = replacing
         self.taken = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         with phase("writing", rows=row_count(self._data)) as step:
-            for batch in as_batches(self._data):
+            schema, batches = rows_of(self._data)
+            if self._replacing is not None:
+                check_columns(schema, self._replacing)
+            for batch in batches:
                 yield batch
                 self.taken += batch.num_rows
                 step.advance(rows=batch.num_rows)

@@ -142,6 +142,14 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
+def decoded(values: pa.DictionaryArray) -> pa.Array:
+    """The values that a dictionary array stands for: also of views, as polars has them, which Arrow can't take."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(values.type.value_type)
+    if plain is not None:
+        values = pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(plain))
+    return values.dictionary_decode()
+
+
 def one_batch(table: pa.Table) -> pa.RecordBatch:
     """A table in one piece, as `one_array`."""
     batches = table.to_batches()

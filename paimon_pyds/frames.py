@@ -76,7 +76,7 @@ def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
         return rows_of(data.collect())
     try:
         if library == "pandas" and hasattr(data, "columns"):
-            return rows_of(pa.Table.from_pandas(_with_index(data), preserve_index=False))
+            return rows_of(_from_pandas(_with_index(data)))
         if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
             reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
             return reader.schema, iter(reader)
@@ -133,23 +133,39 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
                 f"a dictionary holds columns, and {name!r} is of {type(values).__name__}, not a list of values",
                 hint="give a list of dictionaries for rows",
             )
-        try:
-            arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-            from paimon_pyds.types.misfits import first_refused
-
-            why, hint = str(error).splitlines()[0], "give values of one type"
-            if isinstance(error, OverflowError):
-                why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
-            refused = SchemaError(f"column {name!r}: {why}", hint=hint)
-            refused.row = first_refused(len(values), lambda n, values=values: pa.array(values[:n]))  # type: ignore[misc]
-            raise refused from error
+        arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else _array(name, values)
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise SchemaError(
             f"the columns have different numbers of values: {', '.join(f'{k} {v}' for k, v in lengths.items())}"
         )
     return pa.table(arrays)
+
+
+def _array(name: str, values: Any) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        from paimon_pyds.types.misfits import first_refused
+
+        why, hint = str(error).splitlines()[0], "give values of one type"
+        if isinstance(error, OverflowError):
+            why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
+        refused = SchemaError(f"column {name!r}: {why}", hint=hint)
+        refused.row = first_refused(len(values), lambda n: pa.array(values[:n]))
+        raise refused from error
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    if not frame.columns.is_unique:
+        twice = [*dict.fromkeys(frame.columns[frame.columns.duplicated()])]
+        raise SchemaError(f"two columns have the same name: {twice}", hint="rename one, or leave it out")
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        for name in frame.columns:
+            _array(name, frame[name].reset_index(drop=True))  # tells the column and the row
+        raise
 
 
 def _with_index(frame: Any) -> Any:

@@ -158,7 +158,8 @@ class Table(RowStream):
             path: a local path, ``file://…``, or a URL of an object store.
             schema: an Arrow schema, Paimon columns, or names and types such as ``"id BIGINT, name STRING"`` and
                 ``{"id": "BIGINT"}``; or data as for `append`: the table gets its columns and rows.
-                Where the rows don't fit, a key with NULL for one, the table is there and empty.
+                Where the rows don't fit, a key with NULL for one, the table is taken away again, unless somebody else
+                has written to it.
             primary_key: names of columns, in a list or in a text between commas; none for an append table.
             partition_by: names of columns, as those of the key.
             options: any table option of Paimon, such as ``{"file-index.bitmap.columns": "color"}``.
@@ -169,7 +170,7 @@ class Table(RowStream):
             AlreadyExistsError: the table already exists.
             SchemaError, OptionError, UnsupportedError: columns or options that Paimon, or this package, refuses.
         """
-        from paimon_pyds.ddl.create import create_table
+        from paimon_pyds.ddl.create import create_table, unmade_on_failure
         from paimon_pyds.storage import open_file_io
 
         definition, rows = table_definition(schema, primary_key, partition_by, options, comment)
@@ -177,7 +178,8 @@ class Table(RowStream):
         external, local_cache = ExternalPaths.of(storage_options), cache_of(storage_options)
         made = cls(create_table(io, root, definition, external=external, local_cache=local_cache))
         if rows is not None:
-            made.append(rows)
+            with unmade_on_failure(made.store):
+                made.append(rows)
         return made
 
     @property
@@ -472,6 +474,9 @@ class Table(RowStream):
             dynamic: replace the partitions that the data has rows in, and no other.
             options: as for `append`.
             progress: as for `append`.
+
+        Raises:
+            SchemaError: as for `append`; data without columns, or with others than the table's, does not empty it.
         """
         from paimon_pyds.append import OverwriteMode, overwrite
 
@@ -617,8 +622,8 @@ class Table(RowStream):
 
         Args:
             source: data as for `append`; it is held in memory.
-            on: which rows match: a name or names of columns that are equal on both sides, or Spark SQL text, such as
-                ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
+            on: which rows match: names of columns that are equal on both sides, such as ``"id"``, ``"id, dt"`` and
+                ``["id", "dt"]``, or SQL text, such as ``"target.id = source.id AND target.dt >= '2026-01-01'"``.
             when_matched: what to do to rows of the table that match: "update", "delete", or `Update` and `Delete`
                 clauses such as
                 ``[pp.Delete("source.gone"), pp.Update({"price": "source.price"}, "source.price > target.price")]``,
@@ -1381,7 +1386,11 @@ def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], Iterator[pa.R
         return tuple(parse_column(name, text, ids) for name, text in schema.items()), None
     if schema is None or any(isinstance(part, DataField | str) for part in parts):
         return columns("schema", schema), None
-    found, rows = rows_of(schema)
+    try:
+        found, rows = rows_of(schema)
+    except SchemaError as error:
+        error.name_row(0)
+        raise
     if found is None:
         raise SchemaError("the data has no rows and no columns", hint="give an Arrow schema")
     return from_arrow_schema(found), rows

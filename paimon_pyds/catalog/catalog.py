@@ -277,7 +277,8 @@ class Catalog:
 
         Args:
             name: such as ``"shop.orders"``.
-            schema: this and what follows as for `Table.create`.
+            schema: this and what follows as for `Table.create`, but where the rows of data don't fit, the table stays,
+                without rows.
             primary_key: names of columns, in a list or in a text between commas.
             partition_by: names of columns, as those of the key.
             options: table options.

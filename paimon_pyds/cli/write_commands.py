@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from paimon_pyds.table import Table
 
 _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"
-_COLUMNS = re.compile(r"\w+(\s*,\s*\w+)*")
 
 
 def add_write_commands(commands: Commands) -> None:
@@ -123,7 +121,7 @@ def _add_merge(commands: Commands) -> None:
 def _write(arguments: argparse.Namespace) -> None:
     try:
         table, options = open_table(arguments), table_options(arguments)
-        _, batches = open_inputs(arguments.inputs, InputFormat.of(arguments, table.arrow_schema))
+        schema, batches = open_inputs(arguments.inputs, InputFormat.of(arguments, table.arrow_schema))
     except TableNotFoundError as error:
         if not arguments.create:
             raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
@@ -134,8 +132,9 @@ def _write(arguments: argparse.Namespace) -> None:
         raise OptionError("--partition and --dynamic belong to --mode overwrite")
     rows = 0
 
-    def counting() -> Iterator[pa.RecordBatch]:
+    def counting() -> Iterator[pa.RecordBatch | pa.Table]:
         nonlocal rows
+        yield schema.empty_table()  # tells the columns where there is no row
         for batch in batches:
             yield batch
             rows += batch.num_rows
@@ -218,7 +217,7 @@ def _merge(arguments: argparse.Namespace) -> None:
     source = _source(arguments, table)
     summary = table.merge(
         source,
-        names_in(arguments.on) if _COLUMNS.fullmatch(arguments.on.strip()) else arguments.on,
+        arguments.on,
         when_matched=arguments.when_matched,
         when_not_matched=arguments.when_not_matched,
         when_not_matched_by_source=arguments.when_not_matched_by_source,

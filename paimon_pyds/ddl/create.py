@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from paimon_pyds.ddl.validate import validate_schema
-from paimon_pyds.errors import AlreadyExistsError, OptionError
+from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
 from paimon_pyds.formats import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -78,6 +79,30 @@ def create_table(
             return store
         raise AlreadyExistsError("a table already exists", path=path, hint="open it, or choose another path")
     return store
+
+
+@contextmanager
+def unmade_on_failure(store: TableStore) -> Iterator[None]:
+    """Take a new table away again where its first rows fail, if nothing but its first schema is in its directory: what
+    somebody else may have written to it meanwhile stays. Best effort."""
+    try:
+        yield
+    except BaseException:
+        with suppress(PaimonError, OSError):
+            _unmake(store.io, store.root)
+        raise
+
+
+def _unmake(io: FileIO, root: str) -> None:
+    directories, files = [root], list[str]()
+    for directory in directories:
+        entries = io.list(directory)
+        directories += (entry.path for entry in entries if entry.is_dir)
+        files += (entry.path for entry in entries if not entry.is_dir)
+    if files == [f"{root}/schema/schema-0"]:
+        io.delete(files)
+        for directory in reversed(directories):
+            io.remove_empty_dir(directory)
 
 
 def remove_table(io: FileIO, path: str) -> None:

@@ -42,6 +42,7 @@ from paimon_pyds.rowlevel.merge_clauses import MERGE_CLAUSES, BoundClause, Merge
 from paimon_pyds.rowlevel.merge_rows import Actions, MergeRules, act, inserted_rows, new_versions
 from paimon_pyds.rowlevel.merge_source import (
     eligible_rows,
+    join_operand,
     joined_on,
     key_predicate,
     source_table,
@@ -73,8 +74,8 @@ def merge_into(
     Args:
         store: the table.
         source: what `Table.append` takes; its rows are held in memory.
-        on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns, or
-            one name, that are equal on both sides. NULL equals nothing, unless written with ``<=>``.
+        on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns, in
+            a list or between commas, that are equal on both sides. NULL equals nothing, unless written with ``<=>``.
         how: the clauses, and options.
         executor: where the work runs; the cores of this machine by default.
 
@@ -82,17 +83,18 @@ def merge_into(
         CardinalityError: two rows of the source would change one row of the table, and not both delete it.
         ExpressionError: a condition or a value does not parse, names no column, or fails on a value.
         SchemaError: a source without the columns asked for, or NULL for a column that is NOT NULL.
-        OptionError: no clause, one that never acts, or an unknown option.
+        OptionError: no clause, one that never acts, nothing to join on, or an unknown option.
+        ArgumentTypeError: ``on`` is neither text, nor names, nor an expression.
         UnsupportedError: a table whose rows can't be changed here.
         CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
     """
     clauses = {name: listed(name, getattr(how, name)) for name in MERGE_CLAUSES}
     if not any(clauses.values()):
         raise OptionError("a merge needs a clause", hint='such as when_matched="update", when_not_matched="insert"')
-    own = dict(how.options or {})
+    joined, own = join_operand(on), dict(how.options or {})
     zone = own.pop("timezone", "UTC")
     rows, fields = source_table(source)
-    request = _Request(rows, fields, joined_on(on, fields), clauses, zone, datetime.now(timezone.utc))
+    request = _Request(rows, fields, joined, clauses, zone, datetime.now(timezone.utc))
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
@@ -122,11 +124,12 @@ class _Merge:
         scopes = MergeScopes.of(schema, fields, rows.schema)
         named = rows.rename_columns([scopes.source.prefix + f.name for f in fields])
         source = named.replace_schema_metadata(rows.schema.metadata)
-        condition = split_join(request.on, scopes.target, scopes.source, timezone=zone, now=request.now)
+        on = joined_on(request.on, schema.fields, fields)
+        condition = split_join(on, scopes.target, scopes.source, timezone=zone, now=request.now)
         try:
             keys = SourceKeys.build(condition.keys, source, eligible_rows(condition, source))
         except ExpressionError as error:
-            raise text_in_keys(error, condition, request.fields) from error
+            raise text_in_keys(error, condition, source, request.fields) from error
         bound = {
             name: bind_clauses(name, clauses, schema, scopes, zone, request.now)
             for name, clauses in request.clauses.items()

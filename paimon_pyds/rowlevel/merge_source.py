@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import one_array
-from paimon_pyds.errors import ExpressionError, OptionError, PredicateError, SchemaError
+from paimon_pyds.buffers import decoded, one_array
+from paimon_pyds.errors import ArgumentTypeError, ExpressionError, OptionError, PredicateError, SchemaError
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
 from paimon_pyds.frames import rows_of
+from paimon_pyds.one_line import names_text
+from paimon_pyds.options.option import texts
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.compare import NUMBERS
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
@@ -23,19 +25,29 @@ from paimon_pyds.types import AtomicType, DataField, arrow_type, fields_named, f
 from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, STRING_KINDS, Kind
 from paimon_pyds.types.misfits import first_refused, misfit
 from paimon_pyds.write.conform import origin_of
+from paimon_pyds.write.nested import cast_nested
 
 LISTED_KEYS = 50_000
 """So many distinct keys are looked up one by one in statistics and indexes; of more, only their range is used."""
+_NO_NAMES = ("true", "false", "null")
 
 
-def text_in_keys(error: ExpressionError, condition: JoinCondition, source: Sequence[DataField]) -> ExpressionError:
+def text_in_keys(
+    error: ExpressionError, condition: JoinCondition, rows: pa.RecordBatch, source: Sequence[DataField]
+) -> ExpressionError:
     """The error of keys that can't be cast, with the types of the first column that differs where names are equal."""
+
+    def attempt(count: int) -> None:
+        some = rows.slice(0, count)
+        SourceKeys.build(condition.keys, some, eligible_rows(condition, some))
+
     columns = [key.column for key in condition.keys if key.column is not None and key.column.type.kind in NUMBERS]
     for wanted in columns:
         for given in fields_named(wanted.name, source):
             if given.type.kind in STRING_KINDS:
                 misfit = f"column {wanted.name} is {arrow_type(given.type)} in the data and {wanted.type} in the table"
-                return ExpressionError(f"{misfit}: {error.message}", hint="cast it first")
+                row = f"first in row {first_refused(rows.num_rows, attempt) + 1:,} of the data"
+                return ExpressionError(f"{misfit}: {error.message}, {row}", hint="cast it first")
     return error
 
 
@@ -43,10 +55,16 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     """All rows of a source as one batch, and its columns. The batch has the Arrow types of theirs, except where it has
     values of no type but NULL; and it says where it comes from (`origin_of`).
     Raises SchemaError: nothing that Arrow understands, or columns that Paimon has no type for."""
-    schema, rows = rows_of(data)
+    parts: list[pa.Table] = []
+    try:
+        schema, rows = rows_of(data)
+        parts += (pa.Table.from_batches([batch]) for batch in rows)
+    except SchemaError as error:
+        error.name_row(sum(part.num_rows for part in parts))
+        raise
     if schema is None:
         raise SchemaError("the source has no rows and no columns", hint="give an Arrow table with a schema")
-    parts = [pa.Table.from_batches([batch]) for batch in rows] or [schema.empty_table()]
+    parts = parts or [schema.empty_table()]
     try:
         table = pa.concat_tables(parts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -54,18 +72,23 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
     fields = _fields(table.schema)
     columns = []
     for column, field in zip(table.columns, fields, strict=True):
-        plain = one_array(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
+        coded = pa.types.is_dictionary(column.type)
+        plain = one_array(pa.chunked_array(list(map(decoded, column.chunks))) if coded else column)
         type_ = arrow_type(field.type)
         try:
-            columns.append(plain if plain.type == type_ or _has_null_type(plain.type) else plain.cast(type_))
-        except pa.ArrowInvalid as error:
-            at = first_refused(len(plain), lambda n, plain=plain, type_=type_: plain.slice(0, n).cast(type_))  # type: ignore[misc]
+            columns.append(plain if plain.type == type_ or _has_null_type(plain.type) else _cast(plain, type_))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            at = first_refused(len(plain), lambda n, plain=plain, type_=type_: _cast(plain.slice(0, n), type_))  # type: ignore[misc]
             refused = misfit(plain, at, field.name, field.type, hint="correct it, or cast it first")
             refused.name_row(0)
             raise refused from error
     rows = pa.RecordBatch.from_arrays(columns, names=table.schema.names)
     origin = origin_of(table.schema)
     return rows.replace_schema_metadata({origin: ""} if origin else None), fields
+
+
+def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    return cast_nested(values, type_, "", lambda leaf, wanted, _: leaf.cast(wanted))
 
 
 def typed_as(rows: pa.RecordBatch, wanted: Sequence[DataField]) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
@@ -125,15 +148,41 @@ def _has_null_type(type_: pa.DataType) -> bool:
     return pa.types.is_null(type_) or any(_has_null_type(type_.field(i).type) for i in range(type_.num_fields))
 
 
-def joined_on(on: str | Sequence[str] | Operand, source: Sequence[DataField]) -> Operand:
-    """Names of columns, or the name of one, as a condition; a condition as it is. Raises OptionError for no name."""
-    if isinstance(on, str) and on.strip().casefold() in {field.name.casefold() for field in source}:
-        on = [on.strip()]
-    if on is not None and (isinstance(on, str) or not isinstance(on, Sequence)):
+def join_operand(on: Any) -> Operand:
+    """What a merge joins on, as it is: text, a list of names, or an expression of Arrow's.
+    Raises OptionError, ArgumentTypeError: nothing, or what is none of them; as a constant it would join all or none."""
+    hint = 'such as "id", ["id", "dt"] or "target.id = source.id AND target.n > 1"'
+    if isinstance(on, pc.Expression) or (isinstance(on, str) and on.replace(",", "").strip()):
         return on
-    if not on:
-        raise OptionError("a merge needs a condition, or columns that are equal on both sides")
-    quoted = [f"`{str(name).replace('`', '``')}`" for name in on]
+    iterable = isinstance(on, Iterable) and not isinstance(on, str | bytes | bytearray | Mapping)
+    names = list(on) if iterable else []
+    if names and all(isinstance(name, str) and name for name in names):
+        return names
+    if names or not (iterable or on is None or isinstance(on, str)):
+        kind = f"not {on!r:.60} ({type(on).__name__})"
+        raise ArgumentTypeError(f"on takes names of columns, or a condition as SQL text, {kind}", hint=hint)
+    raise OptionError("a merge needs a condition, or columns that are equal on both sides", hint=hint)
+
+
+def joined_on(on: Operand, table: Sequence[DataField], source: Sequence[DataField]) -> Operand:
+    """Names of columns, in a list or between commas, as a condition; a condition as it is.
+    Raises SchemaError: the source has no column that is named."""
+    if isinstance(on, str):
+        names = texts("on", on)
+        known = {field.name.casefold() for field in (*table, *source)}
+        if on.strip().casefold() in known:
+            names = [on.strip()]
+        words = (
+            name.casefold() in known or (name.isidentifier() and name.casefold() not in _NO_NAMES) for name in names
+        )
+        on = names if all(words) else on
+    if not isinstance(on, list):
+        return on
+    missing = next((name for name in on if fields_named(name, table) and not fields_named(name, source)), None)
+    if missing is not None:
+        has = names_text([field.name for field in source]) if source else "no column"
+        raise SchemaError(f"the source has no column {missing!r} to join on", hint=f"it has {has}")
+    quoted = [f"`{name.replace('`', '``')}`" for name in on]
     return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 
 

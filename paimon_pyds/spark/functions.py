@@ -313,7 +313,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         rows = rows.toArrow().replace_schema_metadata({SPARK: ""})
     return table.merge(
         rows,
-        on,
+        _checked_sql(on),
         when_matched=when_matched,
         when_not_matched=when_not_matched,
         when_not_matched_by_source=when_not_matched_by_source,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable
 
@@ -50,6 +51,11 @@ def shown(values: pa.Array, at: int) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
+def arrow_text(type_: pa.DataType) -> str:
+    """A type of incoming values without how Arrow lays them out: texts are ``string`` in every one of its layouts."""
+    return re.sub(r"\blarge_(?=string|binary|list)|(?<=string|binary)_view\b", "", str(type_))
+
+
 def described(type_: object) -> str:
     """A type, and what values it takes where its name leaves that open."""
     if not isinstance(type_, AtomicType):
@@ -76,7 +82,7 @@ def misfit(
         values: of the column.
         at: the position of the value among them.
         column: its name or path.
-        type_: Paimon's type of it, or Arrow's within nested values.
+        type_: Paimon's type of it.
         path: the table.
         hint: what to do; by default correct it, or change the type.
     """

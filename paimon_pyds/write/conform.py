@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import decoded, from_numpy
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
 from paimon_pyds.one_line import names_text
-from paimon_pyds.types.arrow import arrow_schema, arrow_type, internal_to_scalar
+from paimon_pyds.types.arrow import arrow_schema, arrow_type, from_arrow_type, internal_to_scalar
 from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, STRING_KINDS, Kind
 from paimon_pyds.types.model import AtomicType, DataField, DataType
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, cast_number, has_strict_member, nulls_of
@@ -72,6 +73,17 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
             hint=f"add it; the data has {names_text(names)}",
         )
     return found
+
+
+def check_columns(schema: pa.Schema | None, context: WriteContext) -> None:
+    """Raises SchemaError: data, perhaps without rows, that has no columns, or others than the table."""
+    names = (
+        [] if schema is None else [name for name in schema.names if name != context.raw_options.get(ROW_KIND_COLUMN)]
+    )
+    if not names:
+        hint = "give them, such as [] for each; table.truncate() and drop_partitions() take rows away"
+        raise SchemaError("the data has no columns, and would replace rows by none", path=context.root, hint=hint)
+    match_columns(names, context.schema.fields, context.root)
 
 
 class Conformer:
@@ -233,7 +245,7 @@ class IncomingRows:
 
 def _kind_texts(column: pa.Array, name: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = decoded(column)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_null(column.type):
         return column.cast(pa.string())
     raise SchemaError(f"column {name}: row kinds are texts, not {column.type}", hint="give +I, -U, +U or -D")
@@ -273,7 +285,7 @@ def conform_column(
         SchemaError: types that do not go together, a value that would not be the same; ``row`` is its position.
     """
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = decoded(column)
     type_ = arrow_type(field.type)
     bounded = bounded and _bounded(field.type)
     if pa.types.is_nested(type_) and pa.types.is_nested(column.type):
@@ -291,7 +303,7 @@ def _nested(
     column: pa.Array, type_: pa.DataType, field: DataField, table: str | None, origin: str, bounded: bool
 ) -> pa.Array:
     def leaf(values: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
-        return _converted(values, wanted, path, wanted, table, origin)
+        return _converted(values, wanted, path, field.type if path == field.name else None, table, origin)
 
     def fitted(values: pa.Array) -> pa.Array:
         found = cast_nested(values, type_, field.name, leaf)
@@ -313,8 +325,9 @@ def _nested(
 
 
 def _converted(
-    column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | pa.DataType, table: str | None, origin: str
+    column: pa.Array, type_: pa.DataType, name: str, wanted: DataType | None, table: str | None, origin: str
 ) -> pa.Array:
+    """Values in another Arrow type, which is that of ``wanted``; None within nested values."""
     source, t = column.type, pa.types
     whole = origin == PANDAS and t.is_floating(source) and t.is_integer(type_)
     cast = _whole if whole else _rounded if origin == SPARK else _same
@@ -328,11 +341,14 @@ def _converted(
         except pa.ArrowInvalid as error:
             from paimon_pyds.types.misfits import first_refused, misfit
 
+            wanted = wanted or from_arrow_type(type_, count())
             at = first_refused(len(column), lambda n: cast(column.slice(0, n), type_))
             hint = TIME_HINT if t.is_time(source) else _WHOLE_HINT if whole else None
             raise misfit(column, at, name, wanted, path=table, hint=hint) from error
-    plain = wanted.with_nullable(True) if isinstance(wanted, DataType) else wanted
-    text = f"column {name} is {source} in the data and {plain} in the table"
+    from paimon_pyds.types.misfits import arrow_text
+
+    plain = (wanted or from_arrow_type(type_, count())).with_nullable(True)
+    text = f"column {name} is {arrow_text(source)} in the data and {plain} in the table"
     hint = "give pairs with their type: pa.array([[('key', 1)]], pa.map_(…))" if t.is_map(type_) else "cast it first"
     raise SchemaError(text, path=table, hint=hint)
 

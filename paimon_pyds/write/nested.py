@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.buffers import decoded
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import positions_named
 
@@ -88,7 +89,7 @@ def cast_nested(array: pa.Array, target: pa.DataType, column: str, leaf: LeafCas
     if t.is_null(source):
         return nulls_of(len(array), target)
     if t.is_dictionary(source):
-        return cast_nested(array.dictionary_decode(), target, column, leaf)
+        return cast_nested(decoded(array), target, column, leaf)
     if t.is_struct(target) and t.is_struct(source):
         return _cast_struct(array, target, column, leaf)
     if t.is_map(target) and t.is_map(source):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import paimon_pyds as pp
 from paimon_pyds.errors import (
+    ArgumentTypeError,
     CardinalityError,
     ExpressionError,
     OptionError,
@@ -224,6 +225,16 @@ def test_sources_of_every_kind(tmp_path: Path) -> None:
     assert "z" in table.scan().to_arrow()["s"].to_pylist()
 
 
+@pytest.mark.parametrize("on", ["p, k", " K ,p", ["p", "k"], {"k", "p"}])
+def test_names_to_join_on(tmp_path: Path, on: Any) -> None:
+    table = create(tmp_path)
+    people(table)
+    source = [{**row, "v": -1} for row in table.scan("k = 1").to_arrow().to_pylist()]
+    assert source
+    summary = table.merge(source, on, when_matched="update", when_not_matched="insert")
+    assert (summary.rows_updated, summary.rows_inserted) == (len(source), 0)
+
+
 @pytest.mark.parametrize(
     ("on", "clauses", "error", "part"),
     [
@@ -233,8 +244,16 @@ def test_sources_of_every_kind(tmp_path: Path) -> None:
         (["k"], {"when_matched": 5}, OptionError, "when matched: Update or Delete clauses are wanted, not 5"),
         (["k"], {"when_matched": ["delete", "update"]}, OptionError, "never acts"),
         (["nosuch"], {"when_matched": "delete"}, ExpressionError, "no column 'nosuch'"),
-        ([], {"when_matched": "delete"}, OptionError, "needs a condition"),
-        (None, {"when_matched": "delete"}, OptionError, "needs a condition"),
+        *((on, {"when_matched": "delete"}, OptionError, "needs a condition") for on in ([], (), None, "", " , ")),
+        *(
+            (on, {"when_not_matched": "insert"}, ArgumentTypeError, "on takes names of columns, or a condition as SQL")
+            for on in (5, True, 1.5, b"k", {"k": 1}, [1], ["k", ""], object())
+        ),
+        *(
+            (on, {"when_matched": "delete"}, SchemaError, "the source has no column 's' to join on — it has k, v, b")
+            for on in ("s", ["k", "s"], "k,s")
+        ),
+        ("nosuch", {"when_matched": "delete"}, ExpressionError, "no column 'nosuch' in target"),
         ("k = 1", {"when_matched": "delete"}, ExpressionError, "is in target and source"),
         ("t.k + s.k", {"when_matched": "delete"}, ExpressionError, "condition is wanted"),
         (["k"], {"when_matched": "upsert"}, OptionError, "a merge: 'upsert' — did you mean \"update\"?"),

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types.columns import parse_columns
 
@@ -114,6 +114,72 @@ def test_lookup_takes_values_alone(tmp_path: Path) -> None:
             both.lookup(wrong)
 
 
+@pytest.mark.parametrize("kind", ["Categorical", "Enum"])
+def test_categories_of_polars(tmp_path: Path, kind: str) -> None:
+    pl = pytest.importorskip("polars")
+    type_ = pl.Categorical if kind == "Categorical" else pl.Enum(["a", "b", "c"])
+    frame = pl.DataFrame({"id": [1, 2, 3], "s": ["a", None, "b"]}, schema_overrides={"s": type_})
+    frame = frame.with_columns(pl.struct("s").alias("r"), pl.concat_list("s", "s").alias("l"))
+    rows = frame.to_dicts()
+    table = pp.Table.create(tmp_path / "t", frame)
+    assert table.arrow_schema.field("s").type == pa.string()
+    assert _sorted(table) == rows
+    table.append(pl.concat([frame[2:], frame[:2]], rechunk=False).lazy())
+    assert table.count() == 6
+    table.overwrite(frame)
+    assert _sorted(table) == rows
+    changed = pa.concat_tables(part.to_arrow() for part in (frame[:1], frame[1:].with_columns(s=pl.lit("c", type_))))
+    assert table.merge(changed, on="id", when_matched="update", when_not_matched="insert").rows_updated == 3
+    assert [row["s"] for row in _sorted(table)] == ["a", "c", "c"]
+    assert table.merge(frame, on="s", when_matched="delete").rows_deleted == 1
+    keyed = pp.Table.create(tmp_path / "k", frame.select("s", "id").drop_nulls(), primary_key="s")
+    assert keyed.lookup(frame.select("s").drop_nulls()).num_rows == 2
+
+
+def test_a_table_whose_first_rows_fail_is_taken_away_again(tmp_path: Path) -> None:
+    path, parts = tmp_path / "new" / "t", [pa.table({"id": [1]}), pa.table({"id": ["x"]})]
+    with pytest.raises(SchemaError, match="column id is string in the data and BIGINT"):
+        pp.Table.create(path, iter(parts))
+    assert not path.exists()
+    with pytest.raises(SchemaError, match="NOT NULL"):
+        pp.Table.create(path, {"id": [1, None]}, primary_key="id")
+    assert pp.Table.create(path, parts[:1]).count() == 1
+
+    def written_by_another(after: str) -> Any:
+        yield parts[0]
+        if after == "commit":
+            pp.Table.open(tmp_path / after).append({"id": [7]})
+        else:
+            (tmp_path / after / "bucket-0").mkdir(exist_ok=True)
+            (tmp_path / after / "bucket-0" / "data-of-another.parquet").touch()
+        yield parts[1]
+
+    for after, rows in (("commit", 1), ("file", 0)):
+        with pytest.raises(SchemaError, match="column id is string"):
+            pp.Table.create(tmp_path / after, written_by_another(after))
+        assert pp.Table.open(tmp_path / after).count() == rows
+    with pytest.raises(AlreadyExistsError):
+        pp.Table.create(path, iter(parts))
+    assert pp.Table.open(path).count() == 1
+
+
+def test_an_overwrite_by_no_rows_looks_at_columns(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", TABLE)
+    pd = pytest.importorskip("pandas")
+    for data in ({}, [], iter(()), pd.DataFrame(), pa.table({})):
+        with pytest.raises(SchemaError, match=r"the data has no columns.*table\.truncate"):
+            table.overwrite(data)
+    for data in ({"zz": []}, pd.DataFrame({"zz": []}), pa.table({"id": [], "zz": []}).to_reader()):
+        with pytest.raises(SchemaError, match="the table has no column 'zz'"):
+            table.overwrite(data)
+    assert table.count() == 3
+    table.overwrite(pd.DataFrame({"ID": []}))
+    assert table.count() == 0
+    parts = pp.Table.create(tmp_path / "p", TABLE, partition_by="s")
+    assert parts.overwrite([], dynamic=True) is None
+    assert parts.count() == 3
+
+
 def test_no_rows_have_columns(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
     empty = polars.DataFrame(schema={"id": polars.Int64, "s": polars.String})
@@ -140,16 +206,26 @@ def test_no_rows_have_columns(tmp_path: Path) -> None:
         ({"id": 1, "s": "abc"}, "a dictionary holds columns, and 'id' is of int.*list of dictionaries for rows"),
         ({"id": [1], "s": "a"}, "a dictionary holds columns, and 's' is of str"),
         ({"id": [1, 2], "s": ["a"]}, "different numbers of values: id 2, s 1"),
-        ({"id": [1, "x"], "s": ["a", "b"]}, "column 'id': .*give values of one type"),
+        ({"id": [1, "x"], "s": ["a", "b"]}, "column 'id': .*, first in row 2 of the data — give values of one type"),
+        ([{"id": 1}, {"id": "x"}], "^column 'id': .*, first in row 2 of the data — give values of one type"),
+        (lambda pd: pd.DataFrame({"id": [1, "x"]}, index=[2, 1]), "^column 'id': .*row 2 of the data — give values of"),
+        (lambda pd: pd.DataFrame([[1, "a"]], columns=["id", "id"]), r"two columns have the same name: \['id'\]"),
         ([{"id": 1}, {"id": 2, "other": 3}], "the table has no column 'other'"),
         ([{"0": 1, "1": "a"}], "the table has no columns '0', '1'"),
     ],
 )
 def test_what_is_no_data_is_refused(tmp_path: Path, data: Any, message: str) -> None:
+    if callable(data):
+        data = data(pytest.importorskip("pandas"))
     table = pp.Table.create(tmp_path / "t", TABLE.schema)
     with pytest.raises(SchemaError, match=message):
         table.append(data)
     assert table.snapshot() is None
+    if " row 2 " in message:
+        with pytest.raises(SchemaError, match=message):
+            pp.Table.create(tmp_path / "u", data)
+        with pytest.raises(SchemaError, match=message):
+            table.merge(data, on="id", when_matched="delete")
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,7 @@ def test_members_are_found_by_name_and_keep_their_meaning(tmp_path):
     swapped = pa.array([{"b": "x", "a": 1}], pa.struct([("b", pa.string()), ("a", pa.int64())]))
     table.append(pa.table({"id": pa.array([1], pa.int32()), "s": swapped}))
     assert table.scan(columns=["s"]).to_arrow().to_pylist() == [{"s": {"a": 1, "b": "x"}}]
-    with pytest.raises(SchemaError, match=r"column s\.a is string in the data and int32 in the table"):
+    with pytest.raises(SchemaError, match=r"column s\.a is string in the data and INT in the table"):
         table.append(pa.table({"id": pa.array([1], pa.int32()), "s": pa.array([{"a": "1", "b": "x"}])}))
-    with pytest.raises(SchemaError, match=r"1099511627776 does not fit column 's\.a', which is int32, first in row 1"):
+    with pytest.raises(SchemaError, match=r"1099511627776 does not fit column 's\.a', which is INT .*, first in row 1"):
         table.append(pa.table({"id": pa.array([1], pa.int32()), "s": pa.array([{"a": 1 << 40, "b": "x"}])}))
