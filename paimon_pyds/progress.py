@@ -108,6 +108,7 @@ class Phase:
         self.files = files or {}
         self.by_reading = by_reading
         self._parts: dict[str, dict[str, int]] = {}
+        self.before: dict[str, int] = {}
         self.done: dict[str, int] = {}
         self.began = time.monotonic()
 
@@ -303,6 +304,7 @@ class Operation:
             if any(phase.name == other.name for other in self.phases):
                 phase.name = ""
             phase.name = phase.name or ("" if self.phases else "planning")
+            phase.before = dict(self._sums)
             self.phases.append(phase)
             self.tell(phase.name, phase)
 

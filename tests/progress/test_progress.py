@@ -306,6 +306,22 @@ def test_what_is_written_and_sorted_never_falls(
             assert max(counts, default=0) >= least
 
 
+@pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
+def test_rows_that_make_a_table_are_counted_against_their_number(tmp_path: Path, seen: Seen, library: str) -> None:
+    module, rows = pytest.importorskip(library), _rows(0)
+    data = module.from_arrow(rows) if library == "polars" else rows.to_pandas() if library == "pandas" else rows
+    table = pp.Table.create(tmp_path / "t", data)
+    assert seen.done("writing") == 100
+    assert table.count() == 100
+
+
+def test_encoding_tells_how_many_rows_there_are_to_sort(tmp_path: Path) -> None:
+    options = {"bucket": "1", "write-buffer-size": "100 kb", "write-only": "true"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=["id"], options=options)
+    table.append(_rows(0, 20_000), progress=(seen := Seen()))
+    assert seen.done("encoding", "sorted") == 20_000
+
+
 def test_an_operation_that_fails_says_so(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> bool:
         raise CommitError("no")
@@ -550,6 +566,14 @@ def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
             assert line_of(operation) == (text, 0.25)
             progress.count(sorted=1_200_000, written=1 << 20)
             assert "400.0 MiB, 1,200,000 rows sorted, 1.0 MiB written, 50.0 MiB/s" in line_of(operation)[0]
+        progress.count(sorted=1_000_000)
+        with phase("encoding", sorted=3_200_000):
+            assert line_of(operation)[0].startswith("delete: encoding, ")
+            now += 2
+            progress.count(sorted=200_000)
+            assert line_of(operation)[0].startswith(
+                "delete: encoding 2,400,000 of 3,200,000 rows sorted, 100,000 rows sorted/s"
+            )
     finally:
         progress.current.reset(token)
 
