@@ -120,7 +120,7 @@ def _written(
         with TableWriter(context) as writer:
             for batch in rows:
                 writer.write(batch)
-            with phase("encoding"):
+            with phase("encoding", sorted=rows.taken if context.schema.primary_keys else None):
                 return writer.prepare_commit(), None
     except SchemaError as error:
         error.name_row(rows.taken)

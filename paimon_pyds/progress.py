@@ -38,7 +38,7 @@ class ProgressEvent:
         operation: such as ``delete``.
         phase: such as ``planning``, ``reading`` or ``committing``; of the last event ``finished`` or ``failed``.
         done: what the phase has done so far, by unit: ``files``, ``rows`` and ``bytes`` of files, ``manifests``,
-            ``tasks`` of Spark; ``sorted`` are rows, ``written`` bytes of new files.
+            ``tasks`` of Spark; ``sorted`` are rows, ``written`` bytes of new files: of the whole operation so far.
         total: what it has to do, as far as that is known.
         seconds: since the operation began.
     """
@@ -51,6 +51,8 @@ class ProgressEvent:
 
 
 class _File(Protocol):
+    @property
+    def path(self) -> str: ...
     @property
     def row_count(self) -> int: ...
     @property
@@ -91,10 +93,22 @@ def _checked(show: Progress | None) -> Progress | None:
 class Phase:
     """A part of an operation; open it as a context."""
 
-    def __init__(self, operation: Operation | None, name: str, total: dict[str, int]) -> None:
+    def __init__(
+        self,
+        operation: Operation | None,
+        name: str,
+        total: dict[str, int],
+        files: Mapping[str, _File] | None = None,
+        *,
+        by_reading: bool = True,
+    ) -> None:
         self._operation = operation
         self.name = name
         self.total = total
+        self.files = files or {}
+        self.by_reading = by_reading
+        self._parts: dict[str, dict[str, int]] = {}
+        self.before: dict[str, int] = {}
         self.done: dict[str, int] = {}
         self.began = time.monotonic()
 
@@ -111,7 +125,17 @@ class Phase:
             **done: other units.
         """
         if self._operation is not None:
-            self._operation.add(self, {**done, **_sizes(files)})
+            with self._operation.lock:
+                parts = [self.part(file) for file in files]
+                sums = {unit: sum(part[unit] for part in parts) for unit in parts[0]} if parts else {}
+                self._operation.add(self, {**done, **sums})
+
+    def part(self, file: _File, share: float = 1.0) -> dict[str, int]:
+        """What is new where so much of a file is done; with the operation's lock held."""
+        before = self._parts.get(file.path, {})
+        now = {"files": int(share), "rows": int(file.row_count * share), "bytes": int(file.size * share)}
+        self._parts[file.path] = {unit: max(n, before.get(unit, 0)) for unit, n in now.items()}
+        return {unit: n - before.get(unit, 0) for unit, n in self._parts[file.path].items()}
 
     def reach(self, unit: str, done: int, total: int) -> None:
         """Say what is done by now, where others count."""
@@ -132,19 +156,21 @@ class Phase:
 _UNSEEN = Phase(None, "", {})
 
 
-def phase(name: str = "", files: Iterable[_File] = (), /, **total: int | None) -> Phase:
+def phase(name: str = "", files: Iterable[_File] = (), /, *, by_reading: bool = True, **total: int | None) -> Phase:
     """A phase of the operation that runs.
 
     Args:
         name: what is done, such as ``reading``; none, or the same, where it is a part of the phase that runs.
         files: those that it is done to.
+        by_reading: how much of a file is read says how far it is.
         **total: how much of other units there is to do; None where that is not known.
     """
     operation = current.get()
     if operation is None:
         return _UNSEEN
     known = {unit: n for unit, n in total.items() if n is not None}
-    return Phase(operation, name, {**known, **_sizes(files)})
+    by_path = {file.path: file for file in files}
+    return Phase(operation, name, {**known, **_sizes(by_path.values())}, by_path, by_reading=by_reading)
 
 
 def counted(items: Iterable[T], name: str = "", **total: int) -> Iterator[T]:
@@ -155,7 +181,7 @@ def counted(items: Iterable[T], name: str = "", **total: int) -> Iterator[T]:
         name: as for `phase`.
         **total: how many there are, by their unit.
     """
-    with phase(name, **total) as step:
+    with phase(name, by_reading=True, **total) as step:
         for item in items:
             step.advance(**dict.fromkeys(total, 1))
             yield item
@@ -166,6 +192,19 @@ def count(**done: int) -> None:
     operation = current.get()
     if operation is not None:
         operation.add(None, done)
+
+
+def worked(path: str, share: float = 1.0, *, reading: bool = False) -> None:
+    """Say how much of a file is done, from within a task: what a phase tells of it at its end is then no jump.
+
+    Args:
+        path: of the file; nothing is counted unless a phase that runs is about it.
+        share: how much, 1 for all.
+        reading: it is so much that was read.
+    """
+    operation = current.get()
+    if operation is not None:
+        operation.work(path, share, reading=reading)
 
 
 def _sizes(files: Iterable[_File]) -> dict[str, int]:
@@ -257,6 +296,7 @@ class Operation:
         self.began = time.monotonic()
         self._reported = 0.0
         self.phases: list[Phase] = []
+        self._sums: dict[str, int] = {}
         self.lock = threading.RLock()
 
     def begin(self, phase: Phase) -> None:
@@ -264,6 +304,7 @@ class Operation:
             if any(phase.name == other.name for other in self.phases):
                 phase.name = ""
             phase.name = phase.name or ("" if self.phases else "planning")
+            phase.before = dict(self._sums)
             self.phases.append(phase)
             self.tell(phase.name, phase)
 
@@ -274,13 +315,21 @@ class Operation:
 
     def add(self, phase: Phase | None, done: Mapping[str, int]) -> None:
         with self.lock:
+            sums = self._sums if phase is None else phase.done  # what tasks count goes on from phase to phase
             phase = phase or next(iter(self.phases), None)
+            for unit, n in done.items():
+                sums[unit] = sums.get(unit, 0) + n
             if phase is None:
                 return
-            for unit, n in done.items():
-                phase.done[unit] = phase.done.get(unit, 0) + n
+            phase.done |= {unit: sums[unit] for unit in done}
             if time.monotonic() - self._reported >= _EVENT_INTERVAL:
                 self.tell(phase.name, phase)
+
+    def work(self, path: str, share: float, *, reading: bool) -> None:
+        with self.lock:
+            phase = next((phase for phase in reversed(self.phases) if path in phase.files), None)
+            if phase is not None and (phase.by_reading or not reading):
+                self.add(phase, phase.part(phase.files[path], share))
 
     def pause(self, paused: bool) -> None:
         """Draw nothing for a while, as it is not this that is waited for; or go on."""

@@ -37,12 +37,14 @@ def _text(phase: Phase, elapsed: float) -> str:
     """As ``reading 3 of 12 files, 1.2 MiB of 5.6 MiB, 210.0 MiB/s, 0:12 left``."""
     done, total, parts = phase.done, phase.total, []
     for unit in _UNITS:
-        if (unit in total or done.get(unit)) and not (unit == "rows" and "bytes" in total):
+        hidden = "bytes" in total if unit == "rows" else unit == "sorted" and not done.get(unit)
+        if (unit in total or done.get(unit)) and not hidden:
             of = f" of {_amount(unit, total[unit])}" if unit in total else ""
             parts.append(f"{_amount(unit, done.get(unit, 0))}{of}{_suffix(unit)}")
-    measured = next((unit for unit in ("bytes", "rows") if done.get(unit)), None)
+    measured = next((unit for unit in ("bytes", "rows", "sorted") if done.get(unit)), None)
     if measured is not None and elapsed >= 1:
-        parts.append(f"{_amount(measured, int(done[measured] / elapsed))}{_suffix(measured)}/s")
+        rate = (done[measured] - phase.before.get(measured, 0)) / elapsed
+        parts.append(f"{_amount(measured, int(rate))}{_suffix(measured)}/s")
     share = _share(phase)
     if share and share < 1 and elapsed >= 1:
         parts.append(f"{_clock(elapsed / share - elapsed)} left")

@@ -391,6 +391,9 @@ class Files:
     def __hash__(self) -> int:
         return hash(self.made)
 
+    def __repr__(self) -> str:
+        return one_line(self, files_text(len(self), self.row_count, self.size))
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self._source is None:
             return Files, (self.made,)

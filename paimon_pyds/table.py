@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import ArgumentTypeError, SchemaError, no_attribute, suggest
-from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream, rows_of
+from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream, row_count, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -1361,7 +1361,7 @@ class Table(RowStream):
 
 def table_definition(
     schema: Any, primary_key: Any, partition_by: Any, options: OptionValues | None, comment: str | None
-) -> tuple[TableDefinition, Iterator[pa.RecordBatch] | None]:
+) -> tuple[TableDefinition, pa.Table | Iterator[pa.RecordBatch] | None]:
     """A new table as the arguments of `Table.create` say, and its rows where ``schema`` was data."""
     from paimon_pyds.ddl.create import TableDefinition
 
@@ -1370,7 +1370,7 @@ def table_definition(
     return TableDefinition(fields, tuple(key), tuple(parts), option_texts(options), comment), rows
 
 
-def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], Iterator[pa.RecordBatch] | None]:
+def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], pa.Table | Iterator[pa.RecordBatch] | None]:
     """The columns of a new table, and the rows where data was given."""
     if isinstance(schema, pa.Schema):
         return from_arrow_schema(schema), None
@@ -1393,4 +1393,8 @@ def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], Iterator[pa.R
         raise
     if found is None:
         raise SchemaError("the data has no rows and no columns", hint="give an Arrow schema")
-    return from_arrow_schema(found), rows
+    if row_count(schema) is None:
+        return from_arrow_schema(found), rows
+    if type(schema).__module__.startswith("polars"):  # its batches are made one by one
+        return from_arrow_schema(found), schema
+    return from_arrow_schema(found), pa.Table.from_batches(list(rows), found)  # which tells how many rows it has

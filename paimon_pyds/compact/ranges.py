@@ -35,12 +35,17 @@ _CHUNK = 64 << 20
 def run_tasks(executor: Executor, tasks: Sequence[CompactTask]) -> Iterator[CompactResult]:
     """The results of all tasks of one plan, of those by ranges whose sorted rows would be too many for one worker."""
     if not isinstance(executor, ShufflingExecutor):
-        yield from mapped(executor, "rewriting", compact_one, tasks, _files)
+        yield from _mapped(executor, tasks)
         return
-    yield from mapped(executor, "rewriting", compact_one, [task for task in tasks if _ranges(task) <= 1], _files)
+    yield from _mapped(executor, [task for task in tasks if _ranges(task) <= 1])
     for task in tasks:
         if _ranges(task) > 1:
             yield _sort_by_ranges(executor, task)
+
+
+def _mapped(executor: Executor, tasks: Sequence[CompactTask]) -> Iterator[CompactResult]:
+    sorts = any(task.sort is not None for task in tasks)
+    return mapped(executor, "rewriting", compact_one, tasks, _files, by_reading=not sorts)
 
 
 def _files(task: CompactTask) -> Sequence[PlannedFile]:

@@ -13,6 +13,7 @@ from paimon_pyds.compact.plan import Group, Plan
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.progress import worked
 from paimon_pyds.read import read_split
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets
@@ -190,7 +191,27 @@ def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
     if task.sort is None:
         return read_rows(task, task.spec.fields)
     rows = sum(f.row_count for f in task.files)
-    return sorted_batches(lambda fields: read_rows(task, fields), task.spec.fields, rows, task.sort)
+
+    def read(fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:
+        batches = read_rows(task, fields)
+        return _halfway(task, batches, 0.0) if fields == task.spec.fields else batches
+
+    return _halfway(task, sorted_batches(read, task.spec.fields, rows, task.sort), 0.5)
+
+
+def _halfway(task: CompactTask, batches: Iterable[pa.RecordBatch], before: float) -> Iterator[pa.RecordBatch]:
+    """The batches of a sort: reading the rows is one half of what is done to each file, giving them out the other."""
+    files, rows = iter(task.files), 0
+    file = next(files, None)
+    for batch in batches:
+        yield batch
+        rows += batch.num_rows
+        while file is not None and rows >= file.row_count:
+            worked(file.path, before + 0.5)
+            rows -= file.row_count
+            file = next(files, None)
+        if file is not None:
+            worked(file.path, before + rows / file.row_count / 2)
 
 
 def read_rows(task: CompactTask, fields: tuple[DataField, ...]) -> Iterator[pa.RecordBatch]:

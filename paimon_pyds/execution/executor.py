@@ -103,6 +103,8 @@ def mapped(
     function: Callable[[T], R],
     tasks: Sequence[T],
     files_of: Callable[[T], Iterable[PlannedFile]],
+    *,
+    by_reading: bool = True,
 ) -> Iterator[R]:
     """``executor.map(function, tasks)`` as a phase of the operation that runs: which files are done is counted.
 
@@ -112,12 +114,13 @@ def mapped(
         function: of a module, so that it pickles.
         tasks: plain data.
         files_of: the files that a task works on; those of several tasks count with the first.
+        by_reading: see `phase`.
     """
     if not phase().is_seen:
         yield from executor.map(function, tasks)
         return
     first = {file.path: (number, file) for number, task in reversed(list(enumerate(tasks))) for file in files_of(task)}
-    with phase(name, (file for _, file in first.values())) as step:
+    with phase(name, (file for _, file in first.values()), by_reading=by_reading) as step:
         for number, result in executor.map(_Numbered(function), list(enumerate(tasks))):
             step.advance(file for file in files_of(tasks[number]) if first[file.path][0] == number)
             yield result

@@ -224,6 +224,10 @@ class FormatWriter(Protocol):
         """
 
     @property
+    def bytes_encoded(self) -> int:
+        """What of the file is encoded by now, nothing estimated: for showing progress."""
+
+    @property
     def bytes_written(self) -> int:
         """Encoded size so far, buffered rows estimated: for rolling by target-file-size."""
 

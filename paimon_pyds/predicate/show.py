@@ -11,8 +11,9 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+from paimon_pyds.one_line import one_line
 from paimon_pyds.predicate.bind import internal_literal
-from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Predicate
+from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, DataType
@@ -41,6 +42,14 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
             parse.
     """
     return _text(predicate, shorten, False)
+
+
+def _repr(self: Any) -> str:
+    return one_line(self, to_sql(self, shorten=True))
+
+
+for _kind in (And, Computed, Leaf, Or):  # here, as `tree` knows nothing of texts
+    _kind.__repr__ = _repr  # type: ignore[method-assign]
 
 
 def _text(predicate: Predicate, shorten: bool, inner: bool) -> str:

@@ -26,6 +26,7 @@ from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const
+from paimon_pyds.progress import worked
 from paimon_pyds.read.live_rows import FileTrace, LiveRows, file_evolution
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
@@ -96,8 +97,11 @@ def _read(live: LiveRows, batch_rows: int, limit: int | None) -> Generator[pa.Re
     if nothing:
         return
     with open_data_file(live.spec, live.file, live.trace.counters) as reader:
+        rows = 0
         for batch in FileReading(live, reader).batches(batch_rows, limit):
             live.trace.rows_returned += batch.num_rows
+            rows += batch.num_rows
+            worked(live.file.path, rows / live.file.row_count, reading=True)
             yield batch
 
 

@@ -33,7 +33,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
-from paimon_pyds.progress import phase
+from paimon_pyds.progress import phase, worked
 from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
@@ -355,6 +355,7 @@ def _merge_files(task: _MergeTask) -> _Merged:
                 positions[candidate.number] = BitMap(actions.rows.astype(np.uint32))
                 if task.rewrite is not None:
                     _rewrite(task, task.rewrite, candidate, actions, writer)
+            worked(candidate.file.path)
         message = writer.prepare_commit()
     return _Merged(positions, kept, np.flatnonzero(matched), updated, message)
 

@@ -18,6 +18,7 @@ from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor, mapped
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.predicate.tree import Const
+from paimon_pyds.progress import worked
 from paimon_pyds.read.file import matching_rows, read_file
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.records import dataclass
@@ -53,7 +54,11 @@ def find_rows(candidates: Candidates, executor: Executor) -> list[FoundRows]:
 
 def _find(task: tuple[ReadSpec, tuple[Candidate, ...]]) -> list[FoundRows]:
     spec, files = task
-    return [FoundRows(c.number, matching_rows(spec, c.file)) for c in files]
+    found = []
+    for candidate in files:
+        found.append(FoundRows(candidate.number, matching_rows(spec, candidate.file)))
+        worked(candidate.file.path)
+    return found
 
 
 def run_tasks(
@@ -132,6 +137,7 @@ def _rewrite(task: _RewriteTask) -> CommitMessage:
             left = live_rows(task.spec.io, candidate.file).minus(removed, candidate.file.row_count)
             if not left.is_none:
                 yield from read_file(task.spec, candidate.file.selecting(left))
+            worked(candidate.file.path)
 
     return write_rows(task.context, batches())
 

@@ -29,6 +29,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.tree import Predicate
+from paimon_pyds.progress import worked
 from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows
 from paimon_pyds.records import dataclass
@@ -213,6 +214,7 @@ def _changed(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     for candidate, rows in task.files:
         for batch in read_file(task.spec, candidate.file.selecting(RowSelection.from_bitmap(rows))):
             yield _assigned(batch, task.assignments, names)
+        worked(candidate.file.path)
 
 
 def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
@@ -227,6 +229,7 @@ def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
                 yield plain
                 continue
             yield in_place(plain, at, _assigned(plain.take(pa.array(at)), task.assignments, plain.schema.names))
+        worked(candidate.file.path)
 
 
 def _assigned(

@@ -38,6 +38,10 @@ class PruneStep:
     millis: float = 0.0
     detail: str = ""
 
+    def __repr__(self) -> str:
+        left = files_text(self.files, self.rows, self.bytes)
+        return one_line(self, self.name, left, self.detail, f"{self.millis:.1f} ms")
+
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:

@@ -238,6 +238,8 @@ def planned(state: ReadState, scan: Scan) -> ScanPlan:
 
 def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:
     """All that a plan depends on. A snapshot is known by its manifest lists: its number can come again."""
+    from paimon_pyds.predicate.show import to_sql
+
     store, options = state.table.store, state.options
     return (
         store.root,
@@ -247,7 +249,8 @@ def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:
         scan.schema.id,
         state.loaded,
         tuple(scan.arrow_schema.names),
-        repr(scan.predicate),
+        to_sql(scan.predicate),  # by itself, 0.0 equals -0.0
+        scan.predicate,
         options.limit,
         tuple(sorted(options.scan.items())),
         tuple(sorted(options.storage.items())),

@@ -19,8 +19,9 @@ from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.build import IndexSpec, parse_index_specs
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, SEQUENCE_NUMBER, key_field
 from paimon_pyds.metadata.manifest import FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT
-from paimon_pyds.metadata.paths import TablePaths
+from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
+from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options import TableOptions
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets
@@ -117,6 +118,10 @@ class WriteContext:
         public = replace(self.schema, options=without_secrets(self.schema.options))
         object.__setattr__(self, "schema", public)
         object.__setattr__(self, "dynamic_options", without_secrets(self.dynamic_options))
+
+    def __repr__(self) -> str:
+        branch = "" if self.branch == MAIN_BRANCH else f"branch {self.branch}"
+        return one_line(self, self.root, branch, f"schema {self.schema.id}", names_text(self.schema.field_names))
 
     @cached_property
     def raw_options(self) -> dict[str, str]:

@@ -225,12 +225,12 @@ class _OpenFile:
             return False
         self._encode.drain()
         self._unchecked = 0
-        self._count(self._writer.bytes_written)
+        self._count(self._writer.bytes_encoded)
         return self._writer.bytes_written >= target
 
     def _count(self, size: int) -> None:
-        count(written=size - self._counted)
-        self._counted = size
+        count(written=max(0, size - self._counted))
+        self._counted = max(size, self._counted)
 
     def write(self, batch: pa.RecordBatch) -> None:
         size = batch.nbytes

@@ -389,7 +389,7 @@ def test_computed_conditions_of_one_text_are_told_apart() -> None:
     text = "CAST(d AS TIMESTAMP) > TIMESTAMP '2020-01-01 00:00:00'"
     one, other = (bind_filter(text, FIELDS, timezone=zone) for zone in ("UTC", "Asia/Tokyo"))
     assert one != other
-    assert repr(one) != repr(other)
+    assert len({one, other}) == 2  # as keys of kept plans
     assert one == bind_filter(text, FIELDS)
 
 

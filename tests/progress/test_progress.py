@@ -257,6 +257,71 @@ def test_tasks_on_threads_tell_what_they_sort_and_write(tmp_path: Path) -> None:
     assert (last.done["sorted"], last.done["written"], last.done["files"]) == (200, summary.bytes_after, 4)
 
 
+_OF_ONE_TASK: dict[str, Callable[[pp.Table, Seen], object]] = {
+    "sort": lambda t, seen: t.compact(order_by="s, id", progress=seen),
+    "curve": lambda t, seen: t.compact(order_by="s, id", order="zorder", progress=seen),
+    "compact": lambda t, seen: t.compact(full=True, progress=seen),
+    "delete": lambda t, seen: t.delete("id % 100 = 1", progress=seen),
+    "update": lambda t, seen: t.update({"s": "'z'"}, "id % 100 = 1", progress=seen),
+    "merge": lambda t, seen: t.merge(_rows(50, 200), "id", when_matched="update", progress=seen),
+}
+
+
+@pytest.mark.parametrize("name", [*_OF_ONE_TASK, "key"])
+def test_a_task_of_several_files_tells_how_far_it_is(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_EVENT_INTERVAL", 0.0)
+    key = {"primary_key": ["id"], "options": {"bucket": "1", "write-only": "true"}} if name == "key" else {}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, **key)  # type: ignore[arg-type]
+    for start in (0, 100, 200):
+        table.append(_rows(start))
+    seen = Seen()
+    _OF_ONE_TASK.get(name, _OF_ONE_TASK["compact"])(table, seen)
+    phase_name = "merging" if name == "merge" else "rewriting"
+    events = [e for e in seen.events if e.phase == phase_name]
+    for unit in ("rows", "bytes"):
+        counts = [event.done.get(unit, 0) for event in events]
+        total = events[0].total[unit]
+        assert counts == sorted(counts)
+        assert any(0 < n < total for n in counts), counts
+        assert counts[-1] == total
+    assert {event.done.get("files", 0) for event in events} >= ({0, 3} if name == "curve" else {0, 1, 3})
+
+
+@pytest.mark.parametrize("key", [[], ["id"]])
+def test_what_is_written_and_sorted_never_falls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: list[str]
+) -> None:
+    monkeypatch.setattr(progress, "_EVENT_INTERVAL", 0.0)
+    text = "takes far less than is guessed" * 5
+    rows = pa.table({"id": range(10_000), "s": [text] * 10_000}, _SCHEMA)
+    options = {"target-file-size": "100 kb", "write-buffer-size": "1 mb", "write-only": "true"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=key, options=options)
+    for _ in range(2):
+        table.append(rows, progress=(seen := Seen()))
+        for unit, least in (("written", 100), ("sorted", 10_000 if key else 0)):
+            counts = [event.done[unit] for event in seen.events if unit in event.done]
+            assert counts == sorted(counts)
+            assert max(counts, default=0) >= least
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
+def test_rows_that_make_a_table_are_counted_against_their_number(tmp_path: Path, seen: Seen, library: str) -> None:
+    module, rows = pytest.importorskip(library), _rows(0)
+    data = module.from_arrow(rows) if library == "polars" else rows.to_pandas() if library == "pandas" else rows
+    table = pp.Table.create(tmp_path / "t", data)
+    assert seen.done("writing") == 100
+    assert table.count() == 100
+
+
+def test_encoding_tells_how_many_rows_there_are_to_sort(tmp_path: Path) -> None:
+    options = {"bucket": "1", "write-buffer-size": "100 kb", "write-only": "true"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=["id"], options=options)
+    table.append(_rows(0, 20_000), progress=(seen := Seen()))
+    assert seen.done("encoding", "sorted") == 20_000
+
+
 def test_an_operation_that_fails_says_so(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> bool:
         raise CommitError("no")
@@ -501,6 +566,14 @@ def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
             assert line_of(operation) == (text, 0.25)
             progress.count(sorted=1_200_000, written=1 << 20)
             assert "400.0 MiB, 1,200,000 rows sorted, 1.0 MiB written, 50.0 MiB/s" in line_of(operation)[0]
+        progress.count(sorted=1_000_000)
+        with phase("encoding", sorted=3_200_000):
+            assert line_of(operation)[0].startswith("delete: encoding, ")
+            now += 2
+            progress.count(sorted=200_000)
+            assert line_of(operation)[0].startswith(
+                "delete: encoding 2,400,000 of 3,200,000 rows sorted, 100,000 rows sorted/s"
+            )
     finally:
         progress.current.reset(token)
 

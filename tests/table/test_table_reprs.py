@@ -61,6 +61,25 @@ def cells(html: str) -> list[str]:
     return _Text(html).texts
 
 
+def test_plans_and_predicates_are_one_line_each(table: pp.Table) -> None:
+    scan = table.scan("id > 1 and color in ('red', 'blue')")
+    assert repr(scan.predicate) == "And(id > 1 AND color IN ('blue', 'red'))"
+    assert repr(table.scan("id > 1").predicate) == "Leaf(id > 1)"
+    assert repr(table.scan("id = 1 or upper(color) = 'RED'").predicate).startswith(
+        "Or(id = 1 OR (upper(color) = 'RED')"
+    )
+    many = repr(table.scan(f"id in {tuple(range(0, 9_000, 7))}").predicate)
+    assert many.endswith("… 1286 values))")
+    plan = scan.plan()
+    size = human_bytes(sum(file.size for file in plan.files))
+    assert repr(plan.found) == f"Files(2 files, 3 rows, {size})"
+    for step in (*plan.steps, *table.explain("id > 1").steps):
+        text = f"PruneStep({step.name}, {step.files} files, {step.rows} rows, "
+        assert repr(step).startswith(text.replace("1 files", "1 file"))
+        assert repr(step).endswith(f", {step.millis:.1f} ms)")
+    assert repr(table.write_context()) == f"WriteContext({table.path}, schema 0, id, color, dt)"
+
+
 @pytest.mark.parametrize(
     ("summary", "line"),
     [

@@ -145,6 +145,10 @@ class AvroWriter:
             self._pending_bytes = self._pending_rows = 0
 
     @property
+    def bytes_encoded(self) -> int:
+        return self._output.tell()
+
+    @property
     def bytes_written(self) -> int:
         # What waits for its block is estimated as a third of its size.
         return self._output.tell() + self._pending_bytes // 3

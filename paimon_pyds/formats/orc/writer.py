@@ -141,6 +141,10 @@ class OrcWriter:
             raise self._sink.error
 
     @property
+    def bytes_encoded(self) -> int:
+        return self._sink.size
+
+    @property
     def bytes_written(self) -> int:
         # What waits for the end of its stripe is estimated as a third of its size in memory.
         return self._sink.size if self._sink.size > 3 else self._sink.size + self._buffered // 3

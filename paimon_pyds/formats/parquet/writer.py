@@ -98,6 +98,10 @@ class ParquetWriter:
                 self._flush(last=False)
 
     @property
+    def bytes_encoded(self) -> int:
+        return self._stitcher.position
+
+    @property
     def bytes_written(self) -> int:
         while self._encoding and self._encoding[0][0].done():
             self._take_oldest()
