@@ -28,6 +28,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.options.option import Kind, mapping, parse_value
 from paimon_pyds.redaction import RedactedDict, redact
+from paimon_pyds.storage import OPTIONS_OF_ALL
 from paimon_pyds.table import Table, table_definition
 
 if TYPE_CHECKING:
@@ -50,6 +51,14 @@ _ELSEWHERE = {
     "create_table_if_not_exists": "create_table(name, …, ignore_if_exists=True)",
 }  # fmt: skip
 """What PyIceberg, pypaimon and Spark call it."""
+_OPTIONS = {
+    "filesystem": ("metastore", "warehouse"),
+    "jdbc": (
+        "metastore", "warehouse", "uri", "jdbc.user", "jdbc.password", "catalog-key", "lock.enabled",
+        "lock-acquire-timeout", "lock-check-max-sleep",
+    ),
+}  # fmt: skip
+"""The options of catalogs that have no others than those of the storage. A REST catalog's server may have its own."""
 
 
 class Catalog:
@@ -84,7 +93,12 @@ class Catalog:
         if not isinstance(options, Mapping):
             return cls(options)
         given = dict(mapping("options", options))
+        for name in ("metastore", "uri"):
+            if not isinstance(given.get(name, ""), str):
+                raise OptionError(f"the option {name} must be a text, not a value of type {type(given[name]).__name__}")
         kind = given.pop("metastore", "filesystem").strip().lower()
+        if kind in _OPTIONS:
+            _check_options(kind, given)
         if kind != "jdbc" and parse_value("lock.enabled", Kind.BOOLEAN, given.pop("lock.enabled", "false")):
             raise UnsupportedError(
                 f"lock.enabled has no effect in a catalog of the kind {kind!r:.40}",
@@ -363,3 +377,17 @@ class Catalog:
     def _no_database(self, name: str) -> DatabaseNotFoundError:
         hint = self.missing_hint() or suggest(name, self.databases(), "databases")
         return DatabaseNotFoundError(f"the warehouse has no database {name!r:.100}", path=self.warehouse, hint=hint)
+
+
+def _check_options(kind: str, given: Mapping[str, str]) -> None:
+    """Raise OptionError for an option that neither this kind of catalog nor a storage has."""
+    from paimon_pyds.storage.store_options import check_names
+
+    own, passed = _OPTIONS[kind], ("jdbc.", *OPTIONS_OF_ALL) if kind == "jdbc" else OPTIONS_OF_ALL
+    left = [key for key in map(str, given) if key not in own and key != "lock.enabled"]
+    elsewhere = {*_OPTIONS["jdbc"], "token", "token.provider"}.intersection(left)
+    check_names([key for key in left if key not in elsewhere and not key.lower().startswith(passed)], own, "option")
+    if elsewhere:
+        raise OptionError(
+            f"a {kind} catalog has no option {min(elsewhere)}", hint="the option metastore says of what kind it is"
+        )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import re
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -20,7 +22,7 @@ from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import names_secret, redact
 
 _PATIENCE = 60
-"""Seconds that a connection, or a database of SQLite that is locked, is waited for."""
+"""Seconds that a connection, an answer, or a database of SQLite that is locked, is waited for."""
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?\[\]@,]*)(?::(?P<port>\d{1,5}))?/(?P<database>[^/?]+)")
 _PARAMETERS = {
     "postgresql": {
@@ -111,7 +113,10 @@ class Database:
         name = "dbname" if kind == "postgresql" else "database"
         arguments |= {"host": (found["host"] or "localhost").strip("[]"), name: unquote(found["database"])}
         port = int(found["port"] or (5432 if kind == "postgresql" else 3306))
-        return cls(kind, {"connect_timeout": _PATIENCE, **arguments, "port": port, "autocommit": True})
+        arguments |= {"port": port, "autocommit": True}
+        if kind == "mysql":  # what PostgreSQL's driver has no arguments for, see `_ends_in_time`
+            arguments |= {"read_timeout": _PATIENCE, "write_timeout": _PATIENCE}
+        return cls(kind, {"connect_timeout": _PATIENCE, **arguments})
 
     def __reduce__(self) -> tuple[Any, ...]:
         kept = {k: v for k, v in self.arguments.items() if not names_secret(k)}
@@ -169,8 +174,10 @@ class Database:
         if self.without_password:
             raise CommitError("this process did not get the password of the catalog: it can't commit", path=str(self))
         connect, driver = _driver(self.kind)
+        begin, connected = time.monotonic(), False
         try:
-            with closing(self._once_it_runs(connect, driver)) as connection:
+            with closing(self._once_it_runs(connect, driver)) as connection, self._ends_in_time(connection):
+                connected = True
                 yield connection
         except driver.IntegrityError as error:
             raise AlreadyExistsError("the catalog has this row already", path=str(self)) from self._cause(error)
@@ -178,12 +185,37 @@ class Database:
             codes = {getattr(error, "sqlstate", None), *error.args[:1]}
             if _MADE_MEANWHILE & codes:
                 raise AlreadyExistsError("the catalog has this table already", path=str(self)) from self._cause(error)
-            kind = _RolledBackError if _ROLLED_BACK & codes else StorageError
-            raise kind(f"the catalog's database failed ({self._cause(error)})", path=str(self)) from None
+            kind, waited, hint = StorageError, time.monotonic() - begin, None
+            if _ROLLED_BACK & codes:
+                kind = _RolledBackError
+            elif self.kind != "sqlite" and (not connected or waited >= _PATIENCE):
+                hint = (
+                    "check the address, that the server runs and answers there, and user and password;"
+                    f" {waited:.0f} s were waited"
+                )
+            raise kind(f"the catalog's database failed ({self._cause(error)})", path=str(self), hint=hint) from None
         except RuntimeError as error:  # PyMySQL: this server's way to take passwords needs another package
             raise UnsupportedError(
                 f"the database's driver can't connect: {self._cause(error)}", path=str(self)
             ) from None
+
+    @contextmanager
+    def _ends_in_time(self, connection: Any) -> Iterator[None]:
+        """Break a connection to PostgreSQL that is in use for too long. Its driver waits for answers without end, what
+        the server could be asked for (``statement_timeout``) ends nothing when it is silent, and poolers refuse it."""
+        if self.kind != "postgresql":
+            yield
+            return
+        # A copy: the number of one that is closed may be another's by the time this one is broken.
+        with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as line:
+            timer = threading.Timer(_PATIENCE, _break, (line,))
+            timer.daemon = True
+            timer.start()
+            try:
+                yield
+            finally:
+                timer.cancel()
+                timer.join()
 
     def _once_it_runs(self, connect: Callable[..., Any], driver: Any) -> Any:
         """A connection. A server of PostgreSQL that is starting, or recovering from a crash, is waited for."""
@@ -204,6 +236,11 @@ class Database:
         """The error without what must not be shown."""
         secrets = [str(value) for key, value in self.arguments.items() if names_secret(key)]
         return type(error)(redact(" ".join(str(error).split()), secrets))
+
+
+def _break(line: socket.socket) -> None:
+    with suppress(OSError):  # the server was faster
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def _driver(kind: str) -> tuple[Callable[..., Any], Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import time
 import urllib.error
@@ -25,9 +26,12 @@ from paimon_pyds.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_pyds.redaction import redact
+from paimon_pyds.redaction import counted, redact, visible
 
+_log = logging.getLogger("paimon_pyds.catalog")
 _TIMEOUT_SECONDS = 60
+_UNANSWERED_SECONDS = 80
+"""After which a request is not sent again to a server that does not answer: a silent one is asked twice."""
 _TRIES = 6
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -148,10 +152,11 @@ class RestClient:
             seen.add(token)
 
     def _send(self, request: Request, *, again: bool, tries: int = _TRIES) -> dict[str, Any]:
-        unanswered = False
+        unanswered, begin = False, time.monotonic()
+        until = begin + _UNANSWERED_SECONDS
         for number in range(1, tries + 1):
             try:
-                return self._once(request)
+                return self._once(request, min(_TIMEOUT_SECONDS, max(until - time.monotonic(), 1)))
             except urllib.error.HTTPError as error:
                 with error:
                     if unanswered and request.method == "DELETE" and error.code == 404:
@@ -160,20 +165,27 @@ class RestClient:
                         repeated = unanswered and error.code in (404, 409)
                         raise self._error(error, "; an earlier try may have done it" if repeated else "") from None
                     unanswered, pause = True, _seconds(error.headers.get("Retry-After"))
+                    until, reason = time.monotonic() + _UNANSWERED_SECONDS, f"is busy (status {error.code})"
             except (OSError, HTTPException) as error:
-                if not again or number == tries:
+                reason, now = f"did not answer a {request.method} ({self._clean(error)})", time.monotonic()
+                if not again or number == tries or now >= until:
                     raise UnansweredError(
-                        f"the catalog did not answer a {request.method} ({self._clean(error)})",
+                        f"the catalog {reason}: {counted(number, 'try', 'tries')} in {now - begin:.0f} s",
                         path=self.uri,
                         hint="check the address and the network"
                         + ("" if again else ", and whether it was done, before you do it again"),
                     ) from None
                 unanswered, pause = True, None
             backoff = min(_FIRST_PAUSE_SECONDS * 2 ** (number - 1), _LONGEST_PAUSE_SECONDS)
-            time.sleep(backoff * random.uniform(0.5, 1) if pause is None else pause)
+            pause = backoff * random.uniform(0.5, 1) if pause is None else pause
+            _log.warning(
+                "the catalog %s: try %d of at most %d in %.1f s (%s)", visible(reason), number + 1, tries, pause,
+                redact(self.uri),
+            )  # fmt: skip
+            time.sleep(pause)
         raise AssertionError
 
-    def _once(self, request: Request) -> dict[str, Any]:
+    def _once(self, request: Request, timeout: float) -> dict[str, Any]:
         query = f"?{urlencode(request.query)}" if request.query else ""
         headers = {**self.headers, "Accept": "application/json", **self._authorization.headers(request)}
         if request.body is not None:
@@ -182,7 +194,7 @@ class RestClient:
             sent = urllib.request.Request(
                 self.uri + request.path + query, request.body, headers=headers, method=request.method
             )
-            response = _OPENER.open(sent, timeout=_TIMEOUT_SECONDS)
+            response = _OPENER.open(sent, timeout=timeout)
         except (ValueError, InvalidURL):  # their texts hold the token
             raise OptionError(
                 "the request can't be sent: the uri, the token or a header has a character that is not allowed there",

@@ -48,7 +48,7 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _FIRST_READ = 256 << 10
 _MANY_RANGES = 64
 """So many are told apart faster in arrays."""
-_OPTIONS_OF_ALL = ("external-paths.", "local-cache.")
+OPTIONS_OF_ALL = ("external-paths.", "local-cache.")
 """Storage options that hold whatever the store is; those who act by them check them."""
 _ARROW_SCHEMES = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "oss", "obs", "hdfs", "viewfs"})
 """Schemes that pyarrow's file systems serve."""
@@ -452,7 +452,7 @@ def open_file_io(
     """
     path = normalise_location(location)
     scheme = scheme_of(path)
-    own = [key for key in storage_options or () if not str(key).lower().startswith(_OPTIONS_OF_ALL)]
+    own = [key for key in storage_options or () if not str(key).lower().startswith(OPTIONS_OF_ALL)]
     if own:
         from paimon_pyds.storage.store_options import check_names
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paimon_pyds.errors import OptionError, suggest
-from paimon_pyds.redaction import UNSEEN
+from paimon_pyds.redaction import UNSEEN, redact, visible
 
 S3_LIKE = frozenset({"s3", "oss", "obs"})
 """The kinds of stores that speak the protocol of S3."""
@@ -86,6 +86,15 @@ _ALIASES = {
     "azure.account.oauth2.msi.tenant": "azure.tenant-id",
 }
 """Other spellings of options, by Java Paimon and Hadoop."""
+_ELSEWHERE = {
+    **dict.fromkeys(("aws_access_key_id", "access_key", "key"), "s3.access-key"),
+    **dict.fromkeys(("aws_secret_access_key", "secret_key", "secret"), "s3.secret-key"),
+    **dict.fromkeys(("aws_session_token", "session_token"), "s3.session-token"),
+    **dict.fromkeys(("aws_region", "aws_default_region", "region_name"), "s3.region"),
+    **dict.fromkeys(("aws_endpoint_url", "aws_endpoint_url_s3", "endpoint_url", "endpoint_override"), "s3.endpoint"),
+}
+"""What other tools call them, which have no likeness to our names, or more to others."""
+_LIKE_A_NAME = re.compile(r"[\w.:-]{1,80}")
 _AUTHENTICATION: dict[str, dict[str, dict[str, Any]]] = {
     "gs.auth.type": {
         "application_default": {},
@@ -103,6 +112,7 @@ _AUTHENTICATION: dict[str, dict[str, dict[str, Any]]] = {
 """Ways to identify oneself that clients find by what else is given, and what one of them is to a client."""
 _FLAGS = frozenset({"anonymous"})
 _NUMBERS = frozenset({"request_timeout", "connect_timeout", "retry_timeout", "replication"})
+_NOT_TEXTS = _FLAGS | _NUMBERS | {"force_virtual_addressing"}
 _OF_ACCOUNT = re.compile(r"\.([a-z0-9]+)\.(?:dfs|blob)\.[a-z0-9.]+\Z")
 """Ends of names that hold for one account of Azure."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
@@ -146,15 +156,23 @@ def is_known(key: str) -> bool:
     return _plain_name(key) in _ARGUMENTS
 
 
-def check_names(options: Iterable[str]) -> None:
-    """Raise OptionError for a name that no store knows, with near ones."""
-    for key in options:
-        name = _plain_name(str(key))
-        if name not in _ARGUMENTS:
+def check_names(options: Iterable[str], others: Iterable[str] = (), kind: str = "storage option") -> None:
+    """Raise OptionError for a name that no store knows, with near ones; ``others`` are names that count, too."""
+    more = frozenset(others)
+    for key in map(str, options):
+        name = _plain_name(key)
+        if name not in _ARGUMENTS and key not in more:
             prefix = next((p for ps in _PREFIXES.values() for p in ps if name.startswith(p)), "")
-            hint = suggest(name, [known for known in _ARGUMENTS if known.startswith(prefix)], "there are") or ""
-            may_be_secret = not prefix and not hint.startswith("did you mean")
-            raise OptionError(f"unknown storage option{'' if may_be_secret else f' {key}'}", hint=hint)
+            near = [known for known in (*_ARGUMENTS, *more) if known.startswith(prefix)]
+            hint = suggest(name, near, "there are") or ""
+            if more and not prefix and not hint.startswith("did you"):
+                hint = f"there are: {', '.join(sorted(more))}, and the options of the storage"
+            if name in _ELSEWHERE:
+                hint = f"did you mean {_ELSEWHERE[name]}?"
+            # What is like no name may be a value in the wrong place, as of `--option KEY`.
+            is_name = prefix or hint.startswith("did you") or "://" in key or _LIKE_A_NAME.fullmatch(key)
+            told = visible(redact(key))[:80] if is_name else f"{visible(key[:3])}…"
+            raise OptionError(f"unknown {kind} '{told}'", hint=hint)
 
 
 def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -174,6 +192,8 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
     for key, value in options.items():
         name = _plain_name(key)
         argument = _ARGUMENTS[name]
+        if argument not in _NOT_TEXTS:
+            _check_text(key, value)
         if argument == "endpoint_override" and "@" in value.rpartition("://")[2].partition("/")[0]:
             raise OptionError(
                 f"credentials in the address of {key} are not taken", hint="give them as storage options of their own"
@@ -190,6 +210,11 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
                 _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
             )
     return _of_vendor(kind, arguments) if kind in _VARIABLES else arguments
+
+
+def _check_text(key: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise OptionError(f"storage option {key} must be a text, not a value of type {type(value).__name__}")
 
 
 def check_texts(given: Mapping[str, object]) -> None:

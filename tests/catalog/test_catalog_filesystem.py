@@ -201,3 +201,23 @@ def test_a_warehouse_of_java(tmp_path: Path) -> None:
         catalog.table("db.t$branch_x")
     catalog.rename_table("db.t", "u")
     assert TableStore.open(catalog.path("db.u")).latest_snapshot_id() == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"warehouse": "/wh", "warehous": "q"}, r"unknown option 'warehous' — did you mean warehouse\?"),
+        ({"warehouse": "/wh", "uri": "http://h"}, "has no option uri — the option metastore"),
+        (
+            {"metastor": "rest", "uri": "http://h", "token": "x"},
+            r"unknown option 'metastor' — did you mean metastore\?",
+        ),
+        ({"metastore": "jdbc", "lock.enable": "true"}, r"unknown option 'lock.enable' — did you mean lock\.enabled"),
+        ({"warehouse": "/wh", "foo": "x"}, "unknown option 'foo' — there are: metastore, warehouse, and the options"),
+        ({"warehouse": "/wh", "s3.acces-key": "x"}, "unknown option 's3.acces-key' — did you mean s3.access-key"),
+        ({"warehouse": "/wh", "uri": 5}, "the option uri must be a text"),
+    ],
+)
+def test_options_that_no_catalog_has(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        Catalog.open(options)

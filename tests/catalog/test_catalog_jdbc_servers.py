@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import socket
 import sqlite3
+import struct
 import subprocess
 import sys
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
@@ -161,6 +164,41 @@ def test_a_server_that_starts_is_waited_for(monkeypatch: pytest.MonkeyPatch, pat
             there.run(("SELECT 1", ()))
         assert patience == 0 or server.wait(30) == 0
         server.kill()
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgresql"])
+def test_a_server_that_never_answers(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """MySQL's does not even greet; PostgreSQL's takes the user, and is silent afterwards."""
+    pytest.importorskip({"postgresql": "psycopg", "mysql": "pymysql"}[kind])
+    listening = socket.create_server(("127.0.0.1", 0))
+    there = f"jdbc:{kind}://127.0.0.1:{listening.getsockname()[1]}/x"
+    accepted: list[socket.socket] = []
+
+    def greet() -> None:
+        accepted.append(listening.accept()[0])
+        while accepted[0].recv(1000)[4:8] in {struct.pack("!i", code) for code in (80877103, 80877104)}:
+            accepted[0].sendall(b"N")
+        accepted[0].sendall(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I")
+
+    thread = threading.Thread(target=greet if kind == "postgresql" else list)
+    thread.start()
+    if kind == "mysql":
+        monkeypatch.setattr(module, "_PATIENCE", 0.2)
+    database = Database.of(there, {"user": "a", "password": "hush"})
+    monkeypatch.setattr(module, "_PATIENCE", 0.2)
+    with pytest.raises(StorageError, match=r"that the server runs and answers there.*0 s were waited"):
+        database.run(("SELECT 1", ()))
+    thread.join()
+    for held in (listening, *accepted):
+        held.close()
+
+
+def test_a_server_that_refuses_connections() -> None:
+    pytest.importorskip("psycopg")
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        there = f"jdbc:postgresql://127.0.0.1:{nobody.getsockname()[1]}/x"
+    with pytest.raises(StorageError, match=r"refused.*check the address"):
+        Database.of(there, {}).run(("SELECT 1", ()))
 
 
 @pytest.mark.parametrize("fails", [3, 99])

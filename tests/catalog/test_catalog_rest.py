@@ -338,6 +338,24 @@ def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch, stat
     thread.join()
 
 
+def test_a_server_that_is_silent(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """It is asked again, for a shorter time; who waits is told, and how long it took in the end."""
+    timeouts: list[float] = []
+    clock = [0.0]
+
+    def silent(*_: object, timeout: float) -> None:
+        timeouts.append(timeout)
+        clock[0] += timeout
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(rest_client._OPENER, "open", silent)
+    monkeypatch.setattr(rest_client.time, "monotonic", lambda: clock[0])
+    with pytest.raises(StorageError, match=r"did not answer a GET \(timed out\): 2 tries in 80 s"):
+        Catalog.open({"metastore": "rest", "uri": "http://u:hush@h", "token": TOKEN})
+    assert timeouts == [60, 20]
+    assert "try 2 of at most 6 in" in caplog.text and "hush" not in caplog.text
+
+
 def test_a_server_that_is_not_there() -> None:
     with pytest.raises(StorageError, match="check the address"):
         Catalog.open({"metastore": "rest", "uri": "http://127.0.0.1:9", "token": TOKEN})

@@ -76,18 +76,26 @@ def test_other_schemes_are_refused_with_a_way_out(location: str) -> None:
         ("s3://bucket/t", "fs.s3a.endpont", "did you mean s3.endpoint"),
         ("gs://bucket/t", "gs.acces-token", "did you mean gs.access-token"),
         ("s3://bucket/t", "s3.zzzzzz", "there are: s3.access-key"),
+        ("/wh/t", "foo", "there are: "),
+        ("s3://bucket/t", "AWS_ACCESS_KEY_ID", "did you mean s3.access-key"),
+        ("s3://bucket/t", "aws_secret_access_key", "did you mean s3.secret-key"),
     ],
 )
 def test_storage_options_that_no_store_knows_are_refused_with_near_names(location: str, name: str, near: str) -> None:
-    with pytest.raises(OptionError, match=f"unknown storage option {re.escape(name)} — {near}"):
+    with pytest.raises(OptionError, match=f"unknown storage option '{re.escape(name)}' — {near}"):
         open_file_io(location, {name: "x"})
-    with pytest.raises(OptionError, match=f"unknown storage option {re.escape(name)}"):
+    with pytest.raises(OptionError, match=f"unknown storage option '{re.escape(name)}'"):
         pp.Catalog(location, {name: "x"})
 
 
 def test_what_is_no_name_of_a_storage_option_at_all_may_be_a_secret() -> None:
-    with pytest.raises(OptionError, match="unknown storage option — there are: azure"):
-        open_file_io("/wh/t", {"kJ8f/Zz0q": "="})
+    for name, told in (
+        ("kJ8f/Zz0q", "'kJ8…'"),
+        ("http://u:canary@h", r"'http://\*\*\*@h'"),
+        ("\x1bx\n", r"'\\x1bx\\n…'"),
+    ):
+        with pytest.raises(OptionError, match=f"unknown storage option {told} — there are: azure"):
+            open_file_io("/wh/t", {name: "="})
 
 
 def test_storage_options_of_other_stores_are_passed_over() -> None:

@@ -114,6 +114,14 @@ def test_what_no_store_takes_is_refused_by_a_near_name(root: str, options: dict[
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [5, None, True, b"x"])
+@pytest.mark.parametrize("name", ["s3.endpoint", "s3.region", "s3.secret-key"])
+def test_values_that_are_no_texts(name: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=f"storage option {name} must be a text, not a value of type"):
+        open_file_io("s3://b/t", {name: value})
+    open_file_io("s3://b/t", {"s3.request-timeout": 5, "s3.path-style-access": True})  # type: ignore[dict-item]
+
+
 def test_keys_of_a_vendors_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("ACCESS_KEY_ID", "id"), ("ACCESS_KEY_SECRET", "hush"), ("SESSION_TOKEN", "of the environment")):
         monkeypatch.setenv(f"OSS_{name}", text)
