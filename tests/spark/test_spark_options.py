@@ -300,7 +300,7 @@ def test_a_schema_as_projection():
     assert resolve_schema(FIELDS, arrow_schema(FIELDS)) == ["id", "Name", "info", "x.y"]
     with pytest.raises(SchemaError, match="names a column 'nope' that the table does not have"):
         resolve_schema(FIELDS, pa.schema([("nope", pa.string())]))
-    with pytest.raises(SchemaError, match="column id is int32 here and string there"):
+    with pytest.raises(SchemaError, match="column id is INT in the table and string in the schema given"):
         resolve_schema(FIELDS, pa.schema([("id", pa.string())]))
     with pytest.raises(SchemaError, match="names column 'id' twice"):
         resolve_schema(FIELDS, pa.schema([("id", pa.int32()), ("ID", pa.int32())]))
