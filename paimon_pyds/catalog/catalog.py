@@ -27,7 +27,7 @@ from paimon_pyds.errors import (
     suggest,
 )
 from paimon_pyds.options.option import Kind, mapping, parse_value
-from paimon_pyds.redaction import RedactedDict, redact
+from paimon_pyds.redaction import RedactedDict, counted, redact
 from paimon_pyds.storage import OPTIONS_OF_ALL
 from paimon_pyds.table import Table, table_definition
 
@@ -195,9 +195,8 @@ class Catalog:
             raise self._no_database(name)
         tables = [] if cascade else self._backend.tables(name)
         if tables:
-            raise OptionError(
-                f"database {name} is not empty: it has {len(tables)} tables", hint="cascade=True drops them too"
-            )
+            there = counted(len(tables), "table")
+            raise OptionError(f"database {name} is not empty: it has {there}", hint="cascade=True drops them too")
         self._backend.drop_database(name)
 
     def tables(self, database: str | None = None) -> list[str]:

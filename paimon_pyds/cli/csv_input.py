@@ -10,6 +10,7 @@ import gzip
 import io
 import itertools
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -72,9 +73,17 @@ class CsvInput:
             stream = arrow_csv.open_csv(self._file, self._read, self._parse, convert)
         except pa.ArrowInvalid as error:
             raise self._located(error) from error
+        self._how.check_types(stream.schema.names)
+        self._check_delimiter(stream.schema.names)
         self._types = {field.name: self._types.get(field.name, field.type) for field in stream.schema}
         schema = pa.schema(list(self._types.items()))
         return schema, self._batches(stream, schema)
+
+    def _check_delimiter(self, names: Sequence[str]) -> None:
+        other = next((mark for mark in ";\t|," if mark in names[0]), None)
+        if len(names) == 1 and names[0] not in self._types and other is not None:
+            text = f"the only column is {names[0]!r:.200}, with {self._how.delimiter!r} between columns"
+            raise SchemaError(text, path=self._path, hint=f"say --delimiter {shlex.quote(repr(other)[1:-1])}")
 
     def _batches(self, stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         while True:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from paimon_pyds.cli.output import add_csv_arguments, delimiter_of
-from paimon_pyds.errors import OptionError, SchemaError, StorageError
+from paimon_pyds.errors import OptionError, SchemaError, StorageError, suggest
 from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class InputFormat:
         null: the text without quotes that is NULL in CSV.
         header: whether the first line of CSV has the names of its columns.
         types: of columns, where texts do not say them.
+        named: the columns among them that the command line has types of.
     """
 
     name: str | None = None
@@ -48,21 +49,30 @@ class InputFormat:
     null: str = ""
     header: bool = True
     types: pa.Schema | None = None
+    named: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, table: pa.Schema | None = None) -> InputFormat:
         """What arguments say, for rows that go to a table with these columns. Raises OptionError, SchemaError."""
         import pyarrow as pa
 
-        types = list(table or [])
+        types, named = list(table or []), ()
         if arguments.types is not None:
             from paimon_pyds.types import arrow_schema
             from paimon_pyds.types.columns import parse_columns
 
             given = arrow_schema(parse_columns(arguments.types))
-            types = [field for field in types if field.name not in given.names] + list(given)
+            types, named = [f for f in types if f.name not in given.names] + list(given), tuple(given.names)
         name = arguments.input_format
-        return cls(name, delimiter_of(arguments), arguments.null, not arguments.no_header, pa.schema(types))
+        return cls(name, delimiter_of(arguments), arguments.null, not arguments.no_header, pa.schema(types), named)
+
+    def check_types(self, columns: Sequence[str], *, sparse: bool = False) -> None:
+        """Refuse types of columns that an input does not have; of a ``sparse`` one, only misspelled names.
+        Raises OptionError."""
+        for name in self.named:
+            hint = suggest(name, columns, "its columns")
+            if name not in columns and not (sparse and not (hint or "").startswith("did")):
+                raise OptionError(f"--types has a column {name!r} that the input does not have", hint=hint)
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,8 +156,10 @@ def _opened(path: str, how: InputFormat) -> Rows:
         if sys.stdin is None:
             raise OptionError("standard input is closed")
         file = sys.stdin.buffer
-        if name in ("parquet", "orc"):  # which end with what says how to read them
-            file = io.BytesIO(file.read())
+    if not _peek(file):
+        raise SchemaError(f"{'standard input' if path == '-' else 'the file'} is empty: there is no data", path=path)
+    if path == "-" and name in ("parquet", "orc"):  # which end with what says how to read them
+        file = io.BytesIO(file.read())
     match name:
         case "parquet":
             import pyarrow.parquet as pq
@@ -166,6 +178,7 @@ def _opened(path: str, how: InputFormat) -> Rows:
 
             return CsvInput(path, file, how).rows()
     rows = _json(file.read(), how.types or ())
+    how.check_types(rows.schema.names, sparse=True)
     return rows.schema, iter(rows.to_batches())
 
 
@@ -184,17 +197,26 @@ def _peek(file: Any) -> bytes:
 
 
 def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
-    """JSON lines; texts are what the types say: still texts where they look like times, or decimals and times."""
+    """JSON lines; texts are what the types say: still texts where they look like times, or decimals and times; without
+    a type, dates where all of them are."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.json as json
     import pyarrow.types as t
 
     rows = json.read_json(io.BytesIO(data))
     wanted = [field for field in types if field.name in rows.schema.names]
-    guessed = [f.name for f in wanted if t.is_timestamp(rows.schema.field(f.name).type) and not t.is_timestamp(f.type)]
+    typed = {field.name: field.type for field in wanted}
+    moments = [field for field in rows.schema if t.is_timestamp(field.type)]
+    guessed = [f.name for f in moments if f.name not in typed or not t.is_timestamp(typed[f.name])]
     if guessed:
         texts = pa.schema([(name, pa.string()) for name in guessed])
-        rows = json.read_json(io.BytesIO(data), parse_options=json.ParseOptions(explicit_schema=texts))
+        as_read, rows = rows, json.read_json(io.BytesIO(data), parse_options=json.ParseOptions(explicit_schema=texts))
+        for name in guessed:
+            if name not in typed:
+                at = rows.schema.get_field_index(name)
+                are_days = pc.all(pc.match_substring_regex(rows.column(at), r"^\d{4}-\d\d-\d\d$")).as_py()
+                rows = rows.set_column(at, name, rows.column(at).cast("date32") if are_days else as_read.column(name))
     for field in wanted:
         at = rows.schema.get_field_index(field.name)
         is_exact = any(is_(field.type) for is_ in (t.is_decimal, t.is_date, t.is_timestamp))

@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import PaimonError
@@ -59,6 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.verbose:
             _complain(traceback.format_exc())
         elif isinstance(error, PaimonError):
+            if error.hint is not None:
+                from paimon_pyds.cli.arguments import command_line
+                from paimon_pyds.cli.mistakes import in_shell
+
+                error.hint = in_shell(
+                    error.hint, partial(command_line, arguments) if hasattr(arguments, "table") else None
+                )
             _complain(f"paimon-pyds: {error}")  # it may end with a line of a filter, and shows no secret
         elif isinstance(error, OSError):
             _complain(f"paimon-pyds: {visible(str(error))}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from paimon_pyds.errors import suggest
 
@@ -44,6 +44,13 @@ _PLAIN = (
     (r"ambiguous option: (\S+) could match (.*)", r"\1 may be any of \2: write it whole"),
 )
 """What argparse says, and what is said instead."""
+
+
+_CALLS = (
+    (r"table\.alter\(change_types=\{(['\"])(?P<value>.*)\1: …\}\)", ("alter", "--change-type"), "=…"),
+    (r"table\.rescale\((?P<value>\d+)\)", ("rescale",), ""),
+)
+"""Calls of Python in hints, the command that does the same with the value, and what follows that."""
 
 
 def plain(message: str) -> str:
@@ -86,6 +93,16 @@ def too_many(argument: str, options: Sequence[str]) -> str:
     if meant is None or not set(argument) & set("=<> "):
         return text
     return f"{text} — did you mean {meant} {shlex.quote(argument)}?"
+
+
+def in_shell(hint: str, command_line: Callable[..., str] | None) -> str:
+    """A hint that names calls and arguments of Python, in the words of the command line; ``command_line`` makes a
+    command on the table that it is about, None without one."""
+    for call, (command, *options), after in _CALLS:
+        if command_line is not None and (found := re.search(call, hint)):
+            there = command_line(command, *options, found["value"] + after)
+            hint = hint[: found.start()] + there + hint[found.end() :]
+    return re.sub(r"\b(cascade|full)=True\b", r"--\1", hint)
 
 
 def _elsewhere(names: dict[str, str], given: str, there: Sequence[str]) -> str | None:

@@ -18,6 +18,7 @@ from paimon_pyds.cli.arguments import (
     add_query_arguments,
     add_table_command,
     add_travel_arguments,
+    command_line,
     names_in,
     open_table,
     scan_of,
@@ -26,7 +27,7 @@ from paimon_pyds.cli.arguments import (
 )
 from paimon_pyds.cli.inputs import format_of, open_inputs
 from paimon_pyds.cli.output import form_of, show_rows
-from paimon_pyds.errors import OptionError, StorageError
+from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.progress import shown
 from paimon_pyds.redaction import redact
 
@@ -137,6 +138,9 @@ def _lookup(arguments: argparse.Namespace) -> None:
     from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS
 
     table, rows, files = open_table(arguments), list[Any](), list[str]()
+    if not table.primary_key:
+        hint = command_line(arguments, "read", "--filter", "…")
+        raise UnsupportedError("the table has no primary key to look rows up by", path=table.path, hint=f"use {hint}")
     kind = table.schema.field(table.primary_key[0]).type.kind if len(table.primary_key) == 1 else None
     for key in arguments.keys:
         if key.lstrip().startswith("{"):

@@ -22,7 +22,7 @@ from paimon_pyds.cli.arguments import (
     table_options,
 )
 from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, open_inputs
-from paimon_pyds.errors import OptionError, TableNotFoundError
+from paimon_pyds.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_pyds.redaction import counted
 
 if TYPE_CHECKING:
@@ -125,7 +125,12 @@ def _write(arguments: argparse.Namespace) -> None:
     except TableNotFoundError as error:
         if not arguments.create:
             raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
-        schema, batches = open_inputs(arguments.inputs, InputFormat.of(arguments))
+        try:
+            schema, batches = open_inputs(arguments.inputs, InputFormat.of(arguments))
+        except SchemaError as refused:
+            if refused.hint is not None and "change_types" in refused.hint:  # of no table yet
+                refused.hint = "correct it, or say another type with --types"
+            raise
         table, options = _created(arguments, schema)
     partition = key_values(arguments.partition, "--partition") or None
     if arguments.mode == "append" and (partition or arguments.dynamic):

@@ -112,13 +112,21 @@ def bloom_size(items: int, fpp: float) -> tuple[int, int]:
 
 
 def size_advice(specs: Sequence[IndexSpec], rows: int) -> str:
-    """What makes the indexes of a data file of so many rows smaller: an option, where a bloom filter is made for too
-    many values."""
-    for spec in specs:
-        if spec.index_type == BLOOM_FILTER and (items := spec.bloom()[0]) > _MOST_ITEMS * max(rows, 100):
-            option = spec._where("items")
-            return f"{option} is {items:,}, and a file has {rows:,} rows: set it to the distinct values of a file"
-    return "paimon-pyds index cost tells what each of them takes and brings"
+    """The options that make the indexes of a data file of so many rows smaller."""
+    large = [
+        f"{spec._where('items')} is {items:,}"
+        for spec in specs
+        if spec.index_type == BLOOM_FILTER and (items := spec.bloom()[0]) > _MOST_ITEMS * max(rows, 100)
+    ]
+    if large:
+        which = "it" if len(large) == 1 else "each"
+        return f"{', '.join(large)}, and a file has {rows:,} rows: set {which} to the distinct values of a file"
+    bitmaps = [spec.container_name for spec in specs if spec.index_type == BITMAP]
+    if bitmaps:
+        named = f"{_PREFIX}{BITMAP}.columns (it is {','.join(bitmaps)})"
+        return f"take columns of mostly different values from {named} to {_PREFIX}{BLOOM_FILTER}.columns"
+    options = " and ".join(f"{_PREFIX}{name}.columns" for name in sorted({spec.index_type for spec in specs}))
+    return f"leave columns that no filter asks for out of {options}"
 
 
 def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -> list[IndexSpec]:

@@ -43,6 +43,7 @@ from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, FileIO, discard
+from paimon_pyds.write.rolling import tell_of_size
 
 _CONFLICTS = 10
 _NAMES = 1_000
@@ -163,6 +164,9 @@ def rewrite_file_index(
         changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
         with removing_unpublished(partial(_remove, store.io, changed)):
             snapshot, published = _publish(store, entries, changed, options)
+        for r in published:
+            task = tasks[r.number]
+            tell_of_size(store.root, task.specs, task.file.row_count, task.file.size, r.size)
         return _summary(len(tasks), entries, changed, published, snapshot)
 
     return replace(on_newest(store, once), seconds=time.perf_counter() - started)

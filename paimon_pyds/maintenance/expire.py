@@ -160,11 +160,13 @@ def _limits(how: ExpireOptions, options: TableOptions, of: str = "snapshot") -> 
     at_once = options.get("snapshot.expire.limit")
     if how.retain_max is not None and how.retain_min is None:
         at_least = min(at_least, at_most)
-    if at_least < 1 or at_most < at_least or at_once < 1:
-        raise OptionError(
-            f"at least {at_least} {of}s and at most {at_most} are to stay, {at_once} may go at once",
-            hint="at least one stays, the most are no fewer than the least, and one or more go",
-        )
+    if min(at_least, at_most) < 1:
+        raise OptionError(f"{min(at_least, at_most)} {of}s are to stay, and at least one has to", hint="say 1 or more")
+    if at_most < at_least:
+        hint = "the most are no fewer than the least"
+        raise OptionError(f"at least {at_least} {of}s are to stay, and at most {at_most}", hint=hint)
+    if at_once < 1:
+        raise OptionError(f"snapshot.expire.limit is {at_once}", hint=f"one or more {of}s go at once")
     older_than = how.older_than
     if older_than is None:
         moment = int(time.time() * 1000) - int(limit("time-retained"))

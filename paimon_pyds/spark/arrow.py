@@ -7,6 +7,8 @@ floats to decimals, as Spark does when it stores them, but never to infinity.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 
@@ -70,8 +72,8 @@ def _rescale(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     return numbers.view(target)
 
 
-def check_castable(source: pa.DataType, target: pa.DataType, column: str) -> None:
-    """Refuse what would change the meaning of values, before a row is read or written.
+def check_castable(source: pa.DataType, target: pa.DataType, column: str, *, read: bool = False) -> None:
+    """Refuse what would change the meaning of values, before a row is written to a table (or ``read`` from one).
 
     Integers, decimals and floating point numbers go into each other (values are checked later), except fractions into
     integers; NULL goes everywhere; texts, bytes, dates, times and timestamps stay what they are.
@@ -83,24 +85,30 @@ def check_castable(source: pa.DataType, target: pa.DataType, column: str) -> Non
     if source.equals(target) or t.is_null(source):
         return
     if t.is_struct(source) and t.is_struct(target):
-        _check_struct(source, target, column)
+        _check_struct(source, target, column, read)
     elif t.is_map(source) and t.is_map(target):
-        check_castable(source.key_type, target.key_type, f"{column}.key")
-        check_castable(source.item_type, target.item_type, f"{column}.value")
+        check_castable(source.key_type, target.key_type, f"{column}.key", read=read)
+        check_castable(source.item_type, target.item_type, f"{column}.value", read=read)
     elif _is_list(source) and t.is_list(target):
-        check_castable(source.value_type, target.value_type, f"{column}.element")
+        check_castable(source.value_type, target.value_type, f"{column}.element", read=read)
     elif not _same_meaning(source, target):
-        raise SchemaError(f"column {column} is {source} here and {target} there", hint="cast it first")
+        from paimon_pyds.types.arrow import from_arrow_type
+
+        of_table = from_arrow_type(source if read else target, itertools.count())
+        other = f"{target} in the schema given" if read else f"{source} in the data"
+        ours = f"{of_table} in the table"
+        text = f"column {column} is {ours} and {other}" if read else f"column {column} is {other} and {ours}"
+        raise SchemaError(text, hint="cast it after the read" if read else "cast it first")
 
 
-def _check_struct(source: pa.StructType, target: pa.StructType, column: str) -> None:
+def _check_struct(source: pa.StructType, target: pa.StructType, column: str, read: bool) -> None:
     names = [source.field(i).name for i in range(source.num_fields)]
     for i in range(target.num_fields):
         member = target.field(i)
         at = find_name(names, member.name)
         if at is None:
             raise SchemaError(f"column {column} has no field {member.name!r}", hint=f"it has {', '.join(names)}")
-        check_castable(source.field(at).type, member.type, f"{column}.{member.name}")
+        check_castable(source.field(at).type, member.type, f"{column}.{member.name}", read=read)
 
 
 def _is_list(type_: pa.DataType) -> bool:

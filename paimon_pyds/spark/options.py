@@ -37,7 +37,7 @@ TRAVEL = (
     "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
 )  # fmt: skip
 BUCKET_COLUMN = "__paimon_bucket"
-_READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", *TRAVEL)
+_READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", "explain", *TRAVEL)
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
 """What Spark adds by itself (`CREATE TABLE … USING`, a list of paths)."""
@@ -152,6 +152,7 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
     """
     given = _checked(options)
     path, branch, system = table_location(given)
+    _if_exists(given)  # a view may have options for what is inserted into it
     metadata = _names(given, "metadata-columns") or ()
     scan = _of_paimon(given) | {name: given[name] for name in OF_SCANS if name in given}
     if system == "ro":
@@ -203,9 +204,8 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
     path, branch, system = table_location(given)
     if system is not None:
         raise OptionError(f"{system} is a system table, which can't be written", hint="name the table")
-    if_exists = given.get("if-exists", "append").strip().lower()
-    if if_exists not in ("append", "error", "ignore"):
-        raise OptionError(f"if-exists is append, error or ignore, not {given['if-exists']!r}")
+    _flag(given, "pushdown", False)  # a view may have it for what is read
+    if_exists = _if_exists(given)
     if if_exists != "append" and (overwrite or operation):
         raise OptionError(f"if-exists={if_exists} needs mode('append') without an operation")
     return WriteOptions(
@@ -226,6 +226,13 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         storage=_of_storage(given),
         catalog=options_of_catalog(given),
     )
+
+
+def _if_exists(given: Mapping[str, str]) -> str:
+    found = given.get("if-exists", "append").strip().lower()
+    if found not in ("append", "error", "ignore"):
+        raise OptionError(f"if-exists is append, error or ignore, not {given['if-exists']!r}")
+    return found
 
 
 def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
@@ -330,7 +337,7 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
 
 def _log_or_path(given: Mapping[str, str]) -> str | None:
     where = given.get("explain")
-    if where is not None and where != "log" and not where.lower().endswith((".txt", ".html", ".json")):
+    if where is not None and where != "log" and not re.search(r"[^/]\.(txt|html|json)\Z", where.lower()):
         raise OptionError(f"explain is log, or the path of a .txt, .html or .json file, not {where!r}")
     return where
 

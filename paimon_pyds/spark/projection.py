@@ -116,7 +116,7 @@ def resolve_schema(fields: Sequence[DataField], target: pa.Schema) -> list[str]:
             source = arrow_type(fields[at].type)
         except UnsupportedError as error:
             raise UnsupportedError(f"column {column.name}: {error.message}", hint=error.hint) from None
-        check_castable(source, column.type, column.name)
+        check_castable(source, column.type, column.name, read=True)
         if names[at] in found:
             raise SchemaError(f"the schema given names column {names[at]!r} twice")
         found.append(names[at])

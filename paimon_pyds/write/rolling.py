@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field
 from typing import Protocol
@@ -19,7 +19,7 @@ import pyarrow as pa
 from paimon_pyds import formats
 from paimon_pyds.formats import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
-from paimon_pyds.index.build import FileIndexBuilder, size_advice
+from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, size_advice
 from paimon_pyds.metadata.manifest import DataFile, SimpleStats
 from paimon_pyds.progress import count
 from paimon_pyds.records import dataclass
@@ -271,8 +271,7 @@ class _OpenFile:
         embedded: bytes | None = None
         extra: tuple[str, ...] = ()
         if container is not None:
-            if len(container) > max(size, _SMALL_INDEX):
-                _tell_of_size(context, self.rows, size, len(container))
+            tell_of_size(context.root, context.index_specs, self.rows, size, len(container))
             if len(container) > context.options.get("file-index.in-manifest-threshold"):
                 context.io.write_bytes(self._index_path, container)
                 extra = (self._index_path.rpartition("/")[2],)
@@ -328,10 +327,10 @@ class UnspilledRows:
         return 0
 
 
-def _tell_of_size(context: WriteContext, rows: int, size: int, index_size: int) -> None:
-    """Log that indexes take more than the data that they are about: once for each table."""
-    if context.root in _LARGE_INDEXES or len(_LARGE_INDEXES) >= _MOST_TABLES:
+def tell_of_size(root: str, specs: Sequence[IndexSpec], rows: int, size: int, index_size: int) -> None:
+    """Log that the indexes of a data file take more than its data: once for each table."""
+    if index_size <= max(size, _SMALL_INDEX) or root in _LARGE_INDEXES or len(_LARGE_INDEXES) >= _MOST_TABLES:
         return
-    _LARGE_INDEXES.add(context.root)
+    _LARGE_INDEXES.add(root)
     sizes = f"the indexes of a file take {human_bytes(index_size)}, its data {human_bytes(size)}"
-    _log.warning("%s: %s; %s", redact(context.root), sizes, size_advice(context.index_specs, rows))
+    _log.warning("%s: %s; %s", redact(root), sizes, size_advice(specs, rows))

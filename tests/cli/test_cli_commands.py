@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.cli.main import main
+from paimon_pyds.cli.arguments import command_line
+from paimon_pyds.cli.main import main, parsed
+from paimon_pyds.cli.mistakes import in_shell
 from support.fixtures import requires_shared, table_path
 
 
@@ -360,3 +363,17 @@ def test_an_option_may_name_the_key_of_a_created_table(tmp_path: Path, capsys: p
     made = ("write", path, rows, "--create", "--option", "primary-key=id")
     _run(capsys, *made)
     assert pp.Table.open(path).schema.primary_keys == ("id",)
+
+
+def test_hints_are_in_the_words_of_the_command_line() -> None:
+    arguments = partial(command_line, parsed(["write", "/t", "rows.csv", "--branch", "b"]))
+    assert in_shell("rescale it first, by table.rescale(4); nothing was published", arguments) == (
+        "rescale it first, by paimon-pyds rescale /t --branch b 4; nothing was published"
+    )
+    assert in_shell("compact the table first, with full=True: it drops them", arguments) == (
+        "compact the table first, with --full: it drops them"
+    )
+    assert in_shell("""table.alter(change_types={"it's": …})""", arguments).endswith(
+        """alter /t --branch b --change-type 'it'"'"'s=…'"""
+    )
+    assert in_shell("table.rescale(4)", None) == "table.rescale(4)"

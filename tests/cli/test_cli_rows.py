@@ -202,6 +202,47 @@ def test_errors_in_csv_of_a_merge(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert message.endswith("such values end with their zone: 2026-01-31 12:30:00Z, or +01:00 for Z\n")
 
 
+_CSV = "id,color,price,day\n1,red,1.50,2026-01-01\n2,blue,2.50,2026-01-02\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (_CSV, ["--create", "--types", "prize DECIMAL(10, 2)"], "--types has a column 'prize' that the input does not"),
+        (_CSV, ["--types", "prize DECIMAL(10, 2)"], "have — did you mean price?"),
+        ('{"price": "1.5"}', ["--types", "prize DECIMAL(10, 2)", "--input-format", "json"], "did you mean price?"),
+        (_CSV.replace("2.50", "cheap"), [], "column's type: paimon-pyds alter PATH --change-type 'price=…'"),
+        (
+            _CSV.replace("2.50", "cheap"),
+            ["--create", "--types", "price DECIMAL(10, 2)"],
+            "correct it, or say another type with --types",
+        ),
+        (_CSV.replace(",", ";"), [], "the only column is 'id;color;price;day', with ',' between columns"),
+        (_CSV.replace(",", "\t"), ["--create"], r"say --delimiter '\t'"),
+        ("", [], "the file is empty: there is no data — at "),
+        ("", ["--input-format", "parquet"], "the file is empty: there is no data — at "),
+    ],
+)
+def test_inputs_that_were_meant_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, arguments: list[str], message: str
+) -> None:
+    table = pp.Table.create(tmp_path / "t", parse_columns("id INT, color STRING, price DECIMAL(10, 2), day DATE"))
+    (tmp_path / "rows.csv").write_text(text)
+    path = str(tmp_path / "new") if "--create" in arguments else table.path
+    assert main(["write", path, str(tmp_path / "rows.csv"), *arguments]) == 1
+    assert message.replace("PATH", path) in capsys.readouterr().err
+    assert not (tmp_path / "new").exists() and table.snapshot() is None
+
+
+def test_dates_of_json_are_dates_of_a_new_table(tmp_path: Path) -> None:
+    lines = ('"d": "2026-11-22", "at": "2026-11-22 12:30:00", "s": "2026-11-22"', '"d": null, "at": "2026-11-23"')
+    (tmp_path / "rows.jsonl").write_text("".join(f"{{{line}}}\n" for line in lines))
+    assert main(["write", str(tmp_path / "t"), str(tmp_path / "rows.jsonl"), "--create", "--types", "s STRING"]) == 0
+    table = pp.Table.open(tmp_path / "t")
+    assert [str(f.type) for f in table.schema.fields] == ["DATE", "TIMESTAMP(0)", "STRING"]
+    assert table.scan(columns=["d", "s"]).to_arrow().to_pylist() == [{"d": DAY, "s": str(DAY)}, {"d": None, "s": None}]
+
+
 def test_json_keeps_texts_that_look_like_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = pp.Table.create(tmp_path / "t", pa.schema([("s", pa.string()), ("d", pa.date32()), ("n", pa.int64())]))
     (tmp_path / "rows.jsonl").write_text('{"s": "2026-11-22", "d": "2026-11-22"}\n')
@@ -225,6 +266,12 @@ def test_rows_of_lookup_system_and_distinct(tmp_path: Path, capsys: pytest.Captu
     assert captured.out == "id,n\n2,5\nvalue,count\n5,2\n" and captured.err.startswith("(by ")
     assert main(["system", table.path, "snapshots", "--out", str(tmp_path / "s.parquet")]) == 0
     assert pq.read_table(tmp_path / "s.parquet").column("snapshot_id").to_pylist() == [1]
+
+
+def test_a_lookup_needs_a_primary_key(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lookup", path, "1"]) == 1
+    message = f"no primary key to look rows up by — at {path} — use paimon-pyds read {path} --filter '…'"
+    assert message in capsys.readouterr().err
 
 
 def test_files_that_say_nothing_of_their_form(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,7 +123,8 @@ def test_tables_and_databases(warehouse: str, capsys: pytest.CaptureFixture[str]
     assert "is not a name of a" in _run(capsys, "rename", moved, "../x", status=1)
     pp.Catalog(warehouse).create_table("old.other", pa.schema([("id", pa.int64())]))
     assert "something of that name" in _run(capsys, "rename", moved, "other", status=1)
-    assert "not empty" in _run(capsys, "drop-database", warehouse, "old", "--yes", status=1)
+    refused = _run(capsys, "drop-database", warehouse, "old", "--yes", status=1)
+    assert "is not empty: it has 2 tables — --cascade drops them too" in refused
     asked = _run(capsys, "drop-database", warehouse, "old", "--cascade", status=1)
     assert "nobody can be asked: drop the database old with 2 tables? — add --yes" in asked
     _run(capsys, "drop-database", warehouse, "old", "--cascade", "--yes")

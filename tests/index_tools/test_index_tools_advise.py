@@ -314,3 +314,14 @@ def test_indexes_that_outgrow_the_data_are_told_once_and_before(
     sized = pp.Table.create(tmp_path / "sized", rows.schema, options={**options, "file-index.bloom-filter.s.items": 7})
     sized.append(rows)
     assert len(caplog.messages) == 1
+    rewritten = pp.Table.create(tmp_path / "rewritten", rows.schema)
+    rewritten.append(rows)
+    rewritten.alter(options)
+    rewritten.rewrite_file_index()
+    assert [m.startswith(f"{rewritten.path}: the indexes of a file take 58") for m in caplog.messages] == [False, True]
+    both = table.index_cost({"file-index.bloom-filter.columns": "id,s"}).size_advice
+    assert "bloom-filter.id.items is 1,000,000, file-index.bloom-filter.s.items is 1,000,000, and" in both
+    bitmap = table.index_cost({"file-index.bitmap.columns": "id"}).size_advice
+    assert bitmap.endswith("from file-index.bitmap.columns (it is id) to file-index.bloom-filter.columns")
+    others = table.index_cost({"file-index.bsi.columns": "id", "file-index.range-bitmap.columns": "id"}).size_advice
+    assert others.endswith("no filter asks for out of file-index.bsi.columns and file-index.range-bitmap.columns")

@@ -6,6 +6,7 @@ import json
 import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -133,9 +134,17 @@ def test_limits(table: pp.Table) -> None:
     _only_what_is_needed(table)
 
 
-@pytest.mark.parametrize("limits", [{"retain_min": 0}, {"retain_min": 3, "retain_max": 2}, {"retain_max": 0}])
-def test_limits_that_make_no_sense(table: pp.Table, limits: dict[str, int]) -> None:
-    with pytest.raises(OptionError, match="are to stay"):
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"retain_min": 0}, "0 snapshots are to stay, and at least one has to"),
+        ({"retain_min": 3, "retain_max": 2}, "at least 3 snapshots are to stay, and at most 2 — the most are no fewer"),
+        ({"retain_max": 0}, "0 snapshots are to stay, and at least one has to — say 1 or more"),
+        ({"options": {"snapshot.expire.limit": "0"}}, "snapshot.expire.limit is 0 — one or more snapshots go at once"),
+    ],
+)
+def test_limits_that_make_no_sense(table: pp.Table, limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         table.expire_snapshots(**limits)
     with pytest.raises(OptionError, match=r"snapshot\.num-retained\.max"):
         table.expire_snapshots(options={"snapshot.num-retained.maximum": "2"})

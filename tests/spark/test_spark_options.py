@@ -71,7 +71,9 @@ def test_an_explanation_goes_to_the_log_or_to_a_file_of_its_kind(where):
     assert parse_read_options({"path": "/t", "explain": where}).explain == where
 
 
-@pytest.mark.parametrize("where", ["true", "on", "Log", "html", "why", "/tmp/why.htm", "why.txt/", ""])
+@pytest.mark.parametrize(
+    "where", ["true", "on", "Log", "html", "why", "/tmp/why.htm", "why.txt/", "", ".html", "/tmp/.txt"]
+)
 def test_an_explanation_goes_nowhere_else(where):
     with pytest.raises(OptionError, match=r"explain is log, or the path of a \.txt, \.html or \.json file, not "):
         parse_read_options({"path": "/t", "explain": where})
@@ -152,6 +154,7 @@ def test_parts_of_a_path_that_are_none():
         ({"path": "/t", "limit": "-1"}, "limit must be a number of rows, not '-1'"),
         ({"path": "/t", "limit": "ten"}, "limit must be a number of rows, not 'ten'"),
         ({"path": "/t", "pushdown": "maybe"}, "pushdown is on or off"),
+        ({"path": "/t", "if-exists": "rubbish"}, "if-exists is append, error or ignore, not 'rubbish'"),
         ({"path": "/t", "metadata-columns": "a,,b"}, "metadata-columns: an empty name"),
     ],
 )
@@ -220,6 +223,8 @@ def test_partitions_to_overwrite(text, partition):
         ({"overwrite-partition": "dt=1", "dynamic-partition-overwrite": "true"}, True, "not both"),
         ({"partition-by": "a", "partition": "a"}, False, "say the same"),
         ({"filter": "a = 1"}, True, "filter is an option of reading"),
+        ({"explain": "rubbish"}, False, "explain is an option of reading"),
+        ({"pushdown": "maybe"}, False, "pushdown is on or off"),
         ({"scan.snapshot-id": "1"}, False, "scan.snapshot-id is an option of reading"),
         ({"partition-by": "a b"}, False, None),
         ({"create-if-mising": "true"}, False, "did you mean create-if-missing"),
@@ -300,7 +305,7 @@ def test_a_schema_as_projection():
     assert resolve_schema(FIELDS, arrow_schema(FIELDS)) == ["id", "Name", "info", "x.y"]
     with pytest.raises(SchemaError, match="names a column 'nope' that the table does not have"):
         resolve_schema(FIELDS, pa.schema([("nope", pa.string())]))
-    with pytest.raises(SchemaError, match="column id is int32 here and string there"):
+    with pytest.raises(SchemaError, match="column id is INT in the table and string in the schema given"):
         resolve_schema(FIELDS, pa.schema([("id", pa.string())]))
     with pytest.raises(SchemaError, match="names column 'id' twice"):
         resolve_schema(FIELDS, pa.schema([("id", pa.int32()), ("ID", pa.int32())]))

@@ -89,7 +89,7 @@ def test_a_schema_that_does_not_fit(spark, six):
 
     with pytest.raises(Exception, match="names a column 'nope' that the table does not have"):
         read("nope string")
-    with pytest.raises(Exception, match="column id is int32 here and string there"):
+    with pytest.raises(Exception, match="column id is INT in the table and string in the schema given"):
         read("id string")
     with pytest.raises(Exception, match="column color is NOT NULL, and 1 of"):
         read("color string not null")

@@ -135,9 +135,9 @@ def test_values_are_cast_where_nothing_is_lost(frames, path):
     ("query", "message"),
     [
         ("SELECT 1 AS id, 'x' AS nope", "the table has no column 'nope'"),
-        ("SELECT 'x' AS id", "column id is string here and int32 there"),
+        ("SELECT 'x' AS id", "column id is string in the data and INT in the table"),
         ("SELECT 5000000000 AS id", "column id is int64 and does not fit int32"),
-        ("SELECT 1.5D AS id", "column id is double here and int32 there"),
+        ("SELECT 1.5D AS id", "column id is double in the data and INT in the table"),
         ("SELECT 1 AS id, 2 AS ID", "same name|several incoming columns|COLUMN_ALREADY_EXISTS|no column"),
         ("SELECT 1 AS id, array(1) AS color", "column color is list"),
         ("SELECT explode(array(1, NULL)) AS id, 'a' AS color", "column id is NOT NULL, and 1 of 2 rows have no value"),
