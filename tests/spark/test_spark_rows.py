@@ -144,7 +144,7 @@ def test_rows_are_upserted_by_keys(frames: Any, table: pp.Table) -> None:
         ("SELECT 1L AS id", {"operation": "upsert"}, "which columns find the old rows"),
         ("SELECT 1L AS id", {"operation": "upsert", "operation_keys": "id"}, "has no column 'color'"),
         ("SELECT 1L AS nope", {"operation": "delete"}, "the table has no column 'nope'"),
-        ("SELECT 'x' AS id", {"operation": "delete"}, "column id is string here"),
+        ("SELECT 'x' AS id", {"operation": "delete"}, "column id is string in the data and BIGINT in the table"),
         ("SELECT 1L AS id", {"operation": "remove"}, "operation is delete or upsert"),
         ("SELECT 1L AS id", {"operation_keys": "id"}, "needs the option operation"),
     ],
