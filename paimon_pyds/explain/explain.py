@@ -31,7 +31,7 @@ from paimon_pyds.storage import requests_at_once
 FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
 of the others is not shown."""
-_SAVED = 8
+_SAVED = 4
 """Of so many files it is found out what would be read but for their indexes."""
 _SHOWN_REASONS = 3
 _AT_ONCE = 8
