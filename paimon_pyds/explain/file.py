@@ -232,10 +232,15 @@ def _explain(
     after_index = rows if trace.rows_after_index is None else trace.rows_after_index
     top_n = visit.explained() if visit is not None and footer and kept else None
     indexes_asked = time.perf_counter()
-    pages = None
-    if footer and kept and (top_n is None or top_n.reads):
-        pages = _pages(live)
-        pages = replace(pages, at_most=pages.at_most or top_n is not None)
+    pages, index_saved = None, None
+    reads = footer and bool(kept) and (top_n is None or top_n.reads)
+    if reads or (saved and after_index < rows):
+        with _opened(live) as reader:
+            if reads:
+                pages = _pages(live, reader)
+                pages = replace(pages, at_most=pages.at_most or top_n is not None)
+            if saved and after_index < rows:
+                index_saved = _index_saved(live, reader)
     return ExplainedFile(
         path=file.path,
         size=file.size,
@@ -248,7 +253,7 @@ def _explain(
         strip=live.candidates.strip(rows),
         pages=pages,
         top_n=top_n,
-        index_saved=_index_saved(live) if saved and after_index < rows else None,
+        index_saved=index_saved,
         index_millis=(indexes_asked - start) * 1000,
         pages_millis=(time.perf_counter() - indexes_asked) * 1000,
     )
@@ -276,15 +281,14 @@ def _opened(live: LiveRows) -> Iterator[FormatReader]:
         reader.close()
 
 
-def _index_saved(live: LiveRows) -> int:
+def _index_saved(live: LiveRows, reader: FormatReader) -> int:
     """Bytes of data that would be read but for the index. Columns that the filter does not need are read for rows that
     it keeps where many rows are left: these bytes are the same with and without an index, and don't count."""
-    with _opened(live) as reader:
-        if not isinstance(reader, PlansGroups):
-            return live.file.size if live.candidates.is_none else 0
-        without = FileReading(LiveRows(replace(live.spec, use_index=False), live.file), reader)
-        after = 0 if live.candidates.is_none else _least(FileReading(live, reader), reader)
-        return max(_least(without, reader) - after, 0)
+    if not isinstance(reader, PlansGroups):
+        return live.file.size if live.candidates.is_none else 0
+    without = FileReading(LiveRows(replace(live.spec, use_index=False), live.file), reader)
+    after = 0 if live.candidates.is_none else _least(FileReading(live, reader), reader)
+    return max(_least(without, reader) - after, 0)
 
 
 def _least(reading: FileReading, planner: PlansGroups) -> int:
@@ -296,23 +300,20 @@ def _least(reading: FileReading, planner: PlansGroups) -> int:
     return found
 
 
-def _pages(live: LiveRows) -> PagePlan:
-    file = live.file
-    format_ = formats.by_path(file.path)
-    with _opened(live) as reader:
-        reading = FileReading(live, reader)
-        selection = reading.selection
-        rows, groups = selection.count(file.row_count), len(reader.groups())
-        if selection.is_none or not (reading.filtering.file_fields or reading.output_only):
-            return PagePlan(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
-        if not isinstance(reader, PlansGroups):
-            used = sum(not selection.window(*g).is_none for g in reader.groups())
-            unit = format_.traits.group
-            return PagePlan(rows, used, groups, file.size, file.size, choice=unit, why="the whole file at most")
-        if live.matches_all:
-            return _page_plan(list(reader.plan(reading.output.file_fields, selection)), rows, groups, False)
-        plans, at_most = _group_plans(reading, reader)
-        return _page_plan(plans, rows, groups, at_most)
+def _pages(live: LiveRows, reader: FormatReader) -> PagePlan:
+    file, reading = live.file, FileReading(live, reader)
+    selection = reading.selection
+    rows, groups = selection.count(file.row_count), len(reader.groups())
+    if selection.is_none or not (reading.filtering.file_fields or reading.output_only):
+        return PagePlan(rows, 0, groups, 0, 0, why="" if selection.is_none else "no column of the file is needed")
+    if not isinstance(reader, PlansGroups):
+        used = sum(not selection.window(*g).is_none for g in reader.groups())
+        unit = formats.by_path(file.path).traits.group
+        return PagePlan(rows, used, groups, file.size, file.size, choice=unit, why="the whole file at most")
+    if live.matches_all:
+        return _page_plan(list(reader.plan(reading.output.file_fields, selection)), rows, groups, False)
+    plans, at_most = _group_plans(reading, reader)
+    return _page_plan(plans, rows, groups, at_most)
 
 
 def _group_plans(reading: FileReading, planner: PlansGroups) -> tuple[list[GroupPlan], bool]:

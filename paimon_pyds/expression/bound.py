@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -18,7 +17,7 @@ from paimon_pyds.expression.cast import cast_array
 from paimon_pyds.expression.coercion import NUMBERS, Type, normal
 from paimon_pyds.expression.nodes import Column, Node, Part, columns, type_text
 from paimon_pyds.predicate.bind import internal_literal
-from paimon_pyds.predicate.tree import Computed, Predicate
+from paimon_pyds.predicate.tree import Computed, Predicate, make_computed
 from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
@@ -302,7 +301,4 @@ class RowBinder:
 
 def computed(bound: BoundExpression, text: str) -> Computed:
     """A bound condition as a part of a predicate."""
-    import hashlib  # OpenSSL takes 3 MiB, and few processes need it
-
-    digest = hashlib.sha256(pickle.dumps(bound)).hexdigest()[:32]
-    return Computed(text, bound.columns, digest, bound)
+    return make_computed(text, bound.columns, bound)

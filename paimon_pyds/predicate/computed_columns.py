@@ -7,11 +7,9 @@ ask of the table's own columns.
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -21,7 +19,7 @@ from paimon_pyds.buffers import one_array
 from paimon_pyds.predicate.bind import TableBinder
 from paimon_pyds.predicate.disjunction import MANY, any_of
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import Computed, Leaf, Predicate, make_and, relaxed, root_columns
+from paimon_pyds.predicate.tree import Leaf, Predicate, make_and, make_computed, relaxed, root_columns
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Name, Value, names
 from paimon_pyds.types import DataField, DataType, arrow_type
 from paimon_pyds.types.kinds import INTEGER_KINDS, Kind
@@ -34,20 +32,21 @@ _TESTS = {"=", "<", "<=", ">", ">=", "in", "like", "startswith", "endswith", "co
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-@dataclass
+@dataclass(frozen=True)
 class ComputedColumns:
     """Conditions of one form, on columns of their own in the place of computed values.
 
     Attributes:
         fields: these columns.
+        values: what each of them is computed from.
         parts: the conditions.
         written: the conditions as they are written.
     """
 
     fields: tuple[DataField, ...]
     values: tuple[Expression, ...]
-    parts: list[Expression] = field(default_factory=list)
-    written: list[Expression] = field(default_factory=list)
+    parts: Sequence[Expression]
+    written: Sequence[Expression]
 
     def binder(self, fields: Sequence[DataField], timezone: str) -> TableBinder:
         """What binds the conditions, given the table's columns."""
@@ -65,11 +64,10 @@ class ComputedColumns:
         of_table = [name for name in root_columns(predicate) if name not in own]
         arrays = tuple((f.name, e, arrow_type(f.type)) for f, e in zip(self.fields, evaluators, strict=True))
         condition = _OnComputed(arrays, tuple(of_table), predicate)
-        columns = dict.fromkeys(chain(of_table, *(evaluator.columns for evaluator in evaluators)))
-        digest = hashlib.sha256(pickle.dumps(condition)).hexdigest()[:32]
+        columns = chain(of_table, *(evaluator.columns for evaluator in evaluators))
         text = f"{', '.join(evaluator.text for evaluator in evaluators)}: one of {len(self.parts):,} conditions"
         asked = relaxed(predicate, lambda part: isinstance(part, Leaf) and part.column.name not in own)
-        return make_and(asked, Computed(text, tuple(columns), digest, condition))
+        return make_and(asked, make_computed(text, columns, condition))
 
 
 @dataclass(frozen=True)
@@ -100,38 +98,49 @@ def with_computed_columns(
         parts: the conditions.
         of_type: the type of a value; None where it has none.
     """
-    columns = _Columns(of_type)
+    columns = _Columns()
     forms: dict[frozenset[str], list[tuple[Expression, Expression]]] = defaultdict(list)
     for part in parts:
-        forms[columns.used_by(made := columns.rewritten(part))].append((part, made or part))
+        made = columns.rewritten(part)
+        forms[columns.used_by(made)].append((part, made or part))
     others: list[Expression] = []
     found: list[ComputedColumns] = []
     for used, members in forms.items():
-        if not used or len(members) <= MANY:
+        fields = columns.fields(used, of_type) if used and len(members) > MANY else None
+        if fields is None:
             others += [part for part, _ in members]
             continue
-        of_form = [(f, value) for value, f in columns.found.items() if f is not None and f.name in used]
-        group = ComputedColumns(tuple(f for f, _ in of_form), tuple(value for _, value in of_form))
-        group.written, group.parts = [part for part, _ in members], [new for _, new in members]
-        found.append(group)
+        values = tuple(columns.values[made.name] for made in fields)
+        found.append(ComputedColumns(fields, values, [new for _, new in members], [part for part, _ in members]))
     return others, found
 
 
 class _Columns:
-    """Columns for computed values, as these are found."""
+    """Columns for computed values, as these are found: ``values`` by the columns' names."""
 
-    def __init__(self, of_type: Callable[[Expression], DataType | None]) -> None:
-        self._type_of = of_type
-        self.found: dict[Expression, DataField | None] = {}
+    def __init__(self) -> None:
+        self.values: dict[str, Expression] = {}
+        self._names: dict[Expression, str] = {}
+        self._kinds: dict[str, set[Kind | None]] = defaultdict(set)  # of what each is compared with
 
     def used_by(self, part: Expression | None) -> frozenset[str]:
         """The names of the columns that a condition uses; none where it has parts and one of them may fail."""
-        if part is None:
-            return frozenset()
-        used = {name.parts[0] for name in names(part)}
-        made = {f.name: value for value, f in self.found.items() if f is not None and f.name in used}
-        alone = len(used) == 1
-        return frozenset(made) if alone or all(map(_never_fails, made.values())) else frozenset()
+        used = set() if part is None else {name.parts[0] for name in names(part)}
+        made = used & self.values.keys()
+        safe = len(used) == 1 or all(_never_fails(self.values[name]) for name in made)
+        return frozenset(made) if safe else frozenset()
+
+    def fields(
+        self, used: Iterable[str], of_type: Callable[[Expression], DataType | None]
+    ) -> tuple[DataField, ...] | None:
+        """These columns with their types; None where one is no number and no text, or compared with another type."""
+        found = []
+        for number, name in enumerate(sorted(used)):
+            type_ = of_type(self.values[name])
+            if type_ is None or not all(kind and _alike(type_.kind, kind) for kind in self._kinds[name]):
+                return None
+            found.append(DataField(-1 - number, name, type_))
+        return tuple(found)
 
     def rewritten(self, part: Expression) -> Expression | None:
         """A condition with columns in the place of computed values; None where it can't be."""
@@ -148,29 +157,22 @@ class _Columns:
             (left,), right, function = right, [left], _FLIPPED[function]
         if function not in _TESTS or not right or not all(isinstance(value, Value) for value in right):
             return None
-        literals = [value.literal for value in right if isinstance(value, Value)]
         if isinstance(left, Call | CastTo):
-            column = self._column(left)
-            if column is None or not all(one.type and _alike(column.type.kind, one.type.kind) for one in literals):
+            if next(names(left), None) is None:  # the same in each row
                 return None
-            left = Name((column.name,), start=left.start, stop=left.stop)
+            name = self._names.setdefault(left, f"\0computed {len(self._names)}")
+            self.values[name] = left
+            types = (value.literal.type for value in right if isinstance(value, Value))
+            self._kinds[name].update(None if type_ is None else type_.kind for type_ in types)
+            left = Name((name,), start=left.start, stop=left.stop)
         elif not isinstance(left, Name | Item):
             return None
         return Call(function, (left, *right), start=part.start, stop=part.stop)
 
-    def _column(self, value: Expression) -> DataField | None:
-        """The column of a value; None where it has none, as it is no number and no text, or the same in each row."""
-        if value not in self.found:
-            type_ = self._type_of(value) if next(names(value), None) is not None else None
-            fits = type_ is not None and (type_.kind in INTEGER_KINDS or type_.kind is Kind.VARCHAR)
-            number = len(self.found)
-            self.found[value] = DataField(-1 - number, f"\0computed {number}", type_) if type_ and fits else None
-        return self.found[value]
-
 
 def _alike(a: Kind, b: Kind) -> bool:
-    """Whether values of two types, the first of a column, are compared alike as a column's and as computed ones."""
-    return b in INTEGER_KINDS if a in INTEGER_KINDS else b is Kind.VARCHAR
+    """Whether values of two types are compared alike as a column's and as computed ones."""
+    return (a in INTEGER_KINDS and b in INTEGER_KINDS) or (a is Kind.VARCHAR and b is Kind.VARCHAR)
 
 
 def _never_fails(value: Expression) -> bool:

@@ -7,11 +7,9 @@ can tell.
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -37,6 +35,7 @@ from paimon_pyds.predicate.tree import (
     RowCondition,
     conjuncts,
     make_and,
+    make_computed,
     make_or,
 )
 from paimon_pyds.types import arrow_type
@@ -86,9 +85,8 @@ def _form(part: Predicate) -> tuple[Callable[[Sequence[Any]], Predicate], object
     return (_any_range, columns) if ranged else None
 
 
-def _computed(text: str, columns: Sequence[ColumnRef], condition: RowCondition) -> Computed:
-    names = tuple(dict.fromkeys(column.name for column in columns))
-    return Computed(text, names, hashlib.sha256(pickle.dumps(condition)).hexdigest()[:32], condition)
+def _computed(text: str, columns: Iterable[ColumnRef], condition: RowCondition) -> Computed:
+    return make_computed(text, (column.name for column in columns), condition)
 
 
 # --------------------------------------------------------------------------------------------------- values of columns

@@ -12,7 +12,7 @@ A tree is *unbound* as the parser makes it (columns are names, literals are `Lit
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
@@ -186,6 +186,15 @@ class Computed:
 
 
 Predicate: TypeAlias = Leaf | And | Or | Const | Computed
+
+
+def make_computed(text: str, columns: Iterable[str], condition: RowCondition) -> Computed:
+    """A condition that rows answer, from the columns of these names, shown as ``text``."""
+    import hashlib  # OpenSSL takes 3 MiB, and few processes need it
+    import pickle
+
+    digest = hashlib.sha256(pickle.dumps(condition)).hexdigest()[:32]
+    return Computed(text, tuple(dict.fromkeys(columns)), digest, condition)
 
 
 def make_and(*children: Predicate) -> Predicate:
