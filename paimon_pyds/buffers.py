@@ -40,6 +40,7 @@ _KEPT = frozenset({int, bool, type(None)})
 """Types of values whose scalars are kept: small, and those that compare as equal are."""
 _LARGEST_COUNTED = (32 << 20) - (64 << 10)
 """glibc learns from blocks up to 32 MiB, its own header included."""
+_LEAST_BLOCK = 1 << 19
 
 
 _PLAIN = {
@@ -77,14 +78,19 @@ pc: Any = _Compute()
 """``pyarrow.compute`` for modules that planning imports."""
 
 
-@cache
-def keep_freed_memory() -> None:
-    """Have glibc keep up to 64 MiB that were freed, for what is allocated next; elsewhere, nothing happens.
+def keep_freed_memory(size: int = _LARGEST_COUNTED) -> None:
+    """Have glibc keep some times ``size`` bytes that were freed, up to 64 MiB, for what is allocated next.
 
     By default it gives memory back at once, and to ask for it again takes longer than to build bitmaps in it. It stops
-    that by itself once a program has freed one large block (mallopt(3), M_MMAP_THRESHOLD): here is one, never touched.
+    that by itself once a program has freed one large block, for twice its size (mallopt(3), M_MMAP_THRESHOLD): here is
+    one, never touched. Other allocators are left as they are.
     """
-    np.empty(_LARGEST_COUNTED, np.uint8)
+    _allocate_once(min(1 << max(2 * size, _LEAST_BLOCK).bit_length(), _LARGEST_COUNTED))
+
+
+@cache
+def _allocate_once(size: int) -> None:
+    np.empty(size, np.uint8)
 
 
 def scalar(value: object, type_: pa.DataType) -> pa.Scalar:

@@ -1336,7 +1336,7 @@ class Table(RowStream):
 
         store, given = self._last_store, option_texts(options)
         with logging_errors(store):
-            typed = TableOptions({**store.latest_schema().options, **given})
+            typed = TableOptions({**store.schema_read_last().options, **given})
             others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
             if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
                 from paimon_pyds.maintenance.after_commit import maintain

@@ -119,10 +119,9 @@ class _Commit:
         self.options = options
         self.earlier = EarlierCommits(store, self.increment)
         self.replaced = replaced
-        keyed = bool(store.latest_schema().primary_keys)
-        self.conflicts = Conflicts(self.increment, store.root, bucketed=keyed or int(options.get("bucket")) > 0)
         self.written: list[str] = []
         """Names of the metadata files of this try."""
+        self.conflicts: Conflicts
 
     @property
     def increment(self) -> Increment:
@@ -135,6 +134,8 @@ class _Commit:
             with removing_unpublished(self.clean):
                 latest = self.latest()
                 schema = self.store.latest_schema()
+                bucketed = bool(schema.primary_keys) or int(self.options.get("bucket")) > 0
+                self.conflicts = Conflicts(self.increment, self.store.root, bucketed=bucketed)
                 self.earlier.check_table()
                 try:
                     landed = self.landed_before(latest)

@@ -244,6 +244,10 @@ class SchemaStore:
         self._schemas_checked = False
         return self.schema(ids[-1])
 
+    def schema_read_last(self) -> TableSchema:
+        """The newest schema that was read by this; the latest where none was. It asks for nothing, and may be old."""
+        return self._schemas[max(self._schemas)].schema if self._schemas else self.latest_schema()
+
     def schema(self, id_: int) -> TableSchema:
         """The schema of that number.
 

@@ -36,7 +36,7 @@ def _outcome(make: Any, *arguments: Any) -> tuple[str, ...]:
     except Exception as error:  # noqa: BLE001 - which one it is, is what is compared
         return "error", str(type(error))
     if isinstance(made, pa.Scalar):
-        return str(made.type), str(made.as_py())
+        return str(made.type), repr(made.cast(pa.int32()) if pa.types.is_date32(made.type) else made)
     try:
         made.validate(full=True)
     except pa.ArrowInvalid as error:  # pyarrow itself makes a time32 of -1

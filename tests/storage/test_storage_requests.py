@@ -181,7 +181,7 @@ def test_an_append(server: Server) -> None:
     table.append(_rows(1))
     puts = [path.rpartition("/")[2].partition("-")[0] for method, path in server.requests[before:] if method == "PUT"]
     assert sorted(puts) == ["LATEST", "data", "data", "manifest", "manifest", "manifest", "snapshot"]
-    assert len(server.requests) - before <= 29
+    assert len(server.requests) - before <= 25
 
 
 def test_a_snapshot_that_is_missing(server: Server, table: pp.Table) -> None:

@@ -47,8 +47,6 @@ _WINDOW_GROUPS = 16
 _PASS_BYTES = 16 << 20
 _PASS_VALUES = 2_000_000
 """What one pass of page reads takes on, at most, before rows are given out: bytes of pages, values to decode."""
-_LARGE_PASS_BYTES = 8 << 20
-"""Memory is kept for passes of so many bytes: for smaller ones it would be several times what they take."""
 _PASS_BATCH_ROWS = 262_144
 """Of columns that a pass decodes whole: their wanted rows are taken out of so many at a time."""
 _SMALL_PAGES_BYTES = 8 << 20
@@ -376,8 +374,8 @@ class ParquetReader:
         yield pa.RecordBatch.from_arrays(whole, schema=columns.schema)
 
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
-        if sum(pick.size for column in picks for pick in column) >= _LARGE_PASS_BYTES:
-            keep_freed_memory()  # else each pass asks for new memory, which takes longer than copying pages into it
+        # else each pass asks for new memory, which takes longer than copying pages into it
+        keep_freed_memory(sum(pick.size for column in picks for pick in column))
         ranges = [[r for pick in column for r in pick.ranges()] for column in picks]
         data = self._source.read([r for column in ranges for r in column])[::-1]
         joined = [b"".join([data.pop() for _ in column]) for column in ranges]  # nothing is held twice for long
