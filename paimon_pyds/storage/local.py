@@ -72,7 +72,14 @@ class LocalFileIO:
                 return file.readall()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        return self.read_ranges(path, [(offset, length)])[0]
+        with storage_faults("read", path, missing_passes=True):
+            fd, size = _open_regular(path)
+            try:
+                if offset < 0 or length < 0 or offset + length > size:
+                    check_range(path, offset, length, size)
+                return _pread(fd, path, offset, length)
+            finally:
+                os.close(fd)
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Several (offset, length) ranges; those at most 2 KiB apart are read together."""
