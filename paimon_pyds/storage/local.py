@@ -25,6 +25,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, StorageError
@@ -93,6 +95,32 @@ class LocalFileIO:
                         check_range(path, offset, length, size)
                 with _turn() if len(ranges) > _MANY_RANGES else nullcontext():
                     return read_coalesced(functools.partial(_pread, fd, path), ranges, _GAP, _MAX_REQUEST)
+            finally:
+                os.close(fd)
+
+    def read_joined(self, path: str, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> bytes:
+        """Several ranges, strung together. Of many that lie apart this is faster than `read_ranges`.
+
+        What is returned may be a bytearray that nobody changes.
+        """
+        ranges = list(zip(offsets.tolist(), lengths.tolist(), strict=True))
+        if not hasattr(os, "preadv"):
+            return b"".join(self.read_ranges(path, ranges))
+        with storage_faults("read", path, missing_passes=True):
+            fd, size = _open_regular(path)
+            try:
+                for i in np.flatnonzero((offsets < 0) | (lengths < 0) | (offsets > size - lengths)).tolist():
+                    check_range(path, *ranges[i], size)
+                joined = bytearray(int(lengths.sum()))
+                with _turn() if len(ranges) > _MANY_RANGES else nullcontext(), memoryview(joined) as view:
+                    start, read = 0, os.preadv
+                    for offset, length in ranges:
+                        stop = start + length
+                        done = read(fd, [view[start:stop]], offset)
+                        if done < length:  # Linux reads 2 GiB at a time
+                            view[start + done : stop] = _pread(fd, path, offset + done, length - done)
+                        start = stop
+                return cast(bytes, joined)
             finally:
                 os.close(fd)
 

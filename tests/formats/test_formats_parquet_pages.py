@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import closing
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import ReadCounters
+from paimon_pyds.formats.parquet import source
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, read_footer
 from paimon_pyds.formats.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_index
 from paimon_pyds.formats.parquet.page_picks import PagePick, choose
@@ -251,3 +255,43 @@ def test_notes_and_counters(path: Path) -> None:
     assert total.pages_read == counters.pages_read >= 1
     assert counters.rows_decoded < N
     assert counters.requests >= 1
+
+
+def test_footer_and_page_index_of_many_pages_are_kept_for_the_next_read(tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.parquet", RowSelection.of([5, 90_000])
+
+    def write(first: int) -> None:
+        table = pa.table({"id": np.arange(first, first + 100_000)})
+        pq.write_table(
+            table, path, write_page_index=True, max_rows_per_page=32, use_dictionary=False, compression="none"
+        )
+
+    def read() -> tuple[list[int], ReadCounters]:
+        counters = ReadCounters()
+        with closing(open_reader(path, counters)) as reader:
+            batches = list(reader.read(FIELDS[:1], rows, 10))
+        return [value for batch in batches for value in batch.column(0).to_pylist()], counters
+
+    write(0)
+    found, first = read()
+    assert found == [5, 90_000] and first.footer_bytes > 0 and first.index_bytes > 0
+    found, again = read()
+    assert found == [5, 90_000] and again.footer_bytes == again.index_bytes == 0 < again.bytes_read
+    size = path.stat().st_size
+    write(100_000)  # another file of the same length takes its place
+    os.utime(path, ns=(0, 1_234_567_890))
+    assert path.stat().st_size == size
+    found, replaced = read()
+    assert found == [100_005, 190_000] and replaced.footer_bytes > 0
+
+
+def test_kept_page_indexes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, weights = ByteLimitedCache(1_500_000), []
+    monkeypatch.setattr(source, "_PAGE_INDEXES", kept)
+    for number in range(4):
+        path = tmp_path / f"{number}.parquet"
+        table = pa.table({"id": np.arange(20_000)})
+        pq.write_table(table, path, write_page_index=True, max_rows_per_page=1, use_dictionary=False)
+        read_file(path, FIELDS[:1], RowSelection.of([number]))
+        weights.append(kept.weight)
+    assert 0 < weights[0] < weights[1] and max(weights) <= kept.limit < 4 * weights[0]

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -454,3 +455,31 @@ def test_the_content_is_complete_and_synced_before_the_name_appears(
     monkeypatch.setattr(os, "link", link)
     assert IO.create_if_absent(path, b"x" * 100_000)
     assert seen == ["sync", "link", "sync"]
+
+
+def test_ranges_are_read_into_one_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, data = str(tmp_path / "f"), os.urandom(100_000)
+    Path(path).write_bytes(data)
+    offsets = np.array([500, 0, 99_000, 40_000, 7], np.int64)
+    lengths = np.array([10, 3, 1_000, 0, 30_000], np.int64)
+    wanted = b"".join(data[at : at + n] for at, n in zip(offsets, lengths, strict=True))
+    assert IO.read_joined(path, offsets, lengths) == wanted
+    assert IO.read_joined(path, offsets[:0], lengths[:0]) == b""
+    many = np.arange(0, 99_000, 99)
+    assert IO.read_joined(path, many, np.full(len(many), 50)) == b"".join(data[at : at + 50] for at in many)
+    whole = os.preadv
+    with monkeypatch.context() as short:  # as Linux does of more than 2 GiB
+        short.setattr(os, "preadv", lambda fd, views, at: whole(fd, [view[: len(view) // 2] for view in views], at))
+        assert IO.read_joined(path, offsets, lengths) == wanted
+    monkeypatch.delattr(os, "preadv")
+    assert IO.read_joined(path, offsets, lengths) == wanted
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"), [(5, 6), (11, 0), (-1, 2), (0, -1), (0, 1 << 62), (1 << 62, 1), (1 << 62, 1 << 62)]
+)
+def test_joined_ranges_outside_the_file_are_corruption(tmp_path: Path, offset: int, length: int) -> None:
+    path = str(tmp_path / "f")
+    Path(path).write_bytes(b"0123456789")
+    with pytest.raises(CorruptFileError, match="the file has 10"):
+        IO.read_joined(path, np.array([0, offset]), np.array([1, length]))

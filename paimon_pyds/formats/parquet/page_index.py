@@ -54,6 +54,8 @@ _HEADS = (0x16, 0x15, 0x16)
 """The bytes before the fields of a PageLocation: its offset (i64), size (i32), and first row (i64)."""
 _LONGEST_LOCATION = 40
 """Bytes of three numbers that fit words, what stands around them, and a word."""
+_OBJECT_BYTES = 48
+"""Of a byte string, beside what it holds."""
 _BLOCK_BYTES = 1 << 17
 """Of indexes that are decoded at once: arrays of theirs stay in the processor's cache, in memory that is used again."""
 
@@ -73,6 +75,10 @@ class PageTable:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    @property
+    def nbytes(self) -> int:
+        return self.offsets.nbytes + self.sizes.nbytes + self.first_rows.nbytes
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnIndex:
@@ -82,6 +88,18 @@ class ColumnIndex:
     minima: _Bounds
     maxima: _Bounds
     null_counts: _Int64s | None
+
+    @property
+    def nbytes(self) -> int:
+        counts = 0 if self.null_counts is None else self.null_counts.nbytes
+        return (
+            self.null_pages.nbytes
+            + counts
+            + sum(
+                sum(map(len, values)) + _OBJECT_BYTES * len(values) if isinstance(values, list) else values.nbytes
+                for values in (self.minima, self.maxima)
+            )
+        )
 
 
 def decode_offset_indexes(data: Sequence[bytes], chunks: Sequence[Chunk], rows: Sequence[int]) -> list[PageTable]:

@@ -85,14 +85,14 @@ class PagePick:
         """Bytes to read."""
         return self.prefix[1] + int(self.sizes.sum())
 
-    def ranges(self) -> list[tuple[int, int]]:
-        """What to read: (offset, length), the dictionary page first, pages that touch in one."""
-        found = [self.prefix] if self.prefix[1] else []
+    def edges(self, origin: int = 0) -> tuple[_Int64s, _Int64s]:
+        """What to read, from where to where behind ``origin``: the dictionary page first, pages that touch in one."""
         ends = self.starts + self.sizes
         gaps = np.flatnonzero(self.starts[1:] != ends[:-1])
-        begins = self.starts[np.append(0, gaps + 1)]
-        lengths = ends[np.append(gaps, -1)] - begins
-        return [*found, *zip(begins.tolist(), lengths.tolist(), strict=True)]
+        begins, stops = self.starts[np.append(0, gaps + 1)], ends[np.append(gaps, -1)]
+        if self.prefix[1]:
+            begins, stops = np.append(self.prefix[0], begins), np.append(sum(self.prefix), stops)
+        return begins - origin, stops - origin
 
 
 def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s) -> dict[int, PagePick]:
@@ -120,6 +120,12 @@ def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _
     counts = first_rows[pages + 1] - first
     before = np.cumsum(counts) - counts
     return pages, counts, rows - np.repeat(first - before, wanted[pages]), first.tobytes() + counts.tobytes()
+
+
+def places_of(picks: Sequence[PagePick]) -> tuple[_Int64s, _Int64s]:
+    """Offsets and lengths of what to read for some picks, one after the other."""
+    begins, ends = (np.concatenate(edges) for edges in zip(*(pick.edges() for pick in picks), strict=True))
+    return begins, ends - begins
 
 
 def pick_whole_pages(

@@ -29,7 +29,15 @@ from paimon_pyds.formats.parquet.arrays import (
 )
 from paimon_pyds.formats.parquet.footer import Chunk, Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
-from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose, group_plan, pick_pages, too_many_rows
+from paimon_pyds.formats.parquet.page_picks import (
+    Estimate,
+    PagePick,
+    choose,
+    group_plan,
+    pick_pages,
+    places_of,
+    too_many_rows,
+)
 from paimon_pyds.formats.parquet.pages import decode_picks
 from paimon_pyds.formats.parquet.small_pages import has_small_pages, small_pages
 from paimon_pyds.formats.parquet.sorted_column import find_values
@@ -376,9 +384,7 @@ class ParquetReader:
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
         # else each pass asks for new memory, which takes longer than copying pages into it
         keep_freed_memory(sum(pick.size for column in picks for pick in column))
-        ranges = [[r for pick in column for r in pick.ranges()] for column in picks]
-        data = self._source.read([r for column in ranges for r in column])[::-1]
-        joined = [b"".join([data.pop() for _ in column]) for column in ranges]  # nothing is held twice for long
+        joined = self._source.read_joined([places_of(column) for column in picks])
         gathered_picks, gathered_data = gather_values(
             picks, joined, self._path, pa.cpu_count() if alone else 1, _permits(pa.cpu_count())
         )

@@ -93,7 +93,8 @@ class _Column:
     def __init__(self, leaf: Leaf, chunk: Chunk, table: PageTable, stored: bytes, path: str) -> None:
         self._leaf, self._chunk, self._table, self._path = leaf, chunk, table, path
         every = pick_whole_pages(leaf, chunk, table, np.arange(len(table)), np.zeros(0, np.int64))
-        parts = [stored[at - chunk.start : at - chunk.start + size] for at, size in every.ranges()]
+        begins, ends = (edges.tolist() for edges in every.edges(chunk.start))
+        parts = [stored[begin:end] for begin, end in zip(begins, ends, strict=True)]
         with decoding(path):
             self._pages = ColumnPages([every], b"".join(parts))
 

@@ -18,7 +18,7 @@ from paimon_pyds.formats import FoundRows
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.gather_values import ColumnPages
 from paimon_pyds.formats.parquet.page_index import ColumnIndex
-from paimon_pyds.formats.parquet.page_picks import PagePick, pick_whole_pages
+from paimon_pyds.formats.parquet.page_picks import PagePick, pick_whole_pages, places_of
 from paimon_pyds.formats.parquet.prune import orders_values
 from paimon_pyds.formats.parquet.source import ParquetSource, decoding
 from paimon_pyds.types import DataField
@@ -53,9 +53,8 @@ def find_values(source: ParquetSource, leaf: Leaf, field: DataField, values: pa.
     rows, numbers = [], []
     for part in _parts(at, pages.first_rows):
         picks = pages.picks(source, leaf, part)
-        ranges = [one for pick in picks for one in pick.ranges()]
         with decoding(source.path):
-            stored = ColumnPages(picks, b"".join(source.read(ranges))).values()
+            stored = ColumnPages(picks, *source.read_joined([places_of(picks)])).values()
         if stored is None:
             return None
         found = np.frombuffer(stored, f"<i{_WIDTHS[leaf.physical]}").astype(np.int64, copy=False)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.formats import WHOLE_FILE, ReadCounters
 from paimon_pyds.formats.parquet.arrays import footer_without_int96
-from paimon_pyds.formats.parquet.footer import MAGIC, read_footer
+from paimon_pyds.formats.parquet.footer import MAGIC, Footer, Tail, read_footer
 from paimon_pyds.formats.parquet.page_index import (
     ColumnIndex,
     PageTable,
@@ -28,8 +30,15 @@ from paimon_pyds.storage import FileIO, requests_at_once, saves_requests
 if TYPE_CHECKING:
     from paimon_pyds.storage.kept_ranges import KeptRanges
 
+Int64s: TypeAlias = npt.NDArray[np.int64]
+Places: TypeAlias = tuple[Int64s, Int64s]
+"""Where bytes lie in a file: offsets and lengths."""
 _JOINED_GAP = 4096
 """Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
+_PAGE_INDEXES = ByteLimitedCache(64 << 20)
+"""Footers and decoded page indexes of local files, by path and version, for later reads of this process."""
+_LEAST_KEPT = 64 << 10
+"""Bytes of decoded page indexes of a file: fewer are read again in no time."""
 
 
 class ParquetSource:
@@ -46,9 +55,17 @@ class ParquetSource:
             from paimon_pyds.storage.kept_ranges import KeptRanges
 
             self._kept = KeptRanges(io, path)
-        self.footer, self._tail = read_footer(io, path, size, counters, whole, self._kept)
+        self.footer: Footer
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
+        self._version = _version(io, path)
+        found = None if self._version is None else _PAGE_INDEXES.peek((path, size, self._version))
+        if found is None:
+            self.footer, self._tail = read_footer(io, path, size, counters, whole, self._kept)
+        else:
+            self.footer, tables, bounds = found
+            self._tail, self._tables, self._bounds = Tail(b"", size), dict(tables), dict(bounds)
+        self._found = len(self._tables) + len(self._bounds)
         self._files: dict[tuple[bool, int], list[Any]] = {}
         self._closed = False
 
@@ -60,8 +77,8 @@ class ParquetSource:
             found = [self._kept.get(*r) if data is None else data for r, data in zip(ranges, found, strict=True)]
         missing = [r for r, data in zip(ranges, found, strict=True) if data is None]
         if missing:
-            size = sum(length for _, length in missing)
-            self.count(size, requests=_requests(missing), index=index)
+            offsets, lengths = np.array(missing, np.int64).T
+            self.count(int(lengths.sum()), requests=_requests(offsets, lengths), index=index)
             fresh = self._io.read_ranges(self.path, missing)
             if len(missing) == len(ranges):
                 found = list(fresh)
@@ -73,6 +90,16 @@ class ParquetSource:
             for (offset, _), data in zip(ranges, all_found, strict=True):
                 self._kept.add(offset, data)
         return all_found
+
+    def read_joined(self, columns: Sequence[Places]) -> list[bytes]:
+        """The bytes at places of several columns, those of each strung together. See `LocalFileIO.read_joined`."""
+        read = getattr(self._io, "read_joined", None)
+        offsets, lengths = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        if read is None or bool((offsets + lengths > self._tail.start).any()):
+            data = self.read(list(zip(offsets.tolist(), lengths.tolist(), strict=True)))[::-1]
+            return [b"".join([data.pop() for _ in column[0]]) for column in columns]  # nothing is held twice for long
+        self.count(int(lengths.sum()), requests=_requests(offsets, lengths))
+        return [read(self.path, *column) for column in columns]
 
     def count(self, size: int, *, requests: int, index: bool = False) -> None:
         """Count bytes that are read from the storage, from any thread."""
@@ -152,9 +179,26 @@ class ParquetSource:
         self._closed = True
         if self._kept is not None:
             self._kept.keep()
+        tables, bounds = dict(self._tables), dict(self._bounds)  # a thread may still add some
+        if self._version is not None and len(tables) + len(bounds) > self._found:
+            weight = sum(table.nbytes for table in tables.values()) + sum(index.nbytes for index in bounds.values())
+            if weight >= _LEAST_KEPT:
+                kept = self.footer, tables, bounds
+                _PAGE_INDEXES.put((self.path, self.size, self._version), kept, weight + 4 * len(self.footer.data))
         for free in list(self._files.values()):
             while free:
                 free.pop().close(force=True)
+
+
+def _version(io: FileIO, path: str) -> str | None:
+    """What tells a local file from another one that has its name later; None for others, and where there is none."""
+    from paimon_pyds.storage.local import LocalFileIO
+
+    if not isinstance(io, LocalFileIO):
+        return None
+    with suppress(OSError):
+        return io.version(path)
+    return None
 
 
 def joined_buffer(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
@@ -168,8 +212,7 @@ def joined_buffer(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
     return whole
 
 
-def _requests(ranges: Sequence[tuple[int, int]]) -> int:
-    offsets, lengths = np.array(ranges, np.int64).T
+def _requests(offsets: Int64s, lengths: Int64s) -> int:
     order = np.argsort(offsets)
     offsets, stops = offsets[order], np.maximum.accumulate((offsets + lengths)[order])
     return 1 + int(np.count_nonzero(offsets[1:] - stops[:-1] > _JOINED_GAP))
