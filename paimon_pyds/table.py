@@ -245,7 +245,7 @@ class Table(RowStream):
         return list(self._store.branches())
 
     def system(self, name: SystemName, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
-        """A system table such as ``files``, ``file_indexes`` or ``snapshots``, in memory: see `system_scan`."""
+        """A system table such as ``files`` or ``snapshots``, in memory; arguments as for `system_scan`."""
         return self.system_scan(name, filter, **query).to_arrow()
 
     def system_scan(self, name: SystemName, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
@@ -366,7 +366,13 @@ class Table(RowStream):
         return self.scan(**own, **given)
 
     def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
-        """How a scan with this filter narrows down, per step and file; with ``analyze`` the scan is run as well."""
+        """How a scan narrows down, per step and file.
+
+        Args:
+            filter: a condition, as `scan` takes it.
+            analyze: run the scan as well, and tell what it gave.
+            scan: further arguments of `scan`.
+        """
         return self._scan("explain", scan, filter=filter).explain(analyze=analyze)
 
     def count(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> int:
@@ -388,23 +394,53 @@ class Table(RowStream):
         return self._scan("exists", scan, filter=filter).answer.exists().value
 
     def distinct(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> pa.Table:
-        """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each."""
+        """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each.
+
+        Args:
+            column: its name.
+            filter: which rows count; all by default.
+            scan: further arguments of `scan`.
+        """
         return self._scan("distinct", scan, filter=filter).answer.distinct(column).value
 
     def min(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
-        """The smallest value of a column; None when all are NULL."""
+        """The smallest value of a column; None when all are NULL.
+
+        Args:
+            column: its name.
+            filter: which rows count; all by default.
+            scan: further arguments of `scan`.
+        """
         return self._scan("min", scan, filter=filter).answer.min(column).value
 
     def max(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
-        """The largest value of a column; None when all are NULL. NaN is larger than all numbers."""
+        """The largest value of a column; None when all are NULL. NaN is larger than all numbers.
+
+        Args:
+            column: its name.
+            filter: which rows count; all by default.
+            scan: further arguments of `scan`.
+        """
         return self._scan("max", scan, filter=filter).answer.max(column).value
 
     def sum(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
-        """The sum of a column, typed as in Spark; None when all values are NULL. See `Answers.sum`."""
+        """The sum of a column, typed as in Spark; None when all values are NULL. See `Answers.sum`.
+
+        Args:
+            column: its name.
+            filter: which rows count; all by default.
+            scan: further arguments of `scan`.
+        """
         return self._scan("sum", scan, filter=filter).answer.sum(column).value
 
     def top_n(self, order: str, filter: Filter = None, **scan: Unpack[RowArguments]) -> pa.Table:
-        """The first rows in an order, such as ``"amount desc, 10"``: see ``top_n`` of `scan`."""
+        """The first rows in an order.
+
+        Args:
+            order: columns and how many rows, such as ``"amount desc, 10"``: see ``top_n`` of `scan`.
+            filter: which rows count; all by default.
+            scan: further arguments of `scan`.
+        """
         order = present("order", order, "an order such as 'id desc, 10'")
         return self._scan("top_n", scan, filter=filter, top_n=order).to_arrow()
 
@@ -509,6 +545,13 @@ class Table(RowStream):
 
         After a CommitOutcomeUnknownError the same messages can be committed again: where they had landed, that snapshot
         is returned and none is made. On other errors the files are removed, unless the table has them.
+
+        Args:
+            messages: of all writers.
+            overwrite: the new files replace what is there.
+            partition: replace only these partitions; the whole table when None.
+            dynamic: replace the partitions that have new files, and no other.
+            options: table options over the table's own.
 
         Raises:
             AlreadyCommittedError: the table has some of the files by an earlier commit; nothing was published.
@@ -875,7 +918,13 @@ class Table(RowStream):
         return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
 
     def rename_tag(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
-        """Give a tag another name, or only look whether it can be done; the snapshot that it keeps."""
+        """Give a tag another name; the snapshot that it keeps.
+
+        Args:
+            name: of the tag.
+            new_name: what it is called from now on.
+            dry_run: only look whether it can be done.
+        """
         from paimon_pyds.maintenance.tags import rename_tag
 
         return rename_tag(self._store, name, new_name, dry_run=dry_run)
@@ -1071,7 +1120,13 @@ class Table(RowStream):
         return create_branch(self._store, name, tag, dry_run=dry_run)
 
     def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> None:
-        """Give a branch another name, or only look whether it can be done."""
+        """Give a branch another name.
+
+        Args:
+            name: of the branch.
+            new_name: what it is called from now on.
+            dry_run: only look whether it can be done.
+        """
         from paimon_pyds.maintenance.branches import rename_branch
 
         rename_branch(self._store, name, new_name, dry_run=dry_run)
@@ -1322,6 +1377,12 @@ class Table(RowStream):
         """Which indexes recorded filters call for, and which ones waste space.
 
         The rules are in `paimon_pyds.index_tools.advise`.
+
+        Args:
+            recorded: filters that were asked, as text or as `RecordedFilter` with how often.
+            files: how many data files are looked into.
+            where: a condition on partition columns; the other partitions are left out.
+            progress: is told how far it is.
         """
         from paimon_pyds.index_tools.advise import index_advise
 

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import paimon_pyds
+from paimon_pyds import Catalog, Table, spark
+from paimon_pyds.frames import RowStream
+from paimon_pyds.table_scan import Scan
 
 
 def test_only_packages_list_their_names() -> None:
     """A leading underscore says what a module keeps to itself; packages list the names that they give out."""
     modules = [path for path in Path(paimon_pyds.__file__).parent.rglob("*.py") if path.name != "__init__.py"]
     assert [path.name for path in modules if re.search(r"^__all__\b", path.read_text(encoding="utf-8"), re.M)] == []
+
+
+def _called_by_users() -> Iterator[tuple[str, Any]]:
+    """What the Python reference of the documentation has."""
+    for one in (
+        Table,
+        Scan,
+        RowStream,
+        Catalog,
+        paimon_pyds.migrate,
+        *(getattr(spark, name) for name in spark.__all__),
+    ):
+        if inspect.isfunction(one):
+            yield one.__name__, one
+            continue
+        for method, value in vars(one).items():
+            function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+            if inspect.isfunction(function) and not method.startswith("_"):
+                yield f"{one.__name__}.{method}", function
+
+
+def test_what_users_call_lists_its_arguments() -> None:
+    """Those with three or more; or says whose they are."""
+    lacking = []
+    for name, function in _called_by_users():
+        arguments = [one for one in inspect.signature(function).parameters if one not in ("self", "cls")]
+        text = inspect.getdoc(function) or ""
+        if len(arguments) >= 3 and not re.search(r"arguments (are )?as", text, re.I):
+            lacking += [f"{name}: {one}" for one in arguments if not re.search(rf"^ +\W*(.*, )?{one}\b.*:", text, re.M)]
+    assert not lacking, "\n".join(lacking)

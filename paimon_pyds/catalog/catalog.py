@@ -183,7 +183,12 @@ class Catalog:
                 raise
 
     def drop_database(self, name: str, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Remove a database; with ``cascade`` its tables too.
+        """Remove a database.
+
+        Args:
+            name: of the database.
+            cascade: remove its tables, too.
+            ignore_if_not_exists: do nothing where there is no such database.
 
         Raises:
             DatabaseNotFoundError: it does not exist.
@@ -240,7 +245,7 @@ class Catalog:
             raise self._not_found(identifier, error) from error
 
     def system(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
-        """A system table in memory: see `system_scan`."""
+        """A system table in memory; arguments as for `system_scan`."""
         return self.system_scan(name, filter, **query).to_arrow()
 
     def system_scan(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
@@ -352,7 +357,7 @@ class Catalog:
         unset_options: Sequence[str] = (),
         **changes: Unpack[SchemaChanges],
     ) -> TableSchema:
-        """Change a table's options or columns; the arguments are those of `Table.alter`."""
+        """Change a table's options or columns; its arguments are as for `Table.alter`."""
         return self.table(name).alter(set_options, unset_options, **changes)
 
     # ------------------------------------------------------------------------------------------ helpers
