@@ -42,10 +42,7 @@ from paimon_pyds.write.conform import check_columns
 def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
     """Append rows as one snapshot; None when there was no row.
 
-    Args:
-        store: the table.
-        data: what `Table.append` takes.
-        options: over the table's own.
+    ``data``: what `Table.append` takes.
     """
     message, changes = _written(store, data, options)
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
@@ -83,14 +80,7 @@ def overwrite(
     mode: OverwriteMode,
     options: Mapping[str, str] | None = None,
 ) -> Snapshot | None:
-    """Replace rows as one snapshot; None when there was nothing to replace, and no row.
-
-    Args:
-        store: the table.
-        data: what `Table.append` takes.
-        mode: what is replaced.
-        options: over the table's own.
-    """
+    """Replace rows as one snapshot; None when there was nothing to replace, and no row."""
     check_mode(store.latest_schema(), mode)
     message, changes = _written(store, data, options, mode)
     return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)

@@ -53,11 +53,7 @@ def write_rows(
 ) -> CommitMessage:
     """Write rows to where their keys are.
 
-    Args:
-        context: the table as it is written to.
-        batches: rows as they arrive, as they are given to a writer.
-        places: where keys are before the write.
-        task: as `TableWriter` has it.
+    ``batches``: rows as they arrive, as they are given to a writer. ``places``: where keys are before the write.
     """
     with TableWriter(context, task) as writer:
         for place, rows in placed_rows(context, batches, places):
@@ -70,10 +66,7 @@ def placed_rows(
 ) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
     """Rows in pieces by the partition and bucket that they go to; those of a key in their order.
 
-    Args:
-        context: the table as it is written to.
-        batches: rows as they arrive.
-        places: where keys are before the write.
+    ``batches``: rows as they arrive. ``places``: where keys are before the write.
 
     Raises:
         SchemaError: rows that don't fit the table.
@@ -178,10 +171,6 @@ class UnchangedKeys:
 
 def check_places(places: KeyPlaces, messages: Sequence[CommitMessage]) -> None:
     """Look whether a key is in one bucket after a write, whose tasks can't tell one another where they have put it.
-
-    Args:
-        places: the table.
-        messages: of all tasks.
 
     Raises:
         CommitError: a key is in two.

@@ -122,10 +122,7 @@ class PostponedBuckets(BucketAssigner):
     so do all rows without ``postpone.batch-write-fixed-bucket``. (Java: classes PostponeFixedBucketSink and
     PostponeBucketRowKeyExtractor.)
 
-    Args:
-        schema: the table's.
-        options: the table's options.
-        known: how many buckets a partition has; None for none yet.
+    ``known``: how many buckets a partition has; None for none yet.
     """
 
     one_bucket = False
@@ -161,10 +158,7 @@ def bucket_assigner(
 ) -> BucketAssigner:
     """The assigner that the option ``bucket`` asks for.
 
-    Args:
-        schema: the table's.
-        options: the table's, the write's own on top.
-        known: how many buckets a partition has; None for none yet.
+    ``options``: the table's, the write's own on top. ``known``: how many buckets a partition has; None for none yet.
 
     Raises:
         UnsupportedError: a kind of buckets that can't be written to.

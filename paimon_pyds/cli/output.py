@@ -98,11 +98,8 @@ def show_rows(
 ) -> None:
     """Print rows in the form that is asked for.
 
-    Args:
-        arguments: of the command.
-        schema: of the rows.
-        batches: the rows; they are held in memory for text only, whose columns are as wide as their values.
-        whole: text does not cut long values.
+    ``batches``: the rows; they are held in memory for text only, whose columns are as wide as their values. ``whole``:
+    text does not cut long values.
 
     Raises:
         OptionError: a form that a terminal can't show.

@@ -37,11 +37,7 @@ def read_base_files(
     Commits look at live files that replace some, that put deletion vectors on some, or that continue the sequence
     numbers of a bucket.
 
-    Args:
-        store: the table.
-        schema: its schema.
-        manifests: all of the snapshot that the commit lands on.
-        increment: what is committed.
+    ``manifests``: all of the snapshot that the commit lands on.
 
     Returns:
         columns of `ENTRY_SCHEMA`, `RUN_COLUMNS` among them where files are only added; with files that go or must

@@ -351,12 +351,9 @@ def on_newest(
     It starts over when another commit got in its way, and when the snapshot expired while it was read; not where the
     table still is as it was then: a file of it is lost, or the same conflict would come again.
 
-    Args:
-        store: the table.
-        once: called with the newest snapshot, and with its tries. It reads the schema afterwards: no file of the
-            snapshot has a later one, with more columns. It removes what it wrote when it fails, and raises nothing once
-            it has committed.
-        given: options of the operation, over the table's own.
+    ``once``: called with the newest snapshot, and with its tries. It reads the schema afterwards: no file of the
+    snapshot has a later one, with more columns. It removes what it wrote when it fails, and raises nothing once it has
+    committed.
 
     Raises:
         CommitConflictError, SnapshotNotFoundError: more often than ``commit.max-retries``.

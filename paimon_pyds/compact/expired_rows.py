@@ -28,10 +28,7 @@ _FIRST_MILLIS = 10**12
 def not_expired(schema: TableSchema, options: TableOptions, now: float) -> Predicate:
     """What rows meet that stay: those whose time is NULL, or not that long ago.
 
-    Args:
-        schema: the table's.
-        options: that hold for the compaction.
-        now: seconds since 1970.
+    ``now``: seconds since 1970.
 
     Raises:
         OptionError: no column has the time, or one of another type than INT, BIGINT or TIMESTAMP.
@@ -55,12 +52,7 @@ def have_expired(
 ) -> Flags:
     """Which files have rows that don't stay, as far as their statistics tell: those without any have none.
 
-    Args:
-        entries: of data files (`ENTRY_SCHEMA`).
-        store: the table.
-        schema: the table's.
-        options: that hold for the compaction.
-        now: seconds since 1970.
+    ``entries``: of data files (`ENTRY_SCHEMA`). ``now``: seconds since 1970.
 
     Raises:
         OptionError, SchemaError: as `not_expired`.

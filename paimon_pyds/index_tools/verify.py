@@ -119,11 +119,6 @@ def verify_indexes(
 ) -> VerifyReport:
     """Compare every index of the live files with the data.
 
-    Args:
-        store: the table.
-        where: a condition on partition columns; all partitions when None.
-        executor: where the work runs; the cores of this machine by default.
-
     Raises:
         OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong.
     """

@@ -96,12 +96,8 @@ def remove_orphan_files(
 ) -> OrphanFiles:
     """Find, and remove, the files of a table that nothing needs; see `paimon_pyds.Table.remove_orphan_files`.
 
-    Args:
-        store: the table.
-        older_than: an age, or a time.
-        dry_run: only find them.
-        external: also look in ``data-file.external-paths``.
-        executor: where directories are listed, manifests are read and files are removed; this machine by default.
+    ``older_than``: an age, or a time. ``external``: also look in ``data-file.external-paths``. ``executor``: where
+    directories are listed, manifests are read and files are removed; this machine by default.
 
     Raises:
         OptionError: a time to come.

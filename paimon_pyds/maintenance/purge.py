@@ -34,11 +34,7 @@ from paimon_pyds.redaction import redact
 def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:
     """Remove all that is in a table; see `paimon_pyds.Table.purge`. One that was ended half-way is run again.
 
-    Args:
-        store: the table, on its main branch.
-        confirm: the name of the table.
-        named_states: tags and branches go, too.
-        dry_run: only tell what would go.
+    ``store``: the table, on its main branch. ``named_states``: tags and branches go, too.
 
     Raises:
         OptionError: no confirmation.

@@ -255,9 +255,7 @@ class KeptFiles:
     def data_files(self, schema: TableSchema, candidates: pa.Table) -> set[str]:
         """Which of some data and changelog files are needed, by name.
 
-        Args:
-            schema: of the table.
-            candidates: manifest entries, with ``partition`` and ``file_name`` among their columns.
+        ``candidates``: manifest entries, with ``partition`` and ``file_name`` among their columns.
         """
         names = candidates["file_name"].combine_chunks().unique()
         partitions = frozenset(candidates["partition"].combine_chunks().unique().to_pylist())

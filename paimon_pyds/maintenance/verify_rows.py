@@ -53,12 +53,7 @@ class KeyChecks:
 def verify_rows(read: ReadSpec, file: PlannedFile, entry: pa.RecordBatch, keys: KeyChecks, findings: Findings) -> None:
     """Read a data file and compare; columns of types that can't be read here are passed over.
 
-    Args:
-        read: how to read it.
-        file: the data file.
-        entry: of the manifest, all columns.
-        keys: how its keys are.
-        findings: gets what is wrong.
+    ``entry``: of the manifest, all columns. ``keys``: how its keys are. ``findings``: gets what is wrong.
 
     Raises:
         CorruptFileError, StorageError: the file can't be read.

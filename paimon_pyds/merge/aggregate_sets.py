@@ -26,11 +26,7 @@ def merge_bytes(
 ) -> pa.Array:
     """One value for each group: what ``merge`` makes of those that are not NULL, from the oldest to the newest.
 
-    Args:
-        values: of all groups.
-        rows: their groups.
-        column: for errors.
-        merge: of two values or more.
+    ``merge``: of two values or more.
 
     Raises:
         CorruptFileError: ``merge`` does not know its bytes.

@@ -63,10 +63,8 @@ class GroupOrder:
     def is_newest(self, places: Positions, key: Positions, counted: Flags) -> Flags:
         """Of some places, whether none of their key that comes before them is newer.
 
-        Args:
-            places: some, ascending.
-            key: the key of each of them.
-            counted: which of them count for those after them.
+        ``places``: some, ascending. ``key``: the key of each of them. ``counted``: which of them count for those after
+        them.
         """
         codes = self.codes[places]
         codes = pair_codes(key, np.where(counted, codes, codes.min(initial=0)))

@@ -23,10 +23,6 @@ ROW_KINDS = ("+I", "-U", "+U", "-D")
 def parse_row_kinds(texts: pa.Array, column: str) -> pa.Array:
     """The numbers (int8, as in ``_VALUE_KIND``) of row kinds: ``+I``, ``-U``, ``+U``, ``-D``, in either case.
 
-    Args:
-        texts: one for each row.
-        column: where they come from, for errors.
-
     Raises:
         SchemaError: NULL, or a text that is no row kind.
     """

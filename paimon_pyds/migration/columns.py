@@ -87,11 +87,8 @@ def widest_fields(
 ) -> tuple[DataField, ...]:
     """The columns of both, each of the widest of its types; those of one side alone may be NULL.
 
-    Args:
-        left: columns.
-        right: columns.
-        closed: columns that are on the right side alone are left out.
-        within: the column that they are fields of, for messages.
+    ``closed``: columns that are on the right side alone are left out. ``within``: the column that they are fields of,
+    for messages.
 
     Raises:
         SchemaError: types of a column that contradict each other.

@@ -94,9 +94,7 @@ class Actions:
 def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
     """Which clause acts on which row of the table; the first that applies wins.
 
-    Args:
-        rules: the merge.
-        batch: rows of the table, the columns of `MergeRules.columns` among theirs.
+    ``batch``: rows of the table, the columns of `MergeRules.columns` among theirs.
 
     Raises:
         CardinalityError: two rows of the source would change one row, and not both delete it.
@@ -233,11 +231,8 @@ def new_versions(
 ) -> pa.RecordBatch | None:
     """The new versions of the rows that are updated, in the order of their rows; None when there are none.
 
-    Args:
-        rules: the merge.
-        batch: rows of the table with all columns that stay and that expressions need.
-        actions: what becomes of them.
-        fields: the table's columns, and those in which rows keep their ids.
+    ``batch``: rows of the table with all columns that stay and that expressions need. ``fields``: the table's columns,
+    and those in which rows keep their ids.
     """
     parts: list[pa.RecordBatch] = []
     chosen: list[_Ints] = []
@@ -305,11 +300,8 @@ def inserted_rows(
 ) -> list[pa.RecordBatch]:
     """The rows that the insert clauses make of rows of the source; columns that a clause leaves out are missing.
 
-    Args:
-        source: all rows, its columns with their prefix.
-        unmatched: those that match no row of the table.
-        clauses: the first whose condition is true for a row acts.
-        fields: the table's columns.
+    ``source``: all rows, its columns with their prefix. ``unmatched``: those that match no row of the table.
+    ``clauses``: the first whose condition is true for a row acts.
     """
     by_name = {field.name: field for field in fields}
     batches = []

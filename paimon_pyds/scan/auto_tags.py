@@ -18,10 +18,7 @@ _HOURLY = {"with_dashes": _HOUR, "without_dashes": _SHORT_DAY + r" (\d\d)"}
 def tag_and_before(store: TableStore, name: str, options: TableOptions) -> tuple[Snapshot, Snapshot] | None:
     """The snapshots of the tag before a tag, by the times that they are named by, and of that tag; None without both.
 
-    Args:
-        store: the table.
-        name: of the later tag.
-        options: of the table, which say how tags are named.
+    ``options``: of the table, which say how tags are named.
 
     Raises:
         OptionError: no such tag is made by itself.

@@ -89,10 +89,8 @@ class LocalCache:
     def key(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
         """What names here a thing that is known of a file; None for a file that may change.
 
-        Args:
-            io: the storage; what tells it from others is a part of the key, its credentials are not.
-            path: of the file.
-            what: is known of it.
+        ``io``: the storage; what tells it from others is a part of the key, its credentials are not. ``what``: is known
+        of it.
         """
         return self.key_of(io, path, *what) if _UNIQUE.search(path.rpartition("/")[2]) else None
 

@@ -49,11 +49,7 @@ def open_bucket_writer(
 ) -> BucketWriter:
     """The writer of a bucket that the table's kind asks for.
 
-    Args:
-        context: the table as it is written to.
-        bucket: which one, without files yet.
-        threads: where files are encoded and measured.
-        numbers: of rows, in a table with a primary key; else None.
+    ``bucket``: which one, without files yet. ``numbers``: of rows, in a table with a primary key; else None.
     """
     if numbers is None:
         writer = AppendBucketWriter(context, bucket, threads)
@@ -73,13 +69,9 @@ def open_bucket_writer(
 class AppendBucketWriter(UnspilledRows, BucketWriter):
     """Writes rows as they come: no keys, sequence numbers that count the rows.
 
-    Args:
-        context: the table as it is written to.
-        bucket: which one, without files yet.
-        threads: where files are encoded and measured.
-        first_sequence: the sequence number of the first row; those of new rows in fixed buckets are given by the
-            commit. Rows that bring their row ids along have sequence numbers of their own.
-        level: of the files: above 0 where incremental clustering has sorted their rows.
+    ``bucket``: which one, without files yet. ``first_sequence``: the sequence number of the first row; those of new
+    rows in fixed buckets are given by the commit. Rows that bring their row ids along have sequence numbers of their
+    own. ``level``: of the files: above 0 where incremental clustering has sorted their rows.
     """
 
     def __init__(

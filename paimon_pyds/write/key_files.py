@@ -25,12 +25,9 @@ from paimon_pyds.write.rolling import RollingWriter, RowMetadata, WriterThreads
 class SortedRunWriter:
     """Writes rows in the order of their keys into files of one sorted run, which roll at ``target-file-size``.
 
-    Args:
-        context: the table as it is written to; of a compaction, with the file source of one. Options of levels act.
-        directory: the bucket's.
-        threads: where files are encoded and measured.
-        level: of the run; of a changelog, where the rows went. On level 0 each file is a run of its own.
-        changelog: write changelog files, with the options of these.
+    ``context``: the table as it is written to; of a compaction, with the file source of one. Options of levels act.
+    ``level``: of the run; of a changelog, where the rows went. On level 0 each file is a run of its own. ``changelog``:
+    write changelog files, with the options of these.
     """
 
     def __init__(

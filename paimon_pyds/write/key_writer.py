@@ -37,11 +37,7 @@ class KeyBucketWriter:
     rows as they came. A row that is the only one of its key stays as it is. (Java: classes MergeTreeWriter and
     SortBufferWriteBuffer.)
 
-    Args:
-        context: the table as it is written to.
-        bucket: which one, without files yet.
-        threads: where files are encoded and measured.
-        numbers: of the rows.
+    ``bucket``: which one, without files yet.
     """
 
     def __init__(
@@ -155,10 +151,7 @@ class PostponedRowsWriter(UnspilledRows):
     Compactions take the files of one writer, which its names tell from those of others, in the order they were made.
     (Java: class PostponeBucketFileStoreWrite.)
 
-    Args:
-        context: the table as it is written to.
-        bucket: the one where they wait, without files yet.
-        threads: where files are encoded and measured.
+    ``bucket``: the one where they wait, without files yet.
     """
 
     def __init__(self, context: WriteContext, bucket: BucketFiles, threads: WriterThreads) -> None:

@@ -106,11 +106,7 @@ class WriterThreads:
 class RollingWriter:
     """Writes batches into data files of one directory.
 
-    Args:
-        context: the table as it is written to.
-        directory: the bucket's directory.
-        threads: where files are encoded and measured.
-        collector: makes a collector for each file, when the file before is finished.
+    ``collector``: makes a collector for each file, when the file before is finished.
     """
 
     def __init__(
