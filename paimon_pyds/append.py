@@ -75,10 +75,7 @@ class RowChanges:
 
 
 def overwrite(
-    store: TableStore,
-    data: Any,
-    mode: OverwriteMode,
-    options: Mapping[str, str] | None = None,
+    store: TableStore, data: Any, mode: OverwriteMode, options: Mapping[str, str] | None = None
 ) -> Snapshot | None:
     """Replace rows as one snapshot; None when there was nothing to replace, and no row."""
     check_mode(store.latest_schema(), mode)
@@ -87,10 +84,7 @@ def overwrite(
 
 
 def _written(
-    store: TableStore,
-    data: Any,
-    options: Mapping[str, str] | None,
-    mode: OverwriteMode | None = None,
+    store: TableStore, data: Any, options: Mapping[str, str] | None, mode: OverwriteMode | None = None
 ) -> tuple[CommitMessage, RowChanges | None]:
     context = write_context(store, options, overwrite=mode is not None)
     replacing = mode is not None and not (mode.dynamic and context.schema.partition_keys)
@@ -138,10 +132,7 @@ class _Rows:
 
 
 def _written_by_key(
-    store: TableStore,
-    batches: Iterator[pa.RecordBatch],
-    options: Mapping[str, str] | None,
-    mode: OverwriteMode | None,
+    store: TableStore, batches: Iterator[pa.RecordBatch], options: Mapping[str, str] | None, mode: OverwriteMode | None
 ) -> tuple[CommitMessage, RowChanges | None]:
     from paimon_pyds.cross_partition import UnchangedKeys, write_rows  # other tables do without looking for keys
     from paimon_pyds.query.key_places import KeyPlaces

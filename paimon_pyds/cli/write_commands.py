@@ -265,9 +265,6 @@ def _compact(arguments: argparse.Namespace) -> None:
 def _rescale(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
     summary = table.rescale(
-        arguments.bucket_num,
-        arguments.partitions,
-        dry_run=arguments.dry_run,
-        options=table_options(arguments),
+        arguments.bucket_num, arguments.partitions, dry_run=arguments.dry_run, options=table_options(arguments)
     )
     _show_summary(arguments, summary)

@@ -112,10 +112,7 @@ class FileReport:
 
 
 def verify_indexes(
-    store: TableStore,
-    where: str | Predicate | None = None,
-    *,
-    executor: Executor | None = None,
+    store: TableStore, where: str | Predicate | None = None, *, executor: Executor | None = None
 ) -> VerifyReport:
     """Compare every index of the live files with the data.
 

@@ -14,11 +14,7 @@ from dataclasses import replace
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.maintenance.branches import delete_branch
 from paimon_pyds.maintenance.drop_partitions import truncate
-from paimon_pyds.maintenance.expire import (
-    ExpireOptions,
-    expire_snapshots,
-    merged,
-)
+from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, merged
 from paimon_pyds.maintenance.orphans import remove_orphan_files
 from paimon_pyds.maintenance.references import consumers
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files

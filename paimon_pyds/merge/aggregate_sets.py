@@ -113,7 +113,6 @@ def _library(function: str) -> ModuleType:
         import datasketches
     except ImportError:
         raise UnsupportedError(
-            f"the aggregate function {function} needs the package datasketches",
-            hint="pip install datasketches",
+            f"the aggregate function {function} needs the package datasketches", hint="pip install datasketches"
         ) from None
     return datasketches  # type: ignore[no-any-return]

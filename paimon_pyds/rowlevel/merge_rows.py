@@ -251,11 +251,7 @@ def new_versions(
 
 
 def _versions(
-    rules: MergeRules,
-    clause: BoundClause,
-    batch: pa.RecordBatch,
-    actions: Actions,
-    fields: Sequence[DataField],
+    rules: MergeRules, clause: BoundClause, batch: pa.RecordBatch, actions: Actions, fields: Sequence[DataField]
 ) -> pa.RecordBatch:
     values = clause.values or {}
     pairs = _pairs(rules, batch, actions.rows, actions.sources, list(values.values()))

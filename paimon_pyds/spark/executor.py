@@ -176,9 +176,7 @@ def _result(number: int, ok: bool, value: object) -> pa.RecordBatch:
 
 
 def _split_tasks(
-    split: Callable[[Any], Iterator[tuple[int, bytes]]],
-    slots: npt.NDArray[np.int64],
-    batches: Iterator[pa.RecordBatch],
+    split: Callable[[Any], Iterator[tuple[int, bytes]]], slots: npt.NDArray[np.int64], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Before the shuffle: the data of tasks, cut into rows that Spark can hold many of."""
     for batch in batches:

@@ -31,13 +31,7 @@ class SortedRunWriter:
     """
 
     def __init__(
-        self,
-        context: WriteContext,
-        directory: str,
-        threads: WriterThreads,
-        *,
-        level: int = 0,
-        changelog: bool = False,
+        self, context: WriteContext, directory: str, threads: WriterThreads, *, level: int = 0, changelog: bool = False
     ) -> None:
         self._context = context.of_changelog(level) if changelog else context.at_level(level)
         self._level = level
