@@ -97,10 +97,7 @@ def placed_rows(
 
 def with_moves(versions: pa.RecordBatch, schema: TableSchema, place: PartitionBucket) -> pa.RecordBatch:
     """New versions of rows of one bucket, with `VALUE_KIND`, and deletes there of those that go to other partitions.
-
-    Raises:
-        UnsupportedError: see `Placement.place`.
-    """
+    Raises UnsupportedError: see `Placement.place`."""
     count = versions.num_rows
     places = Places(pa.repeat(pa.scalar(place.partition, pa.binary()), count), np.full(count, place.bucket, np.int32))
     placement = Placement(schema, NewBuckets(TableOptions(schema.options), lambda _: {}))

@@ -159,9 +159,7 @@ def bucket_assigner(
     """The assigner that the option ``bucket`` asks for.
 
     ``options``: the table's, the write's own on top. ``known``: how many buckets a partition has; None for none yet.
-
-    Raises:
-        UnsupportedError: a kind of buckets that can't be written to.
+    Raises UnsupportedError: a kind of buckets that can't be written to.
     """
     count = int(options.get("bucket"))
     if count == -1:

@@ -136,9 +136,7 @@ class DynamicBuckets(IndexedBuckets):
 
     ``options``: the table's, the write's own on top. ``index``: the hash index of the snapshot that the write goes by;
     empty for an overwrite. ``share``: which keys the assigner has, and nobody else; None where others may see the same.
-
-    Raises:
-        OptionError: a target or a number of buckets that no table can have.
+    Raises OptionError: a target or a number of buckets that no table can have.
     """
 
     def __init__(self, schema: TableSchema, options: TableOptions, index: HashIndex, share: KeyShare | None) -> None:

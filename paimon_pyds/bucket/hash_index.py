@@ -84,9 +84,7 @@ class HashIndex:
         """Write a file, which no snapshot has yet: its entry, and its path.
 
         ``bucket``: whose keys these are. ``written``: gets the path before there is a file.
-
-        Raises:
-            StorageError: it can't be written.
+        Raises StorageError: it can't be written.
         """
         entry = IndexEntry(
             partition=bucket.partition,

@@ -54,9 +54,7 @@ class BucketRoom:
 
         ``keys``: how many. ``first``: the first bucket of those who ask. ``step``: how many ask side by side: the
         buckets of each are ``first``, ``first + step``, ….
-
-        Raises:
-            OptionError: all buckets that there may be are full.
+        Raises OptionError: all buckets that there may be are full.
         """
         parts: list[tuple[int, int]] = []
         for bucket in self._candidates(first, step):

@@ -73,10 +73,7 @@ def form_of(arguments: argparse.Namespace) -> str:
 @contextlib.contextmanager
 def redirected(out: str | None) -> Iterator[None]:
     """Standard output is this file, where one is named; what was written of it is removed on errors.
-
-    Raises:
-        StorageError: the file can't be written.
-    """
+    Raises StorageError: the file can't be written."""
     if out in (None, "-"):
         yield
         return
@@ -100,9 +97,7 @@ def show_rows(
 
     ``batches``: the rows; they are held in memory for text only, whose columns are as wide as their values. ``whole``:
     text does not cut long values.
-
-    Raises:
-        OptionError: a form that a terminal can't show.
+    Raises OptionError: a form that a terminal can't show.
     """
     import pyarrow as pa
 

@@ -28,9 +28,7 @@ def check_hash_files(entries: Iterable[IndexEntry], expected: Mapping[bytes, fro
 
     ``entries``: of the index manifest that the commit lands on. ``expected``: by partition, the names of all its hash
     index files.
-
-    Raises:
-        CommitConflictError: a partition has other ones.
+    Raises CommitConflictError: a partition has other ones.
     """
     found: dict[bytes, set[str]] = {partition: set() for partition in expected}
     for entry in entries:

@@ -53,9 +53,7 @@ def have_expired(
     """Which files have rows that don't stay, as far as their statistics tell: those without any have none.
 
     ``entries``: of data files (`ENTRY_SCHEMA`). ``now``: seconds since 1970.
-
-    Raises:
-        OptionError, SchemaError: as `not_expired`.
+    Raises OptionError, SchemaError: as `not_expired`.
     """
     if not options.is_set(_TIME):
         return np.zeros(entries.num_rows, np.bool_)

@@ -102,10 +102,7 @@ def sample_files(files: Sequence[PlannedFile], count: int) -> list[PlannedFile]:
 
 def read_sample(read: ReadSpec, file: PlannedFile, names: set[str], max_rows: int = _MOST_ROWS) -> FileSample:
     """The first rows of some columns (of the file's schema) of a data file.
-
-    Raises:
-        CorruptFileError, StorageError: the file can't be read.
-    """
+    Raises CorruptFileError, StorageError: the file can't be read."""
     own = read.fields_of(file)
     fields = tuple(f for f in own if f.name in names)
     rows = min(file.row_count, max_rows)

@@ -167,9 +167,7 @@ def java_answer(index: FileIndex, predicate: Predicate, row_count: int) -> str |
     by a range bitmap of nothing but nulls.
 
     ``predicate``: bound to the file's own schema. ``row_count``: rows of the data file.
-
-    Raises:
-        CorruptFileError: an index is damaged, or is of a file with another number of rows.
+    Raises CorruptFileError: an index is damaged, or is of a file with another number of rows.
     """
     found = _tree(index, predicate, row_count)
     if found.selection.is_all:

@@ -115,10 +115,7 @@ def verify_indexes(
     store: TableStore, where: str | Predicate | None = None, *, executor: Executor | None = None
 ) -> VerifyReport:
     """Compare every index of the live files with the data.
-
-    Raises:
-        OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong.
-    """
+    Raises OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong."""
     started = time.perf_counter()
     schema = store.latest_schema()
     specs = parse_index_specs(schema.options, schema.fields)

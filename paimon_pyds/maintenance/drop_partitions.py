@@ -58,9 +58,7 @@ def drop_partitions(
     """Delete the rows of partitions; otherwise as `truncate`.
 
     ``which``: what `paimon_pyds.Table.drop_partitions` takes.
-
-    Raises:
-        OptionError: a table without partitions, no condition, or one on other columns.
+    Raises OptionError: a table without partitions, no condition, or one on other columns.
     """
     schema = store.latest_schema()
     return _overwritten(store, Overwrite(_meeting(schema, which, store.root)), options, dry_run=dry_run)

@@ -184,10 +184,7 @@ def past_ms(name: str, value: Any) -> int:
 
 def timestamp_ms(name: str, value: Any) -> int:
     """Milliseconds since the epoch of an argument: these, a text like ``2026-01-31 12:30:00`` in UTC, or a datetime.
-
-    Raises:
-        OptionError, ArgumentTypeError: something else.
-    """
+    Raises OptionError, ArgumentTypeError: something else."""
     if isinstance(value, datetime):
         value = value.isoformat()
     return parse_timestamp(name, value, "UTC") if isinstance(value, str) else integer(name, value)

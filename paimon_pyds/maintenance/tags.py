@@ -314,10 +314,7 @@ def expire_tags(
 
 def tag_times(data: bytes, path: str) -> tuple[datetime | None, float | None]:
     """When a tag was made, on the clock of who made it, and for how many seconds; None where it does not say.
-
-    Raises:
-        CorruptFileError: no JSON, or something that is no time.
-    """
+    Raises CorruptFileError: no JSON, or something that is no time."""
     json = JsonObject(data, path)
     parts, seconds = json.any_or_none(_CREATED), json.any_or_none(_RETAINED)
     created = None

@@ -54,9 +54,7 @@ def verify_rows(read: ReadSpec, file: PlannedFile, entry: pa.RecordBatch, keys: 
     """Read a data file and compare; columns of types that can't be read here are passed over.
 
     ``entry``: of the manifest, all columns. ``keys``: how its keys are. ``findings``: gets what is wrong.
-
-    Raises:
-        CorruptFileError, StorageError: the file can't be read.
+    Raises CorruptFileError, StorageError: the file can't be read.
     """
     fields = [field for field in read.fields_of(file) if _is_read(field)]
     fields = _held(read, file, fields, keys.schema.partition_keys)

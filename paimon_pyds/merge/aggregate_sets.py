@@ -27,9 +27,7 @@ def merge_bytes(
     """One value for each group: what ``merge`` makes of those that are not NULL, from the oldest to the newest.
 
     ``merge``: of two values or more.
-
-    Raises:
-        CorruptFileError: ``merge`` does not know its bytes.
+    Raises CorruptFileError: ``merge`` does not know its bytes.
     """
     there = np.flatnonzero(is_valid(values))
     group = rows.group[there]
@@ -71,10 +69,7 @@ _BAD_BYTES = (ValueError, IndexError, OverflowError, RuntimeError, MemoryError)
 
 def theta_union() -> _Merge:
     """What unites theta sketches of the default seed into one of at most 4,096 entries, compact and ordered.
-
-    Raises:
-        UnsupportedError: the package datasketches is not there; so does `hll_union`.
-    """
+    Raises UnsupportedError: the package datasketches is not there; so does `hll_union`."""
     library = _library("theta_sketch")
 
     def merge(sketches: Sequence[bytes]) -> bytes:

@@ -30,9 +30,7 @@ class MergeEngine(ABC):
         ``rows``: all versions of each key in it, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, the columns asked for and
         those that `required_columns` adds to them. ``versions``: the rows by key and age. ``columns``: those of the
         result, in their order.
-
-        Raises:
-            UnsupportedError: rows are deleted that the engine, as the table's options have it, can't delete.
+        Raises UnsupportedError: rows are deleted that the engine, as the table's options have it, can't delete.
         """
 
     def required_columns(self, columns: Sequence[str]) -> tuple[str, ...]:

@@ -93,9 +93,7 @@ class RowMerger:
         """`merge`, and the changes that a changelog has of it, with the same columns; those of the table among them.
 
         ``rows``: as for `merge`, with ``_LEVEL``. ``columns``: of the results. ``changelog``: which changes.
-
-        Raises:
-            UnsupportedError, SchemaError: as `merge`.
+        Raises UnsupportedError, SchemaError: as `merge`.
         """
         versions = self._sorted(rows)
         merged = self._engine.merge(rows, self._counted(rows, versions), columns)

@@ -154,10 +154,7 @@ class PartialUpdate(MergeEngine):
 
     def _counted(self, rows: pa.RecordBatch, versions: Versions) -> CountedVersions:
         """The versions that count, and the rows that they add to.
-
-        Raises:
-            UnsupportedError: no option says what a delete does, and there is one.
-        """
+        Raises UnsupportedError: no option says what a delete does, and there is one."""
         kinds = to_numpy(rows.column(VALUE_KIND))[versions.order]
         retract = is_retract(rows.column(VALUE_KIND))[versions.order]
         single = versions.is_single

@@ -56,9 +56,7 @@ def windows(
     ``runs``: all that have rows of these keys, the oldest first: so they are merged fastest. ``needed``: drops rows
     that are not needed to merge those of a key (`RowMerger.needed`); is called where a run has very many versions of
     one key.
-
-    Raises:
-        CorruptFileError: a run is not sorted by its keys, or repeats one that it must not.
+    Raises CorruptFileError: a run is not sorted by its keys, or repeats one that it must not.
     """
     readers = [reader for reader in (_RunReader(run, keys, needed) for run in runs) if reader.read_on()]
     while readers:

@@ -89,9 +89,7 @@ def widest_fields(
 
     ``closed``: columns that are on the right side alone are left out. ``within``: the column that they are fields of,
     for messages.
-
-    Raises:
-        SchemaError: types of a column that contradict each other.
+    Raises SchemaError: types of a column that contradict each other.
     """
     others = {f.name: f for f in right}
     merged = []
@@ -148,11 +146,8 @@ def _widest_atom(left: AtomicType, right: AtomicType) -> AtomicType | None:
 
 def named_by_id(file: SourceFile, facts: FileFacts, declared: Sequence[DataField]) -> FileFacts:
     """What a file holds of the declared columns, which are those of the same ids, under the declared names.
-
-    Raises:
-        UnsupportedError: columns without ids, or none that is left; fields of rows that were renamed; a column is
-            missing that the file must have.
-    """
+    Raises UnsupportedError: columns without ids, or none that is left; fields of rows that were renamed; a column is
+    missing that the file must have."""
     ours = {f.id: f for f in declared}
     if missing := [f.name for f in facts.fields if f.id < 0]:
         raise UnsupportedError(f"columns without ids: {', '.join(missing):.200}", path=file.path, hint=_APPEND)

@@ -19,9 +19,7 @@ def tag_and_before(store: TableStore, name: str, options: TableOptions) -> tuple
     """The snapshots of the tag before a tag, by the times that they are named by, and of that tag; None without both.
 
     ``options``: of the table, which say how tags are named.
-
-    Raises:
-        OptionError: no such tag is made by itself.
+    Raises OptionError: no such tag is made by itself.
     """
     last = _time(name, options)
     if last is None:

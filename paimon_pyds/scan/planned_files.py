@@ -157,9 +157,7 @@ def planned_files(
 
     ``entries``: manifest entries; with the column `merge.files.MERGED`, where versions of rows are merged. ``details``:
     what else is known of the files.
-
-    Raises:
-        CorruptFileError, SecurityError: as `file_locations`.
+    Raises CorruptFileError, SecurityError: as `file_locations`.
     """
     located = file_locations(store, schema, entries)
     sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
@@ -256,10 +254,7 @@ def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Cal
 
 def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[IndexEntry]) -> Iterator[str]:
     """Where each index file of an index manifest lies, in order.
-
-    Raises:
-        SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
-    """
+    Raises SecurityError: a name that leaves the table, or a path outside of it that nobody allows."""
     paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
     zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
     for entry in entries:

@@ -144,9 +144,7 @@ def parse_timestamp(key: str, value: str, zone: str) -> int:
 
     ``key``: the option that holds it, for errors. ``value``: the text. ``zone``: where the clock stands when the text
     names no zone.
-
-    Raises:
-        OptionError: not such a text, or no such zone.
+    Raises OptionError: not such a text, or no such zone.
     """
     from paimon_pyds.sql import values
 

@@ -79,11 +79,7 @@ class SparkExecutor:
 
         The data travels as rows of 16 KiB at most, which Spark sorts, and spills where it must.
 
-        Args:
-            split: cuts what a task reads.
-            tasks: plain data.
-            gather: makes a result of a part.
-            parts: how many there are.
+        ``split``: cuts what a task reads. ``tasks``: plain data. ``gather``: makes a result of a part.
         """
         if not tasks:
             return

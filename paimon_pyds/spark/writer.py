@@ -69,10 +69,7 @@ M = TypeVar("M", bound=PaimonCommitMessage)
 class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
     """A writer into a table; subclasses say what its tasks do and how their messages are published.
 
-    Args:
-        context: the table as it is written to.
-        kind: the class of the tasks' messages.
-        external: files outside of the table that a commit may read.
+    ``kind``: the class of the tasks' messages. ``external``: files outside of the table that a commit may read.
     """
 
     def __init__(self, context: WriteContext, kind: type[M], external: ExternalPaths) -> None:
@@ -263,13 +260,8 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
 def incoming_columns(schema: StructType, context: WriteContext, others: Mapping[str, pa.Field]) -> pa.Schema:
     """What the columns of a DataFrame are converted to, in their order, under the table's names.
 
-    Args:
-        schema: the DataFrame's.
-        context: the table as it is written to.
-        others: columns that may be among them and are none of the table's.
-
-    Raises:
-        SchemaError: columns that do not fit the table.
+    ``schema``: the DataFrame's. ``others``: columns that may be among them and are none of the table's.
+    Raises SchemaError: columns that do not fit the table.
     """
     names = _renamed(schema.fieldNames(), context.schema.fields, context.root, [*others])
     targets = {**others, **{f.name: f for f in arrow_schema(context.schema.fields)}}

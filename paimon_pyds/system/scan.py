@@ -117,7 +117,6 @@ class SystemScan(RowStream):
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches."""
         return arrow_schema(self._fields)
 
     @property
@@ -136,7 +135,6 @@ class SystemScan(RowStream):
         return parts
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in bounded memory."""
         left = self._limit
         if self._predicate in (Const.FALSE, Const.UNKNOWN) or left == 0:
             return

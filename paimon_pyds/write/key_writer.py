@@ -61,7 +61,6 @@ class KeyBucketWriter:
             self._changelog = SortedRunWriter(context, bucket.directory, threads, changelog=True)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `BucketWriter`."""
         numbers = from_numpy(self._numbers.of_rows(self._first, self._numbered, batch.num_rows))
         self._numbered += batch.num_rows
         numbered = batch.append_column(KEY_VALUE_FIELDS[0].name, numbers)
@@ -70,11 +69,9 @@ class KeyBucketWriter:
 
     @property
     def held_bytes(self) -> int:
-        """See `BucketWriter`."""
         return self._size
 
     def spill(self) -> bool:
-        """See `BucketWriter`."""
         if self._rows:
             if self._sorter is None:
                 self._sorter = RowSorter(self._sorting, SortKeys("order"))
@@ -84,11 +81,9 @@ class KeyBucketWriter:
 
     @property
     def spilled_bytes(self) -> int:
-        """See `BucketWriter`."""
         return 0 if self._sorter is None else self._sorter.spilled_bytes
 
     def flush(self) -> None:
-        """See `BucketWriter`."""
         if self._sorter is None and self._changelog is None:
             if self._rows:
                 self._write(self._taken())
@@ -104,13 +99,11 @@ class KeyBucketWriter:
             self._changelog.roll()
 
     def close(self) -> BucketFiles:
-        """See `BucketWriter`."""
         self.flush()
         changelog = () if self._changelog is None else self._changelog.close()
         return replace(self._bucket, files=self._files.close(), changelog_files=changelog)
 
     def abort(self) -> None:
-        """See `BucketWriter`."""
         self._rows.clear()
         if self._sorter is not None:
             self._sorter.close()
@@ -182,17 +175,13 @@ class PostponedRowsWriter(UnspilledRows):
 
     @property
     def held_bytes(self) -> int:
-        """See `BucketWriter`."""
         return self._files.held_bytes
 
     def flush(self) -> None:
-        """See `BucketWriter`."""
         self._files.roll()
 
     def close(self) -> BucketFiles:
-        """See `BucketWriter`."""
         return replace(self._bucket, files=self._files.close())
 
     def abort(self) -> None:
-        """See `BucketWriter`."""
         self._files.abort()

@@ -141,9 +141,7 @@ class Placement:
 
         ``rows``: those of a key one after the other, as they arrived; with the partition columns and `VALUE_KIND`.
         ``numbers``: of each row the number of its key, ascending. ``places``: where each of the keys was before.
-
-        Raises:
-            UnsupportedError: a key would have to move, and the table leaves out deletes.
+        Raises UnsupportedError: a key would have to move, and the table leaves out deletes.
         """
         columns = [rows.column(field.name) for field in self._fields]
         encoded = encode_rows(columns, [field.type for field in self._fields], arity=True)

@@ -50,9 +50,7 @@ class SequenceNumbers:
     """The numbers that a writer gives to the rows of each bucket.
 
     ``task``: index of the writer among those of one job; None for the only one.
-
-    Raises:
-        OptionError: an index that is out of range.
+    Raises OptionError: an index that is out of range.
     """
 
     def __init__(self, context: WriteContext, task: int | None = None) -> None:
@@ -109,9 +107,7 @@ def move_numbers(context: WriteContext, bucket: BucketFiles, by: int) -> BucketF
 
     ``bucket``: what was written to the bucket, and is not committed. ``by``: what is added to each number that the
     bucket's files are said to have; may be 0.
-
-    Raises:
-        CorruptFileError, StorageError: a file can't be read, or not be written again.
+    Raises CorruptFileError, StorageError: a file can't be read, or not be written again.
     """
     files, changelog = (
         tuple(_moved(context, bucket.directory, file, by) for file in files)
