@@ -191,8 +191,7 @@ class ScanPlan:
         With ``cut``, Parquet files that are larger are read by several splits, each a window of their rows. Files whose
         rows are merged with one another stay together, whatever they weigh.
 
-        ``target_size``: bytes of a split; ``source.split.target-size`` by default. ``max_splits``: how many splits
-        there may be. ``cut``: read a large file by several splits.
+        ``target_size`` is ``source.split.target-size`` by default.
         """
         size = self.target_split_size if target_size is None else target_size
         sizes, cost = self.found.numbers("file_size"), self.open_file_cost

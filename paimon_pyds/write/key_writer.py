@@ -23,7 +23,7 @@ from paimon_pyds.sort.keys import SortKeys
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.write.context import WriteContext, check_files
 from paimon_pyds.write.key_files import SortedRunWriter
-from paimon_pyds.write.rolling import UnspilledRows, WriterThreads
+from paimon_pyds.write.rolling import DirectWriter, WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
 _BATCH_ROWS = 131_072
@@ -138,7 +138,7 @@ class KeyBucketWriter:
             self._files.write(merged.slice(start, _BATCH_ROWS))
 
 
-class PostponedRowsWriter(UnspilledRows):
+class PostponedRowsWriter(DirectWriter):
     """Writes rows that wait for their bucket, as they come, without sequence numbers and statistics of values.
 
     Compactions take the files of one writer, which its names tell from those of others, in the order they were made.
@@ -148,7 +148,6 @@ class PostponedRowsWriter(UnspilledRows):
     """
 
     def __init__(self, context: WriteContext, bucket: BucketFiles, threads: WriterThreads) -> None:
-        self._bucket = bucket
         writer = f"{context.options.get('data-file.prefix')}-u-{uuid.uuid4()}-s-{random.randrange(2**31)}-w-"
         named = {**context.dynamic_options, "data-file.prefix": writer}
         plain = replace(context, dynamic_options={**named, "file.format": "avro", "metadata.stats-mode": "none"})
@@ -156,7 +155,7 @@ class PostponedRowsWriter(UnspilledRows):
             check_files(plain.layout.physical, plain.raw_options)
         except UnsupportedError:  # a type that Avro does not have
             plain = replace(context, dynamic_options=named)
-        self._files = SortedRunWriter(plain, bucket.directory, threads)
+        super().__init__(bucket, SortedRunWriter(plain, bucket.directory, threads))
         self._unchecked: RowMerger | None = RowMerger(
             replace(context.schema, options=context.raw_options), keeps_single=False
         )
@@ -171,17 +170,4 @@ class PostponedRowsWriter(UnspilledRows):
         if self._unchecked is not None and len(deletes):
             self._unchecked.merge(with_key_columns(rows.slice(int(deletes[0]), 1), self._keys), rows.schema.names)
             self._unchecked = None
-        self._files.write(rows)
-
-    @property
-    def held_bytes(self) -> int:
-        return self._files.held_bytes
-
-    def flush(self) -> None:
-        self._files.roll()
-
-    def close(self) -> BucketFiles:
-        return replace(self._bucket, files=self._files.close())
-
-    def abort(self) -> None:
-        self._files.abort()
+        super().write(rows)
