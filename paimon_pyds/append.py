@@ -40,10 +40,7 @@ from paimon_pyds.write.conform import check_columns
 
 
 def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
-    """Append rows as one snapshot; None when there was no row.
-
-    ``data``: what `Table.append` takes.
-    """
+    """Append rows as one snapshot; None when there was no row. ``data``: what `Table.append` takes."""
     message, changes = _written(store, data, options)
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 

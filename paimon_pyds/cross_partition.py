@@ -51,10 +51,8 @@ _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1 << 19, 32 << 20
 def write_rows(
     context: WriteContext, batches: Iterable[pa.RecordBatch], places: KeyPlaces, task: int | None = None
 ) -> CommitMessage:
-    """Write rows to where their keys are.
-
-    ``batches``: rows as they arrive, as they are given to a writer. ``places``: where keys are before the write.
-    """
+    """Write rows to where their keys are. ``batches``: rows as they arrive, as they are given to a writer. ``places``:
+    where keys are before the write."""
     with TableWriter(context, task) as writer:
         for place, rows in placed_rows(context, batches, places):
             writer.write_placed(place, rows)

@@ -118,10 +118,7 @@ class Phase:
         return self._operation is not None
 
     def advance(self, files: Iterable[_File] = (), /, **done: int) -> None:
-        """Count what was done, by unit.
-
-        ``files``: those that are done. ``done``: other units.
-        """
+        """Count what was done, by unit. ``files``: those that are done. ``done``: other units."""
         if self._operation is not None:
             with self._operation.lock:
                 parts = [self.part(file) for file in files]
@@ -172,10 +169,8 @@ def phase(name: str = "", files: Iterable[_File] = (), /, *, by_reading: bool = 
 
 
 def counted(items: Iterable[T], name: str = "", **total: int) -> Iterator[T]:
-    """The items, which are counted as they come.
-
-    ``items``: what is done, one after the other. ``total``: how many there are, by their unit.
-    """
+    """The items, which are counted as they come. ``items``: what is done, one after the other. ``total``: how many
+    there are, by their unit."""
     with phase(name, by_reading=True, **total) as step:
         for item in items:
             step.advance(**dict.fromkeys(total, 1))

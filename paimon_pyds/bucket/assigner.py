@@ -156,11 +156,9 @@ class PostponedBuckets(BucketAssigner):
 def bucket_assigner(
     schema: TableSchema, options: TableOptions, known: Callable[[bytes], int | None] = lambda partition: None
 ) -> BucketAssigner:
-    """The assigner that the option ``bucket`` asks for.
-
-    ``options``: the table's, the write's own on top. ``known``: how many buckets a partition has; None for none yet.
-    Raises UnsupportedError: a kind of buckets that can't be written to.
-    """
+    """The assigner that the option ``bucket`` asks for. ``options``: the table's, the write's own on top. ``known``:
+    how many buckets a partition has; None for none yet.
+    Raises UnsupportedError: a kind of buckets that can't be written to."""
     count = int(options.get("bucket"))
     if count == -1:
         return UnawareBucket()

@@ -178,9 +178,7 @@ class DynamicBuckets(IndexedBuckets):
 
 class AssignedBuckets(IndexedBuckets):
     """Dynamic buckets that rows bring along, as `DynamicBuckets` in other tasks found them; a `BucketAssigner`.
-
-    ``index``: the hash index that these went by. ``column``: has the bucket of each row.
-    """
+    ``index``: the hash index that these went by. ``column``: has the bucket of each row."""
 
     def __init__(self, schema: TableSchema, index: HashIndex, column: str) -> None:
         super().__init__(schema, index)

@@ -234,12 +234,8 @@ def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Nam
 
     def shown(arguments: argparse.Namespace) -> None:
         summary = run(open_table(arguments), arguments)
-        if arguments.output == "json":
-            show.json_value(asdict(summary))
-            return
-        print(repr(summary).partition(": ")[2])
-        for name in (*summary.tags, *summary.branches, *summary.partitions, *summary.consumers):
-            print(f"  {visible(name)}")
+        names = (*summary.tags, *summary.branches, *summary.partitions, *summary.consumers)
+        _show(arguments, asdict(summary), repr(summary).partition(": ")[2], *(f"  {visible(name)}" for name in names))
 
     parser.set_defaults(run=shown)
 
@@ -247,11 +243,7 @@ def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Nam
 def _repair(arguments: argparse.Namespace) -> int:
     """Print what was mended, and what is left."""
     result = open_table(arguments).repair(dry_run=arguments.dry_run)
-    if arguments.output == "json":
-        show.json_value(asdict(result))
-    else:
-        for text in str(result).splitlines():
-            show.line(text)
+    _show(arguments, asdict(result), *map(visible, str(result).splitlines()))
     return int(any(finding.severity == "error" for finding in result.left))
 
 
@@ -268,11 +260,7 @@ def _diff(arguments: argparse.Namespace) -> int:
         show_rows(arguments, diff.arrow_schema, diff.to_batches(), whole=True)
     summary = diff.summary() if arguments.summary or arguments.exit_code else None
     if arguments.summary and summary is not None:
-        if arguments.output == "json":
-            show.json_value(summary.to_dict())
-        else:
-            for text in str(summary).splitlines():
-                show.line(text)
+        _show(arguments, summary.to_dict(), *map(visible, str(summary).splitlines()))
     else:
         for change in (*diff.schema_changes, *diff.option_changes):
             print(change, file=sys.stderr)
@@ -291,11 +279,7 @@ def _orphans(arguments: argparse.Namespace) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     """Print what is wrong; 1 when there are errors."""
     result = open_table(arguments).verify(arguments.deep)
-    if arguments.output == "json":
-        show.json_value(result.to_dict())
-    else:
-        for text in str(result).splitlines():
-            show.line(text)
+    _show(arguments, result.to_dict(), *map(visible, str(result).splitlines()))
     return int(not result.ok)
 
 
@@ -398,7 +382,4 @@ def _list_branches(arguments: argparse.Namespace) -> None:
 
 
 def _show(arguments: argparse.Namespace, value: object, *lines: str) -> None:
-    if arguments.output == "json":
-        show.json_value(value)
-    for line in lines if arguments.output == "text" else ():
-        print(line)
+    show.answer(arguments.output, value, *lines)

@@ -93,12 +93,9 @@ def redirected(out: str | None) -> Iterator[None]:
 def show_rows(
     arguments: argparse.Namespace, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, whole: bool = False
 ) -> None:
-    """Print rows in the form that is asked for.
-
-    ``batches``: the rows; they are held in memory for text only, whose columns are as wide as their values. ``whole``:
-    text does not cut long values.
-    Raises OptionError: a form that a terminal can't show.
-    """
+    """Print rows in the form that is asked for. ``batches``: the rows; they are held in memory for text only, whose
+    columns are as wide as their values. ``whole``: text does not cut long values.
+    Raises OptionError: a form that a terminal can't show."""
     import pyarrow as pa
 
     from paimon_pyds.cli import show

@@ -120,9 +120,7 @@ class Conflicts:
 
     def check_buckets(self, live: pa.RecordBatch, schema: TableSchema) -> None:
         """New files must have as many buckets as their partition; in a new or overwritten one, as the option says.
-
-        ``schema``: the table's now. Raises CommitError where rescaling would help; another try does not.
-        """
+        ``schema``: the table's now. Raises CommitError where rescaling would help; another try does not."""
         totals: dict[bytes, int] = {}
         if self.increment.overwrite is None:
             pairs = zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True)

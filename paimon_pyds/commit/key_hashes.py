@@ -24,12 +24,9 @@ from paimon_pyds.metadata.store import TableStore
 
 
 def check_hash_files(entries: Iterable[IndexEntry], expected: Mapping[bytes, frozenset[str]], root: str) -> None:
-    """Look whether keys still are where the writers of a commit found them.
-
-    ``entries``: of the index manifest that the commit lands on. ``expected``: by partition, the names of all its hash
-    index files.
-    Raises CommitConflictError: a partition has other ones.
-    """
+    """Look whether keys still are where the writers of a commit found them. ``entries``: of the index manifest that the
+    commit lands on. ``expected``: by partition, the names of all its hash index files.
+    Raises CommitConflictError: a partition has other ones."""
     found: dict[bytes, set[str]] = {partition: set() for partition in expected}
     for entry in entries:
         if entry.index_type == HASH and entry.partition in found:

@@ -62,11 +62,8 @@ def compact_written(
 def compact_since(
     store: TableStore, before: int, options: Mapping[str, str] | None = None, executor: Executor | None = None
 ) -> None:
-    """`compact_written` for the buckets of all rows that were committed after a snapshot.
-
-    ``store``: a table with a primary key and fixed buckets. ``before``: the number of the snapshot; 0 for an empty
-    table.
-    """
+    """`compact_written` for the buckets of all rows that were committed after a snapshot. ``store``: a table with a
+    primary key and fixed buckets. ``before``: the number of the snapshot; 0 for an empty table."""
     with errors_as_warnings(store):
         latest, reader = store.latest_snapshot(), ManifestReader(store)
         if latest is None:

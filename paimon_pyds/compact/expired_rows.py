@@ -50,11 +50,9 @@ def not_expired(schema: TableSchema, options: TableOptions, now: float) -> Predi
 def have_expired(
     entries: pa.RecordBatch, store: TableStore, schema: TableSchema, options: TableOptions, now: float
 ) -> Flags:
-    """Which files have rows that don't stay, as far as their statistics tell: those without any have none.
-
-    ``entries``: of data files (`ENTRY_SCHEMA`). ``now``: seconds since 1970.
-    Raises OptionError, SchemaError: as `not_expired`.
-    """
+    """Which files have rows that don't stay, as far as their statistics tell: those without any have none. ``entries``:
+    of data files (`ENTRY_SCHEMA`). ``now``: seconds since 1970.
+    Raises OptionError, SchemaError: as `not_expired`."""
     if not options.is_set(_TIME):
         return np.zeros(entries.num_rows, np.bool_)
 

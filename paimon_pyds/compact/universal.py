@@ -178,10 +178,8 @@ def sorted_runs(files: Sequence[LevelFile]) -> list[Run]:
 
 
 def pick(runs: Sequence[Run], rules: UniversalRules, now: int) -> Unit | None:
-    """The runs to merge, by how many there are and how large.
-
-    ``runs``: of one bucket, the newest first. ``now``: milliseconds.
-    """
+    """The runs to merge, by how many there are and how large. ``runs``: of one bucket, the newest first. ``now``:
+    milliseconds."""
     unit = _pick(runs, rules, now)
     if unit is None and rules.lift_level_0:
         fresh = sum(not _level(run) for run in runs)

@@ -37,10 +37,8 @@ FILE_COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", 
 
 
 def live_of(store: TableStore, snapshot: Snapshot | None, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-    """The entries of a snapshot's data files; none for a table that was never written.
-
-    ``columns``: of `ENTRY_SCHEMA`; all when None.
-    """
+    """The entries of a snapshot's data files; none for a table that was never written. ``columns``: of `ENTRY_SCHEMA`;
+    all when None."""
     return ManifestReader(store).live_files(snapshot, columns)
 
 
@@ -212,10 +210,8 @@ def snapshot_files(store: TableStore, snapshot: Snapshot, *, changelog: bool = T
 
 
 def located_files(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> Iterator[str]:
-    """The paths of data files, with those beside them and their schemas.
-
-    ``entries``: of the data files, of the columns ``FILE_COLUMNS``.
-    """
+    """The paths of data files, with those beside them and their schemas. ``entries``: of the data files, of the columns
+    ``FILE_COLUMNS``."""
     paths = store.paths
     yield from map(paths.schema, entries["schema_id"].unique().to_pylist())
     located = file_locations(store, schema, entries).paths

@@ -20,10 +20,8 @@ from paimon_pyds.options import OPTIONS, TableOptions
 
 
 def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
-    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands.
-
-    ``typed``: the options of the write over the table's own.
-    """
+    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands. ``typed``: the
+    options of the write over the table's own."""
     given = {key: value for key, value in options.items() if key in OPTIONS}
     if typed.get("write-only"):
         return

@@ -154,10 +154,8 @@ def _only_theirs(branch: TableStore, states: Sequence[Reference], options: Table
 def removal_of(
     store: TableStore, states: Sequence[Reference], others: Sequence[Reference], options: TableOptions
 ) -> Removal:
-    """The files of some states that no others need.
-
-    ``others``: all states that may share files with them. ``options``: how many threads look and remove.
-    """
+    """The files of some states that no others need. ``others``: all states that may share files with them. ``options``:
+    how many threads look and remove."""
     removal = Removal(store, threads_of(options))
     snapshots = [state.snapshot for state in states if state.keeps_changelog]
     expired = [state.snapshot for state in states if state.is_changelog]

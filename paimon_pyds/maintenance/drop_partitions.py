@@ -55,11 +55,9 @@ def truncate(
 def drop_partitions(
     store: TableStore, which: Any, options: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> tuple[RemovalSummary, Snapshot | None]:
-    """Delete the rows of partitions; otherwise as `truncate`.
-
-    ``which``: what `paimon_pyds.Table.drop_partitions` takes.
-    Raises OptionError: a table without partitions, no condition, or one on other columns.
-    """
+    """Delete the rows of partitions; otherwise as `truncate`. ``which``: what `paimon_pyds.Table.drop_partitions`
+    takes.
+    Raises OptionError: a table without partitions, no condition, or one on other columns."""
     schema = store.latest_schema()
     return _overwritten(store, Overwrite(_meeting(schema, which, store.root)), options, dry_run=dry_run)
 

@@ -152,9 +152,7 @@ def numbered_state(store: TableStore, id_: int) -> tuple[Snapshot, str]:
 
 def tag_file(store: TableStore, path: str, retained_ms: int | None) -> bytes:
     """The content of a tag: without a retention, that of the snapshot file, as older readers know nothing else.
-
-    ``path``: of the snapshot file, or of another tag. ``retained_ms``: for how long the tag lives.
-    """
+    ``path``: of the snapshot file, or of another tag. ``retained_ms``: for how long the tag lives."""
     try:
         members = dict(json.loads(store.io.read_bytes(path)))
     except FileNotFoundError as error:

@@ -25,10 +25,8 @@ def merge_bytes(
     values: pa.Array, rows: GroupedRows, column: str, merge: Callable[[Sequence[bytes]], bytes]
 ) -> pa.Array:
     """One value for each group: what ``merge`` makes of those that are not NULL, from the oldest to the newest.
-
     ``merge``: of two values or more.
-    Raises CorruptFileError: ``merge`` does not know its bytes.
-    """
+    Raises CorruptFileError: ``merge`` does not know its bytes."""
     there = np.flatnonzero(is_valid(values))
     group = rows.group[there]
     lengths = np.bincount(group, minlength=rows.count)

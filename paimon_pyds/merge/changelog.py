@@ -43,10 +43,8 @@ class Changelog:
 
     @classmethod
     def of(cls, schema: TableSchema, options: TableOptions, output_level: int, highest_level: int) -> Changelog | None:
-        """What a compaction logs; None for nothing.
-
-        ``output_level``: where the result lies. ``highest_level``: that there is.
-        """
+        """What a compaction logs; None for nothing. ``output_level``: where the result lies. ``highest_level``: that
+        there is."""
         producer = options.get("changelog-producer")
         if producer != "lookup" and (producer != "full-compaction" or output_level < highest_level):
             return None

@@ -47,9 +47,7 @@ def highest_level(options: TableOptions) -> int:
 
 def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOptions) -> pa.RecordBatch:
     """Manifest entries of a table with a primary key, with columns that tell whose rows are merged with others'.
-
-    ``entries``: all live entries of each bucket that may hold a version of a row that is wanted.
-    """
+    ``entries``: all live entries of each bucket that may hold a version of a row that is wanted."""
     if not entries.num_rows:
         sections, merged = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     else:
@@ -64,10 +62,8 @@ def not_merged(entries: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def all_merged(entries: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """The same where the rows of all files are merged, to compare two states of the table.
-
-    ``entries``: as `without_common` gives them.
-    """
+    """The same where the rows of all files are merged, to compare two states of the table. ``entries``: as
+    `without_common` gives them."""
     sections = _sections(entries, schema) if entries.num_rows else np.zeros(0, np.int64)
     return _with_columns(entries, sections, np.ones(entries.num_rows, np.bool_))
 

@@ -85,12 +85,9 @@ class Source:
 def widest_fields(
     left: Sequence[DataField], right: Sequence[DataField], *, closed: bool = False, within: str = ""
 ) -> tuple[DataField, ...]:
-    """The columns of both, each of the widest of its types; those of one side alone may be NULL.
-
-    ``closed``: columns that are on the right side alone are left out. ``within``: the column that they are fields of,
-    for messages.
-    Raises SchemaError: types of a column that contradict each other.
-    """
+    """The columns of both, each of the widest of its types; those of one side alone may be NULL. ``closed``: columns
+    that are on the right side alone are left out. ``within``: the column that they are fields of, for messages.
+    Raises SchemaError: types of a column that contradict each other."""
     others = {f.name: f for f in right}
     merged = []
     for ours in left:

@@ -153,12 +153,9 @@ _NO_DETAILS = FileDetails()
 def planned_files(
     store: TableStore, schema: TableSchema, entries: pa.RecordBatch, details: FileDetails = _NO_DETAILS
 ) -> Iterator[PlannedFile]:
-    """The files of manifest entries, in order.
-
-    ``entries``: manifest entries; with the column `merge.files.MERGED`, where versions of rows are merged. ``details``:
-    what else is known of the files.
-    Raises CorruptFileError, SecurityError: as `file_locations`.
-    """
+    """The files of manifest entries, in order. ``entries``: manifest entries; with the column `merge.files.MERGED`,
+    where versions of rows are merged. ``details``: what else is known of the files.
+    Raises CorruptFileError, SecurityError: as `file_locations`."""
     located = file_locations(store, schema, entries)
     sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
     row_ids, sequences, written = _columns(entries, "first_row_id", "max_sequence_number", "write_cols")
@@ -265,9 +262,7 @@ def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[I
 
 def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:
     """The deletion vectors of a snapshot by their data files; a bucket of -1 stands for whichever the file is in.
-
-    ``snapshot``: one of the table; None for a table that was never written.
-    """
+    ``snapshot``: one of the table; None for a table that was never written."""
     if snapshot is None or snapshot.index_manifest is None:
         return {}
     entries = [e for e in store.read_index_manifest(snapshot.index_manifest) if e.index_type == DELETION_VECTORS]
@@ -283,10 +278,8 @@ def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | 
 def renewed_files(
     store: TableStore, schema: TableSchema, before: Snapshot | None, after: Snapshot | None
 ) -> frozenset[str]:
-    """The names of the data files that have another deletion vector in one of two states than in the other.
-
-    ``before``: one state; None for a table that was never written. ``after``: the other one.
-    """
+    """The names of the data files that have another deletion vector in one of two states than in the other. ``before``:
+    one state; None for a table that was never written. ``after``: the other one."""
     old, new = (deletion_files(store, schema, snapshot) for snapshot in (before, after))
     return frozenset(key[1] for key in old.keys() | new.keys() if old.get(key) != new.get(key))
 

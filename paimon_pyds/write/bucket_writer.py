@@ -47,10 +47,8 @@ class BucketWriter(Protocol):
 def open_bucket_writer(
     context: WriteContext, bucket: BucketFiles, threads: WriterThreads, numbers: SequenceNumbers | None = None
 ) -> BucketWriter:
-    """The writer of a bucket that the table's kind asks for.
-
-    ``bucket``: which one, without files yet. ``numbers``: of rows, in a table with a primary key; else None.
-    """
+    """The writer of a bucket that the table's kind asks for. ``bucket``: which one, without files yet. ``numbers``: of
+    rows, in a table with a primary key; else None."""
     if numbers is None:
         writer = AppendBucketWriter(context, bucket, threads)
         if not context.clusters_rows:

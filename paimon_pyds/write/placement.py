@@ -98,11 +98,8 @@ class Placed:
     last: PartitionBucket | None
 
     def taken(self, batch: pa.RecordBatch, schema: TableSchema, kinds: str) -> pa.RecordBatch:
-        """The rows of a batch as they are to be written.
-
-        ``batch``: the rows that were placed. Columns may have other types than the table's. ``kinds``: the column that
-        has the kinds of rows, as numbers or as texts.
-        """
+        """The rows of a batch as they are to be written. ``batch``: the rows that were placed. Columns may have other
+        types than the table's. ``kinds``: the column that has the kinds of rows, as numbers or as texts."""
         taken = batch.take(from_numpy(self.rows))
         if self.deletes.any():
             old = taken.column(kinds)

@@ -105,10 +105,8 @@ class WriterThreads:
 
 
 class RollingWriter:
-    """Writes batches into data files of one directory.
-
-    ``collector``: makes a collector for each file, when the file before is finished.
-    """
+    """Writes batches into data files of one directory. ``collector``: makes a collector for each file, when the file
+    before is finished."""
 
     def __init__(
         self,

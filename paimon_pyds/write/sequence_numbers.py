@@ -47,11 +47,9 @@ _BATCH_ROWS = 131_072
 
 
 class SequenceNumbers:
-    """The numbers that a writer gives to the rows of each bucket.
-
-    ``task``: index of the writer among those of one job; None for the only one.
-    Raises OptionError: an index that is out of range.
-    """
+    """The numbers that a writer gives to the rows of each bucket. ``task``: index of the writer among those of one job;
+    None for the only one.
+    Raises OptionError: an index that is out of range."""
 
     def __init__(self, context: WriteContext, task: int | None = None) -> None:
         if task is not None and not 0 <= task < _MOST_TASKS:
