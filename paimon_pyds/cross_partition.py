@@ -122,7 +122,6 @@ class UnchangedKeys:
 
     Attributes:
         places: where the keys were found.
-        messages: what was written.
         passed: manifest lists of snapshots that have none of the keys.
     """
 

@@ -237,7 +237,6 @@ class CatalogLock:
 
     Attributes:
         database: where the lock table is.
-        name: of the lock.
         waits: seconds after which a lock counts as left behind, which it is waited for; and between two looks at most.
     """
 

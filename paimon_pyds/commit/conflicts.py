@@ -97,7 +97,6 @@ class Conflicts:
     """The checks of one increment against the snapshot that it lands on. Each raises CommitConflictError.
 
     Attributes:
-        increment: what is committed.
         root: the table, for errors.
         bucketed: the table has fixed buckets: there, a bucket has one file of deletion vectors at most.
     """

@@ -71,7 +71,6 @@ class Clusters:
     """Picks the files of a table with ``clustering.incremental`` that are sorted anew.
 
     Attributes:
-        store: the table.
         columns: its clustering columns.
         rules: when runs are merged.
         task_size: bytes of the files that are sorted together at most, with ``local-sort``; None for all.

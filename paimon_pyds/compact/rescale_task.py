@@ -37,7 +37,6 @@ class RescaleTask:
     """Rows of some buckets of a partition that go to other buckets. It pickles.
 
     Attributes:
-        number: of the task.
         source: how the rows are read, and with which context they are written, which has the new number of buckets.
             Of its ``bucket``, the number and the total are a class and how many there are: the rows lie in those new
             buckets that are alike modulo the total.
@@ -63,9 +62,7 @@ class RescaleResult:
     """New files by bucket, and their rows.
 
     Attributes:
-        number: of the task.
         buckets: new files.
-        rows: in these.
         gone: one of the old files is not there any more.
         misplaced: a row lies in a bucket that its key does not hash to; nothing was written.
     """

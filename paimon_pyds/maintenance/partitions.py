@@ -46,8 +46,6 @@ class Partition:
         row: arity + BinaryRow.
         texts: of its values, None for NULL.
         directory: such as ``day=2026-01-31``.
-        files: data files.
-        bytes: their size.
         changed_ms: when the last of them was made, in milliseconds since the epoch.
     """
 

@@ -40,7 +40,6 @@ class KeyChecks:
     """What is right for keys.
 
     Attributes:
-        schema: of the table.
         sorted: keys ascend, where the table has a primary key: the file is no changelog.
         hashes: of all keys of the bucket, as its hash index has them; None where that does not matter.
     """

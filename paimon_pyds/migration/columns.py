@@ -67,7 +67,6 @@ class Source:
 
     Attributes:
         kind: ``directory``, ``delta`` or ``iceberg``.
-        files: its live data files.
         partition_by: the columns whose values partitions have.
         fields: its columns, where it declares them.
         instants: timestamps of 96 bits are instants.

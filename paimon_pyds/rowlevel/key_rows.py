@@ -238,7 +238,6 @@ class Versions:
     """What tasks wrote.
 
     Attributes:
-        messages: new data files.
         deleted, updated: how many rows.
         matched: rows of the source that match one of the table, an array for each task.
     """

@@ -323,8 +323,6 @@ class _Merged:
         positions: rows that go, by file.
         kept: rows that match and stay as they are, by file.
         matched: rows of the source that match.
-        updated: how many rows have new versions.
-        message: new data files.
     """
 
     positions: Mapping[int, BitMap]

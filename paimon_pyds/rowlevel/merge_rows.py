@@ -35,7 +35,6 @@ class MergeRules:
     """All that is needed to merge a batch of the table. It pickles.
 
     Attributes:
-        condition: of the join.
         source: all rows of the source, its columns with their prefix.
         keys: the rows of the source that may match, by their keys.
         matched, by_source: the clauses for rows with and without a match in the source.

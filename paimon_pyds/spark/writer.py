@@ -126,7 +126,6 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
     """Writes a DataFrame's rows into a table. Made by `open_writer`; it is pickled into every task.
 
     Attributes:
-        context: the table as it is written to.
         incoming: what batches are converted to: the DataFrame's columns under the table's names and types.
         external: files outside of the table that a commit may read.
         how: arguments of `Table.commit`. Not all options of the write: tasks need no credentials of the driver's.
