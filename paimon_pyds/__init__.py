@@ -27,20 +27,6 @@ if TYPE_CHECKING:
     from paimon_pyds.table import Table as Table
 
 __version__ = "0.1.0"
-__all__ = [
-    "Catalog",
-    "Delete",
-    "Insert",
-    "ProgressEvent",
-    "Table",
-    "Update",
-    "__version__",
-    "errors",
-    "migrate",
-    "register",
-    "show_progress",
-]
-
 _WHERE = {
     "Catalog": "paimon_pyds.catalog",
     "Delete": "paimon_pyds.rowlevel.clauses",
@@ -52,6 +38,7 @@ _WHERE = {
     "register": "paimon_pyds.spark.source",
     "show_progress": "paimon_pyds.progress",
 }
+__all__ = sorted([*_WHERE, "__version__", "errors"])
 _ELSEWHERE = {
     "Table.open(path)": "open load load_table open_table read_table read_paimon get_table DeltaTable",
     "Table.open(path).append(data)": "write_table write_paimon write_deltalake append insert",

@@ -40,13 +40,7 @@ from paimon_pyds.write.conform import check_columns
 
 
 def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
-    """Append rows as one snapshot; None when there was no row.
-
-    Args:
-        store: the table.
-        data: what `Table.append` takes.
-        options: over the table's own.
-    """
+    """Append rows as one snapshot; None when there was no row. ``data``: what `Table.append` takes."""
     message, changes = _written(store, data, options)
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
@@ -78,29 +72,16 @@ class RowChanges:
 
 
 def overwrite(
-    store: TableStore,
-    data: Any,
-    mode: OverwriteMode,
-    options: Mapping[str, str] | None = None,
+    store: TableStore, data: Any, mode: OverwriteMode, options: Mapping[str, str] | None = None
 ) -> Snapshot | None:
-    """Replace rows as one snapshot; None when there was nothing to replace, and no row.
-
-    Args:
-        store: the table.
-        data: what `Table.append` takes.
-        mode: what is replaced.
-        options: over the table's own.
-    """
+    """Replace rows as one snapshot; None when there was nothing to replace, and no row."""
     check_mode(store.latest_schema(), mode)
     message, changes = _written(store, data, options, mode)
     return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
 def _written(
-    store: TableStore,
-    data: Any,
-    options: Mapping[str, str] | None,
-    mode: OverwriteMode | None = None,
+    store: TableStore, data: Any, options: Mapping[str, str] | None, mode: OverwriteMode | None = None
 ) -> tuple[CommitMessage, RowChanges | None]:
     context = write_context(store, options, overwrite=mode is not None)
     replacing = mode is not None and not (mode.dynamic and context.schema.partition_keys)
@@ -148,10 +129,7 @@ class _Rows:
 
 
 def _written_by_key(
-    store: TableStore,
-    batches: Iterator[pa.RecordBatch],
-    options: Mapping[str, str] | None,
-    mode: OverwriteMode | None,
+    store: TableStore, batches: Iterator[pa.RecordBatch], options: Mapping[str, str] | None, mode: OverwriteMode | None
 ) -> tuple[CommitMessage, RowChanges | None]:
     from paimon_pyds.cross_partition import UnchangedKeys, write_rows  # other tables do without looking for keys
     from paimon_pyds.query.key_places import KeyPlaces

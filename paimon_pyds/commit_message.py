@@ -99,7 +99,6 @@ class BucketFiles:
         partition: arity + BinaryRow.
         total_buckets: how many buckets the partition has; -1 for a table without buckets.
         directory: where the data files and changelog files are.
-        files: new data files.
         origin: the table as the writer saw it; None where it is not known.
         changelog_files: the changelog of the new data files.
         indexes: index files that come and go with them.

@@ -51,14 +51,8 @@ _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1 << 19, 32 << 20
 def write_rows(
     context: WriteContext, batches: Iterable[pa.RecordBatch], places: KeyPlaces, task: int | None = None
 ) -> CommitMessage:
-    """Write rows to where their keys are.
-
-    Args:
-        context: the table as it is written to.
-        batches: rows as they arrive, as they are given to a writer.
-        places: where keys are before the write.
-        task: as `TableWriter` has it.
-    """
+    """Write rows to where their keys are. ``batches``: rows as they arrive, as they are given to a writer. ``places``:
+    where keys are before the write."""
     with TableWriter(context, task) as writer:
         for place, rows in placed_rows(context, batches, places):
             writer.write_placed(place, rows)
@@ -70,10 +64,7 @@ def placed_rows(
 ) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
     """Rows in pieces by the partition and bucket that they go to; those of a key in their order.
 
-    Args:
-        context: the table as it is written to.
-        batches: rows as they arrive.
-        places: where keys are before the write.
+    ``batches``: rows as they arrive. ``places``: where keys are before the write.
 
     Raises:
         SchemaError: rows that don't fit the table.
@@ -104,10 +95,7 @@ def placed_rows(
 
 def with_moves(versions: pa.RecordBatch, schema: TableSchema, place: PartitionBucket) -> pa.RecordBatch:
     """New versions of rows of one bucket, with `VALUE_KIND`, and deletes there of those that go to other partitions.
-
-    Raises:
-        UnsupportedError: see `Placement.place`.
-    """
+    Raises UnsupportedError: see `Placement.place`."""
     count = versions.num_rows
     places = Places(pa.repeat(pa.scalar(place.partition, pa.binary()), count), np.full(count, place.bucket, np.int32))
     placement = Placement(schema, NewBuckets(TableOptions(schema.options), lambda _: {}))
@@ -134,7 +122,6 @@ class UnchangedKeys:
 
     Attributes:
         places: where the keys were found.
-        messages: what was written.
         passed: manifest lists of snapshots that have none of the keys.
     """
 
@@ -178,10 +165,6 @@ class UnchangedKeys:
 
 def check_places(places: KeyPlaces, messages: Sequence[CommitMessage]) -> None:
     """Look whether a key is in one bucket after a write, whose tasks can't tell one another where they have put it.
-
-    Args:
-        places: the table.
-        messages: of all tasks.
 
     Raises:
         CommitError: a key is in two.

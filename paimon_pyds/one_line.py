@@ -32,10 +32,8 @@ class Summary:
 def summary_text(snapshot_id: int | None, parts: Sequence[str], seconds: float) -> str:
     """``snapshot 7, part, part in 0.4 s``.
 
-    Args:
-        snapshot_id: that it published; None for none.
-        parts: what it did; empty ones are left out.
-        seconds: that it took.
+    ``snapshot_id``: that it published; None for none. ``parts``: what it did; empty ones are left out. ``seconds``:
+    that it took.
     """
     snapshot = "" if snapshot_id is None else f"snapshot {snapshot_id}"
     return f"{plain(snapshot, *parts)} in {seconds:.1f} s"

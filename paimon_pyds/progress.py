@@ -118,12 +118,7 @@ class Phase:
         return self._operation is not None
 
     def advance(self, files: Iterable[_File] = (), /, **done: int) -> None:
-        """Count what was done, by unit.
-
-        Args:
-            files: those that are done.
-            **done: other units.
-        """
+        """Count what was done, by unit. ``files``: those that are done. ``done``: other units."""
         if self._operation is not None:
             with self._operation.lock:
                 parts = [self.part(file) for file in files]
@@ -174,13 +169,8 @@ def phase(name: str = "", files: Iterable[_File] = (), /, *, by_reading: bool = 
 
 
 def counted(items: Iterable[T], name: str = "", **total: int) -> Iterator[T]:
-    """The items, which are counted as they come.
-
-    Args:
-        items: what is done, one after the other.
-        name: as for `phase`.
-        **total: how many there are, by their unit.
-    """
+    """The items, which are counted as they come. ``items``: what is done, one after the other. ``total``: how many
+    there are, by their unit."""
     with phase(name, by_reading=True, **total) as step:
         for item in items:
             step.advance(**dict.fromkeys(total, 1))
@@ -197,10 +187,8 @@ def count(**done: int) -> None:
 def worked(path: str, share: float = 1.0, *, reading: bool = False) -> None:
     """Say how much of a file is done, from within a task: what a phase tells of it at its end is then no jump.
 
-    Args:
-        path: of the file; nothing is counted unless a phase that runs is about it.
-        share: how much, 1 for all.
-        reading: it is so much that was read.
+    ``path``: of the file; nothing is counted unless a phase that runs is about it. ``share``: how much, 1 for all.
+    ``reading``: it is so much that was read.
     """
     operation = current.get()
     if operation is not None:
@@ -221,9 +209,7 @@ def _sizes(files: Iterable[_File]) -> dict[str, int]:
 def shown(operation: str, show: Progress | None = None) -> Iterator[None]:
     """Around an operation: its progress is shown as is asked for. One within another one is a part of that.
 
-    Args:
-        operation: what is done, such as ``delete``.
-        show: see `show_progress`.
+    ``operation``: what is done, such as ``delete``. ``show``: see `show_progress`.
 
     Raises:
         OptionError: ``show`` is none of these.
@@ -255,9 +241,7 @@ def followed(operation: str, items: Iterator[T]) -> Iterator[T]:
     """The items, as an operation that is shown while the next one is waited for. What is done with an item by who takes
     it is no part of that: it may print, and begin operations of its own.
 
-    Args:
-        operation: as for `shown`.
-        items: a generator, which is closed in the end.
+    ``items``: a generator, which is closed in the end.
     """
     context, around, end = copy_context(), shown(operation), object()
     context.run(around.__enter__)

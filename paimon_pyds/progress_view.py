@@ -90,7 +90,6 @@ class Terminal:
         self._stream = stream
 
     def draw(self, text: str, share: float | None) -> None:
-        """See `View`."""
         width = 0
         with suppress(OSError, ValueError):
             width = os.get_terminal_size(self._stream.fileno()).columns
@@ -98,7 +97,6 @@ class Terminal:
         self._write(f"\r{text[: (width or 80) - 1]}\x1b[K")
 
     def clear(self) -> None:
-        """See `View`."""
         self._write("\r\x1b[K")
 
     def _write(self, text: str) -> None:
@@ -112,7 +110,6 @@ class Log(Terminal):
     interval = 10.0
 
     def draw(self, text: str, share: float | None) -> None:
-        """See `View`."""
         self._write(f"{text}\n")
 
     def clear(self) -> None:
@@ -128,12 +125,10 @@ class Notebook:
         self._handle: Any = None
 
     def draw(self, text: str, share: float | None) -> None:
-        """See `View`."""
         bar = "" if share is None else f'<progress max="1" value="{share:.3f}"></progress> '
         self._show(f"<div>{bar}<small>{text}</small></div>")
 
     def clear(self) -> None:
-        """See `View`."""
         self._show("")
 
     def _show(self, html: str) -> None:

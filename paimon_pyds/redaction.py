@@ -56,11 +56,7 @@ def holds_secret(text: str) -> bool:
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """Blank out what looks like a secret: values of keys that name one, passwords and signatures in addresses.
-
-    Args:
-        text: any text.
-        secrets: these are blanked wherever they stand.
-    """
+    ``secrets``: these are blanked wherever they stand."""
     for secret in secrets:
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, HIDDEN)

@@ -122,10 +122,7 @@ class Table(RowStream):
 
     @classmethod
     def open(
-        cls,
-        path: str | os.PathLike[str],
-        branch: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
+        cls, path: str | os.PathLike[str], branch: str | None = None, storage_options: Mapping[str, str] | None = None
     ) -> Table:
         """The table at a path.
 
@@ -1330,11 +1327,7 @@ class Table(RowStream):
         return dump_table(self._store, where)
 
     def index_verify(
-        self,
-        where: Filter = None,
-        *,
-        executor: Executor | None = None,
-        progress: Progress | None = None,
+        self, where: Filter = None, *, executor: Executor | None = None, progress: Progress | None = None
     ) -> VerifyReport:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.verify import verify_indexes

@@ -122,10 +122,7 @@ class PostponedBuckets(BucketAssigner):
     so do all rows without ``postpone.batch-write-fixed-bucket``. (Java: classes PostponeFixedBucketSink and
     PostponeBucketRowKeyExtractor.)
 
-    Args:
-        schema: the table's.
-        options: the table's options.
-        known: how many buckets a partition has; None for none yet.
+    ``known``: how many buckets a partition has; None for none yet.
     """
 
     one_bucket = False
@@ -159,16 +156,9 @@ class PostponedBuckets(BucketAssigner):
 def bucket_assigner(
     schema: TableSchema, options: TableOptions, known: Callable[[bytes], int | None] = lambda partition: None
 ) -> BucketAssigner:
-    """The assigner that the option ``bucket`` asks for.
-
-    Args:
-        schema: the table's.
-        options: the table's, the write's own on top.
-        known: how many buckets a partition has; None for none yet.
-
-    Raises:
-        UnsupportedError: a kind of buckets that can't be written to.
-    """
+    """The assigner that the option ``bucket`` asks for. ``options``: the table's, the write's own on top. ``known``:
+    how many buckets a partition has; None for none yet.
+    Raises UnsupportedError: a kind of buckets that can't be written to."""
     count = int(options.get("bucket"))
     if count == -1:
         return UnawareBucket()

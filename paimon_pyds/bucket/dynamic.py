@@ -65,11 +65,8 @@ def assigner_of(
 ) -> npt.NDArray[np.int32]:
     """Which of a job's assigners has the key of each row, from 0.
 
-    Args:
-        schema: the table's.
-        options: the table's, the write's own on top.
-        rows: with the columns of the primary key, of the table's types.
-        channels: how many assigners there are.
+    ``options``: the table's, the write's own on top. ``rows``: with the columns of the primary key, of the table's
+    types. ``channels``: how many assigners there are.
     """
 
     def hashes(names: Sequence[str]) -> Hashes:
@@ -119,9 +116,7 @@ class IndexedBuckets(BucketAssigner):
     ) -> Mapping[PartitionBucket, tuple[frozenset[str], IndexEntry | None, str]]:
         """Write the hashes of keys that are new in some buckets, a file for each.
 
-        Args:
-            buckets: those that rows were written to.
-            written: gets the paths of the files.
+        ``buckets``: those that rows were written to. ``written``: gets the paths of the files.
 
         Returns:
             for each bucket the names of the partition's files that said where keys are, and the new file with its path;
@@ -139,14 +134,9 @@ class IndexedBuckets(BucketAssigner):
 class DynamicBuckets(IndexedBuckets):
     """Assigns rows to dynamic buckets; a `paimon_pyds.bucket.BucketAssigner`.
 
-    Args:
-        schema: the table's.
-        options: the table's, the write's own on top.
-        index: the hash index of the snapshot that the write goes by; empty for an overwrite.
-        share: which keys the assigner has, and nobody else; None where others may see the same.
-
-    Raises:
-        OptionError: a target or a number of buckets that no table can have.
+    ``options``: the table's, the write's own on top. ``index``: the hash index of the snapshot that the write goes by;
+    empty for an overwrite. ``share``: which keys the assigner has, and nobody else; None where others may see the same.
+    Raises OptionError: a target or a number of buckets that no table can have.
     """
 
     def __init__(self, schema: TableSchema, options: TableOptions, index: HashIndex, share: KeyShare | None) -> None:
@@ -188,12 +178,7 @@ class DynamicBuckets(IndexedBuckets):
 
 class AssignedBuckets(IndexedBuckets):
     """Dynamic buckets that rows bring along, as `DynamicBuckets` in other tasks found them; a `BucketAssigner`.
-
-    Args:
-        schema: the table's.
-        index: the hash index that these went by.
-        column: has the bucket of each row.
-    """
+    ``index``: the hash index that these went by. ``column``: has the bucket of each row."""
 
     def __init__(self, schema: TableSchema, index: HashIndex, column: str) -> None:
         super().__init__(schema, index)

@@ -25,13 +25,8 @@ Hashes = npt.NDArray[np.int32]
 
 
 class HashIndex:
-    """The hash index files of one state of a table.
-
-    Args:
-        store: the table.
-        schema: names its partitions, and the options that say where files lie.
-        entries: of the index manifest of that state.
-    """
+    """The hash index files of one state of a table. ``schema``: names its partitions, and the options that say where
+    files lie. ``entries``: of the index manifest of that state."""
 
     def __init__(self, store: TableStore, schema: TableSchema, entries: Iterable[IndexEntry]) -> None:
         self._io = store.io
@@ -83,16 +78,9 @@ class HashIndex:
             ) from None
 
     def write(self, bucket: PartitionBucket, parts: Iterable[Hashes], written: list[str]) -> tuple[IndexEntry, str]:
-        """Write a file, which no snapshot has yet: its entry, and its path.
-
-        Args:
-            bucket: whose keys these are.
-            parts: their hashes.
-            written: gets the path before there is a file.
-
-        Raises:
-            StorageError: it can't be written.
-        """
+        """Write a file, which no snapshot has yet: its entry, and its path. ``bucket``: whose keys these are.
+        ``written``: gets the path before there is a file.
+        Raises StorageError: it can't be written."""
         entry = IndexEntry(
             partition=bucket.partition,
             bucket=bucket.bucket,

@@ -52,13 +52,9 @@ class BucketRoom:
     def give(self, keys: int, first: int = 0, step: int = 1) -> npt.NDArray[np.int32]:
         """A bucket for each of so many new keys: those that have room, then further ones, one after the other.
 
-        Args:
-            keys: how many.
-            first: the first bucket of those who ask.
-            step: how many ask side by side: the buckets of each are ``first``, ``first + step``, ….
-
-        Raises:
-            OptionError: all buckets that there may be are full.
+        ``keys``: how many. ``first``: the first bucket of those who ask. ``step``: how many ask side by side: the
+        buckets of each are ``first``, ``first + step``, ….
+        Raises OptionError: all buckets that there may be are full.
         """
         parts: list[tuple[int, int]] = []
         for bucket in self._candidates(first, step):

@@ -108,23 +108,22 @@ class Catalog:
             if "warehouse" not in given:
                 raise OptionError("a filesystem catalog needs the option warehouse")
             return cls(given.pop("warehouse"), given)
+        catalog = cls.__new__(cls)
         if kind == "rest":
             from paimon_pyds.catalog.rest import RestBackend
 
-            catalog = cls.__new__(cls)
-            catalog._backend, catalog._options = RestBackend(given), RedactedDict({"metastore": kind, **given})
-            return catalog
-        if kind == "jdbc":
+            catalog._backend = RestBackend(given)
+        elif kind == "jdbc":
             from paimon_pyds.catalog.jdbc import JdbcBackend
 
-            catalog = cls.__new__(cls)
-            catalog._backend, catalog._options = JdbcBackend(given), RedactedDict({"metastore": kind, **given})
-            return catalog
-        if kind == "hive":
+            catalog._backend = JdbcBackend(given)
+        elif kind == "hive":
             raise UnsupportedError("Hive metastores are not supported", hint=_HIVE_HINT)
-        raise UnsupportedError(
-            f"catalogs of the kind {kind!r:.40} are not supported", hint="filesystem, jdbc and rest are"
-        )
+        else:
+            text = f"catalogs of the kind {kind!r:.40} are not supported"
+            raise UnsupportedError(text, hint="filesystem, jdbc and rest are")
+        catalog._options = RedactedDict({"metastore": kind, **given})
+        return catalog
 
     @classmethod
     def configured(cls, name: str, more: Mapping[str, str] | None = None) -> Catalog:

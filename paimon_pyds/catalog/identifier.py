@@ -39,9 +39,7 @@ def parse_identifier(name: str, default_database: str = DEFAULT_DATABASE) -> Ide
     """Take a name apart: ``t``, ``db.t``, ```db`.`t.x```, each with ``$branch_b`` and ``$system`` after the table.
 
     A name without quotes is cut at its first dot, as in Java Paimon.
-
-    Raises:
-        OptionError: not a name of that form.
+    Raises OptionError: not a name of that form.
     """
     parts = _split(name)
     if len(parts) == 1:

@@ -237,7 +237,6 @@ class CatalogLock:
 
     Attributes:
         database: where the lock table is.
-        name: of the lock.
         waits: seconds after which a lock counts as left behind, which it is waited for; and between two looks at most.
     """
 
@@ -279,7 +278,9 @@ class CatalogLock:
         seen: tuple[Any, ...] | None = None
         since = started
         while True:
-            self._remove_expired()
+            age = _AGE_SECONDS.get(self.database.kind)
+            if age is not None:
+                self._remove(f"{age} > expire_time_seconds")
             until = _now() + self._seconds
             made = self._insert()
             if made is not None:
@@ -313,11 +314,6 @@ class CatalogLock:
     def _row(self) -> tuple[Any, ...] | None:
         rows = self.database.run((_LOOK, (self.name,)))
         return rows[0] if rows else None
-
-    def _remove_expired(self) -> None:
-        age = _AGE_SECONDS.get(self.database.kind)
-        if age is not None:
-            self._remove(f"{age} > expire_time_seconds")
 
     def _remove(self, condition: str, *values: object) -> None:
         text = f"DELETE FROM paimon_distributed_locks WHERE lock_id = ? AND {condition}"

@@ -99,7 +99,7 @@ class RestBackend:
             io = cast("FileIO", VendedFileIO(self._client, table, path, self._options, self._storage))
             _, path = open_file_io(path)
         else:
-            io, path = open_file_io(path, self._of_storage(path))
+            io, path = open_file_io(path, {**options_of_store(path, self._options), **self._storage})
         external_paths, local_cache = ExternalPaths.of(self._storage), cache_of(self._storage)
         store = TableStore(io, path, external=external_paths, publisher=publisher, local_cache=local_cache)
         return store.for_branch(identifier.branch or MAIN_BRANCH)
@@ -153,9 +153,6 @@ class RestBackend:
         if kind not in _KINDS:
             raise UnsupportedError(f"{identifier} is of the type {kind!r:.40}, no Paimon table", path=answer["path"])
         return answer
-
-    def _of_storage(self, path: str) -> dict[str, str]:
-        return {**options_of_store(path, self._options), **self._storage}
 
     def _database(self, name: str) -> str:
         return f"{self._root}/databases/{segment(name)}"

@@ -73,10 +73,8 @@ class _Key:
 class DlfSignature:
     """Signs each request with an access key, of the options or of a file that somebody keeps fresh.
 
-    Args:
-        region: of the endpoint.
-        key: ``dlf.access-key-id``, ``dlf.access-key-secret`` and ``dlf.security-token``; None where a file has them.
-        token_path: the file, which is JSON.
+    ``region``: of the endpoint. ``key``: ``dlf.access-key-id``, ``dlf.access-key-secret`` and ``dlf.security-token``;
+    None where a file has them. ``token_path``: the file, which is JSON.
     """
 
     def __init__(self, region: str, key: tuple[str, str, str | None] | None, token_path: str | None) -> None:

@@ -75,10 +75,8 @@ class MissingResourceError(NotFoundError):
 class RestClient:
     """Sends requests to one server.
 
-    Args:
-        uri: its address; ``http://`` where no scheme is given.
-        authorization: of all requests.
-        headers: more headers of all requests.
+    ``uri``: its address; ``http://`` where no scheme is given. ``authorization``: of all requests. ``headers``: more
+    headers of all requests.
     """
 
     def __init__(self, uri: str, authorization: Authorization, headers: Mapping[str, str]) -> None:
@@ -92,19 +90,13 @@ class RestClient:
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The answer to a GET, which is sent again where the server is busy or the connection fails.
-
-        Raises:
-            MissingResourceError, SecurityError, UnsupportedError, StorageError: by the status.
-        """
+        Raises MissingResourceError, SecurityError, UnsupportedError, StorageError: by the status."""
         return self._send(Request("GET", path, query or {}), again=True)
 
     def post(self, path: str, body: Mapping[str, Any], tries: int = _TRIES) -> dict[str, Any]:
         """The answer to a POST, which is sent again only where the server says that it is busy.
 
-        Args:
-            path: of the resource.
-            body: the JSON object that is sent.
-            tries: how often it is sent at most.
+        ``path``: of the resource. ``body``: the JSON object that is sent. ``tries``: how often it is sent at most.
 
         Raises:
             OptionError, AlreadyExistsError: the server refuses it.

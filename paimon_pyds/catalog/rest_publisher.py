@@ -53,7 +53,6 @@ class RestPublisher:
         return (type(self), (None, self._table, self._branch, self._table_id))
 
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
-        """See `SnapshotPublisher`."""
         client = self._connected(store)
         try:
             answer = client.get(f"{self._path(store)}/snapshot")
@@ -68,7 +67,6 @@ class RestPublisher:
         return parse_snapshot(json.dumps(found).encode(), f"{self._table}/snapshot") if found else None
 
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
-        """See `SnapshotPublisher`."""
         client, path, table_id = self._connected(store), self._path(store), self._table_id
         if store.branch != self._branch:
             table_id = str(client.get(path).get("id"))

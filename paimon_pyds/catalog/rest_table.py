@@ -46,18 +46,15 @@ class RestTable(RestPublisher):
 
     @property
     def server(self) -> RestTable:
-        """See `SnapshotPublisher`."""
         return self
 
     def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
-        """See `SnapshotPublisher`."""
         changes = list(schema_changes(old, new))
         if changes:
             self._send(store, "", {"changes": changes}, lambda: _described(store.latest_schema()) == _described(new))
         return store.latest_schema()
 
     def create_tag(self, store: TableStore, name: str, snapshot: Snapshot, retained_ms: int | None) -> bool:
-        """See `TableServer`."""
         if name in store.tag_names():
             return False
         retained = None if retained_ms is None else f"{retained_ms} ms"
@@ -72,41 +69,32 @@ class RestTable(RestPublisher):
         return name in store.tag_names() and store.tag(name) == snapshot
 
     def delete_tag(self, store: TableStore, name: str) -> bool:
-        """See `TableServer`."""
         with suppress(UnsupportedError, TagNotFoundError):
             self._send(store, f"/tags/{segment(name)}", None, lambda: name not in store.tag_names())
         return name not in store.tag_names()
 
     def create_branch(self, store: TableStore, name: str, tag: str | None) -> None:
-        """See `TableServer`."""
         self._send(store, "/branches", {"branch": name, "fromTag": tag}, lambda: name in store.branches())
 
     def delete_branch(self, store: TableStore, name: str) -> None:
-        """See `TableServer`."""
         self._send(store, f"/branches/{segment(name)}", None, lambda: name not in store.branches())
 
     def rename_branch(self, store: TableStore, name: str, new_name: str) -> None:
-        """See `TableServer`."""
         path = f"/branches/{segment(name)}/rename"
         self._send(store, path, {"toBranch": new_name}, lambda: name not in store.branches())
 
     def fast_forward(self, store: TableStore, name: str, target: Snapshot) -> None:
-        """See `TableServer`."""
         self._send(store, f"/branches/{segment(name)}/forward", {}, lambda: store.latest_snapshot() == target)
 
     def rollback(self, store: TableStore, target: Snapshot, tag: str | None) -> None:
-        """See `TableServer`."""
         instant = {"type": "snapshot", "snapshotId": target.id} if tag is None else {"type": "tag", "tagName": tag}
         self._send(store, "/rollback", {"instant": instant}, lambda: store.latest_snapshot() == target)
 
     def _send(self, store: TableStore, path: str, body: dict[str, Any] | None, done: Callable[[], bool]) -> None:
         """POST, or DELETE without a body, once: sent again, it might undo what others did in between.
 
-        Args:
-            store: the table.
-            path: after that of the table.
-            body: of the request.
-            done: looks whether it was done after all, where the answer got lost.
+        ``path``: after that of the table. ``body``: of the request. ``done``: looks whether it was done after all,
+        where the answer got lost.
 
         Raises:
             CommitOutcomeUnknownError: nobody knows.
@@ -210,10 +198,8 @@ def _renames(path: list[str], old: list[DataField], stay: dict[int, DataField]) 
 def _places(names: list[str], new: Sequence[DataField], stay: dict[int, DataField]) -> Iterator[dict[str, Any]]:
     """New columns, and moves: from the first place on, each goes behind the one before it.
 
-    Args:
-        names: of the columns that stay, in their order, which this changes.
-        new: all columns in their order.
-        stay: those that are not new, by id.
+    ``names``: of the columns that stay, in their order, which this changes. ``new``: all columns in their order.
+    ``stay``: those that are not new, by id.
     """
     for i, field in enumerate(new):
         if names[i : i + 1] == [field.name]:

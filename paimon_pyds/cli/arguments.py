@@ -68,14 +68,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_table_command(commands: Commands, name: str, help_: str, *, rows: bool = False) -> Parser:
-    """The parser of a new command on a table, with the arguments that all of these have.
-
-    Args:
-        commands: where it goes.
-        name: of the command.
-        help_: one sentence.
-        rows: what it prints are rows, which files may hold as well.
-    """
+    """The parser of a new command on a table, with the arguments that all of these have. ``rows``: what it prints are
+    rows, which files may hold as well."""
     parser = commands.add_parser(name, help=help_, description=help_)
     parser.add_argument("table", metavar="TABLE_PATH", help=TABLE_HELP)
     parser.add_argument("--branch", help="a branch of the table")
@@ -84,13 +78,8 @@ def add_table_command(commands: Commands, name: str, help_: str, *, rows: bool =
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, *, rows: bool = False, options: bool = True) -> None:
-    """Add the arguments that all commands have.
-
-    Args:
-        parser: of the command.
-        rows: what it prints are rows.
-        options: it takes options of Paimon's.
-    """
+    """Add the arguments that all commands have. ``rows``: what it prints are rows. ``options``: it takes options of
+    Paimon's."""
     if rows:
         add_output_arguments(parser)
     else:
@@ -196,11 +185,7 @@ def storage_options(arguments: argparse.Namespace) -> dict[str, str]:
 
 def catalog_of(arguments: argparse.Namespace, where: str | None) -> Catalog | None:
     """The catalog that a command's option or the environment names; None where the table or warehouse is a path.
-
-    Args:
-        arguments: of the command.
-        where: the table or the warehouse; what has a slash is a path.
-    """
+    ``where``: the table or the warehouse; what has a slash is a path."""
     name = arguments.catalog
     if where is not None and "/" in where:
         if name is not None:

@@ -37,10 +37,8 @@ _COLUMN = re.compile(r"In CSV column #(\d+)")
 class CsvInput:
     """One input.
 
-    Args:
-        path: of the file, for a second reading (of no pipe) and for errors; ``-`` is standard input.
-        file: its bytes.
-        how: to read them.
+    ``path``: of the file, for a second reading (of no pipe) and for errors; ``-`` is standard input. ``file``: its
+    bytes.
 
     Raises:
         OptionError: nothing names the columns, or one is of bytes.

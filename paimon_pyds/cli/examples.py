@@ -46,7 +46,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "delete": ["paimon-pyds delete /wh/shop.db/orders --where \"color = 'blue'\""],
     "merge": [
         "paimon-pyds merge /wh/shop.db/orders --source changes.csv --on id --when-matched update"
-        " --when-not-matched insert",
+        " --when-not-matched insert"
     ],
     "compact": [
         "paimon-pyds compact /wh/shop.db/orders --full",
@@ -63,7 +63,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "index dump": ["paimon-pyds index dump /wh/shop.db/orders"],
     "index verify": ["paimon-pyds index verify /wh/shop.db/orders"],
     "index cost": [
-        "paimon-pyds index cost /wh/shop.db/orders --option file-index.bitmap.columns=color --filter \"color = 'red'\"",
+        "paimon-pyds index cost /wh/shop.db/orders --option file-index.bitmap.columns=color --filter \"color = 'red'\""
     ],
     "index eval": ["paimon-pyds index eval data-1.parquet.index --table /wh/shop.db/orders --filter \"color = 'red'\""],
     "index advise": [
@@ -88,10 +88,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "paimon-pyds remove-unexisting-files /wh/shop.db/orders",
         "paimon-pyds remove-unexisting-files /wh/shop.db/orders --yes",
     ],
-    "diff": [
-        "paimon-pyds diff /wh/shop.db/orders 1 --output csv",
-        "paimon-pyds diff /wh/shop.db/orders 1 --summary",
-    ],
+    "diff": ["paimon-pyds diff /wh/shop.db/orders 1 --output csv", "paimon-pyds diff /wh/shop.db/orders 1 --summary"],
     "orphans": [
         "paimon-pyds orphans /wh/shop.db/orders",
         "paimon-pyds orphans /wh/shop.db/orders --older-than '2 d' --remove",

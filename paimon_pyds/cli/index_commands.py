@@ -222,10 +222,7 @@ def _recorded(arguments: argparse.Namespace) -> list[RecordedFilter]:
 def _advise_partition(arguments: argparse.Namespace) -> None:
     recorded = _recorded(arguments)
     advice = open_table(arguments).advise_partition(recorded, files=arguments.files, where=arguments.where)
-    if arguments.output == "json":
-        show.json_value(advice.as_dict())
-    else:
-        print(show.drawn(advice.text))
+    show.answer(arguments.output, advice.as_dict(), advice.text)
 
 
 def _advise(arguments: argparse.Namespace) -> None:

@@ -98,9 +98,7 @@ def format_of(path: str) -> str | None:
 def open_inputs(paths: Sequence[str], how: InputFormat | None = None) -> Rows:
     """The schema of the first input, and the batches of all.
 
-    Args:
-        paths: files; ``-`` is standard input.
-        how: to read them.
+    ``paths``: files; ``-`` is standard input.
 
     Raises:
         OptionError: nothing says the format.

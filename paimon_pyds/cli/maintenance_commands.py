@@ -94,7 +94,10 @@ def _add_expiry_commands(commands: Commands) -> None:
     _removes(parser, _expire_changelogs)
 
     help_ = "Delete the partitions that are older than the option partition.expiration-time says."
-    _removes(add_table_command(commands, "expire-partitions", help_), _expire_partitions)
+    _removes(
+        add_table_command(commands, "expire-partitions", help_),
+        lambda table, given: table.expire_partitions(options=table_options(given), dry_run=given.dry_run),
+    )
 
 
 def _add_table_commands(commands: Commands) -> None:
@@ -124,12 +127,18 @@ def _add_table_commands(commands: Commands) -> None:
     parser.set_defaults(run=_clone)
 
     help_ = "Delete all rows; older snapshots still have them."
-    _removes(add_table_command(commands, "truncate", help_), _truncate)
+    _removes(
+        add_table_command(commands, "truncate", help_),
+        lambda table, given: table.truncate(options=table_options(given), dry_run=given.dry_run),
+    )
 
     help_ = "Delete the rows of the partitions that a condition on partition columns keeps."
     parser = add_table_command(commands, "drop-partitions", help_)
     parser.add_argument("where", metavar="CONDITION", help="such as \"day < '2026-01-01'\"")
-    _removes(parser, _drop_partitions)
+    _removes(
+        parser,
+        lambda table, given: table.drop_partitions(given.where, options=table_options(given), dry_run=given.dry_run),
+    )
 
     help_ = "Mark partitions as complete, by a file _SUCCESS in their directories."
     parser = add_table_command(commands, "mark-done", help_)
@@ -164,7 +173,7 @@ def _add_tag_commands(commands: Commands) -> None:
 
     parser = add_table_command(tag, "delete", "Delete a tag, and the files that only it needed.")
     parser.add_argument("name")
-    _removes(parser, _delete_tag)
+    _removes(parser, lambda table, given: table.delete_tag(given.name, dry_run=given.dry_run))
 
     parser = add_table_command(tag, "rename", "Give a tag another name.")
     parser.add_argument("name")
@@ -175,7 +184,7 @@ def _add_tag_commands(commands: Commands) -> None:
     help_ = "Delete the tags that have outlived the time that they were made for."
     parser = add_table_command(tag, "expire", help_)
     parser.add_argument("--older-than", help=f"also those made before: {_TIME}")
-    _removes(parser, _expire_tags)
+    _removes(parser, lambda table, given: table.expire_tags(_moment(given.older_than), dry_run=given.dry_run))
 
     add_table_command(tag, "list", "Show the tags.").set_defaults(run=_list_tags)
 
@@ -190,7 +199,7 @@ def _add_branch_commands(commands: Commands) -> None:
 
     parser = add_table_command(branch, "delete", "Delete a branch, and the files that only it needed.")
     parser.add_argument("name")
-    _removes(parser, _delete_branch)
+    _removes(parser, lambda table, given: table.delete_branch(given.name, dry_run=given.dry_run))
 
     parser = add_table_command(branch, "rename", "Give a branch another name.")
     parser.add_argument("name")
@@ -201,7 +210,7 @@ def _add_branch_commands(commands: Commands) -> None:
     help_ = "Put a branch's history in the place of the main one's since the branch was made."
     parser = add_table_command(branch, "fast-forward", help_)
     parser.add_argument("name")
-    _removes(parser, _fast_forward)
+    _removes(parser, lambda table, given: table.fast_forward(given.name, dry_run=given.dry_run))
 
     add_table_command(branch, "list", "Show the branches.").set_defaults(run=_list_branches)
 
@@ -225,12 +234,8 @@ def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Nam
 
     def shown(arguments: argparse.Namespace) -> None:
         summary = run(open_table(arguments), arguments)
-        if arguments.output == "json":
-            show.json_value(asdict(summary))
-            return
-        print(repr(summary).partition(": ")[2])
-        for name in (*summary.tags, *summary.branches, *summary.partitions, *summary.consumers):
-            print(f"  {visible(name)}")
+        names = (*summary.tags, *summary.branches, *summary.partitions, *summary.consumers)
+        _show(arguments, asdict(summary), repr(summary).partition(": ")[2], *(f"  {visible(name)}" for name in names))
 
     parser.set_defaults(run=shown)
 
@@ -238,11 +243,7 @@ def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Nam
 def _repair(arguments: argparse.Namespace) -> int:
     """Print what was mended, and what is left."""
     result = open_table(arguments).repair(dry_run=arguments.dry_run)
-    if arguments.output == "json":
-        show.json_value(asdict(result))
-    else:
-        for text in str(result).splitlines():
-            show.line(text)
+    _show(arguments, asdict(result), *map(visible, str(result).splitlines()))
     return int(any(finding.severity == "error" for finding in result.left))
 
 
@@ -259,11 +260,7 @@ def _diff(arguments: argparse.Namespace) -> int:
         show_rows(arguments, diff.arrow_schema, diff.to_batches(), whole=True)
     summary = diff.summary() if arguments.summary or arguments.exit_code else None
     if arguments.summary and summary is not None:
-        if arguments.output == "json":
-            show.json_value(summary.to_dict())
-        else:
-            for text in str(summary).splitlines():
-                show.line(text)
+        _show(arguments, summary.to_dict(), *map(visible, str(summary).splitlines()))
     else:
         for change in (*diff.schema_changes, *diff.option_changes):
             print(change, file=sys.stderr)
@@ -282,11 +279,7 @@ def _orphans(arguments: argparse.Namespace) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     """Print what is wrong; 1 when there are errors."""
     result = open_table(arguments).verify(arguments.deep)
-    if arguments.output == "json":
-        show.json_value(result.to_dict())
-    else:
-        for text in str(result).splitlines():
-            show.line(text)
+    _show(arguments, result.to_dict(), *map(visible, str(result).splitlines()))
     return int(not result.ok)
 
 
@@ -303,10 +296,6 @@ def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
 def _expire_changelogs(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than))
     return table.expire_changelogs(*limits, arguments.dry_run, everything=arguments.all)
-
-
-def _expire_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    return table.expire_partitions(options=table_options(arguments), dry_run=arguments.dry_run)
 
 
 def _compact_manifests(arguments: argparse.Namespace) -> None:
@@ -341,14 +330,6 @@ def _purge(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     return table.purge(name, named_states=arguments.named_states, dry_run=arguments.dry_run)
 
 
-def _truncate(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    return table.truncate(options=table_options(arguments), dry_run=arguments.dry_run)
-
-
-def _drop_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    return table.drop_partitions(arguments.where, options=table_options(arguments), dry_run=arguments.dry_run)
-
-
 def _mark_done(arguments: argparse.Namespace) -> None:
     partitions = [key_values(text.split(","), "a partition") for text in arguments.partitions]
     directories = open_table(arguments).mark_partitions_done(partitions, dry_run=arguments.dry_run)
@@ -368,18 +349,10 @@ def _create_tag(arguments: argparse.Namespace) -> None:
     _show(arguments, {"tag": arguments.name, "snapshot": snapshot.id, "dry_run": arguments.dry_run}, what)
 
 
-def _delete_tag(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    return table.delete_tag(arguments.name, dry_run=arguments.dry_run)
-
-
 def _rename_tag(arguments: argparse.Namespace) -> None:
     open_table(arguments).rename_tag(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
     result = {"tag": arguments.new_name, "dry_run": arguments.dry_run}
     _show(arguments, result, f"the tag {_verb(arguments)} renamed")
-
-
-def _expire_tags(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    return table.expire_tags(_moment(arguments.older_than), dry_run=arguments.dry_run)
 
 
 def _list_tags(arguments: argparse.Namespace) -> None:
@@ -397,18 +370,10 @@ def _create_branch(arguments: argparse.Namespace) -> None:
     _show(arguments, result, f"the branch {_verb(arguments)} made")
 
 
-def _delete_branch(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    return table.delete_branch(arguments.name, dry_run=arguments.dry_run)
-
-
 def _rename_branch(arguments: argparse.Namespace) -> None:
     open_table(arguments).rename_branch(arguments.name, arguments.new_name, dry_run=arguments.dry_run)
     result = {"branch": arguments.new_name, "dry_run": arguments.dry_run}
     _show(arguments, result, f"the branch {_verb(arguments)} renamed")
-
-
-def _fast_forward(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    return table.fast_forward(arguments.name, dry_run=arguments.dry_run)
 
 
 def _list_branches(arguments: argparse.Namespace) -> None:
@@ -417,7 +382,4 @@ def _list_branches(arguments: argparse.Namespace) -> None:
 
 
 def _show(arguments: argparse.Namespace, value: object, *lines: str) -> None:
-    if arguments.output == "json":
-        show.json_value(value)
-    for line in lines if arguments.output == "text" else ():
-        print(line)
+    show.answer(arguments.output, value, *lines)

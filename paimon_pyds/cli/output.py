@@ -73,10 +73,7 @@ def form_of(arguments: argparse.Namespace) -> str:
 @contextlib.contextmanager
 def redirected(out: str | None) -> Iterator[None]:
     """Standard output is this file, where one is named; what was written of it is removed on errors.
-
-    Raises:
-        StorageError: the file can't be written.
-    """
+    Raises StorageError: the file can't be written."""
     if out in (None, "-"):
         yield
         return
@@ -96,17 +93,9 @@ def redirected(out: str | None) -> Iterator[None]:
 def show_rows(
     arguments: argparse.Namespace, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, whole: bool = False
 ) -> None:
-    """Print rows in the form that is asked for.
-
-    Args:
-        arguments: of the command.
-        schema: of the rows.
-        batches: the rows; they are held in memory for text only, whose columns are as wide as their values.
-        whole: text does not cut long values.
-
-    Raises:
-        OptionError: a form that a terminal can't show.
-    """
+    """Print rows in the form that is asked for. ``batches``: the rows; they are held in memory for text only, whose
+    columns are as wide as their values. ``whole``: text does not cut long values.
+    Raises OptionError: a form that a terminal can't show."""
     import pyarrow as pa
 
     from paimon_pyds.cli import show

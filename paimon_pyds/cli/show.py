@@ -43,6 +43,15 @@ def line(text: str = "") -> None:
     print(visible(text))
 
 
+def answer(form: str, value: Any, *texts: str) -> None:
+    """A value as JSON, or texts of ours that say the same to people."""
+    if form == "json":
+        json_value(value)
+        return
+    for text in texts:
+        print(drawn(text))
+
+
 def json_value(value: Any) -> None:
     """One JSON value on a line of its own."""
     print(_json(_plain(value)))

@@ -302,7 +302,4 @@ def _confirm(arguments: argparse.Namespace, question: str) -> None:
 
 
 def _done(arguments: argparse.Namespace, text: str, **facts: Any) -> None:
-    if arguments.output == "json":
-        show.json_value(facts)
-    else:
-        show.line(text)
+    show.answer(arguments.output, facts, visible(text))

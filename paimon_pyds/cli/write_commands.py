@@ -148,12 +148,10 @@ def _write(arguments: argparse.Namespace) -> None:
         snapshot = table.append(counting(), options=options)
     else:
         snapshot = table.overwrite(counting(), partition, arguments.dynamic, options=options)
-    if arguments.output == "json":
-        show.json_value({"rows": rows, "snapshot": None if snapshot is None else snapshot.id})
-    elif snapshot is None:
-        print("nothing to write: the input has no rows")
-    else:
-        print(f"{counted(rows, 'row')} written, snapshot {snapshot.id}")
+    id_, text = None, "nothing to write: the input has no rows"
+    if snapshot is not None:
+        id_, text = snapshot.id, f"{counted(rows, 'row')} written, snapshot {snapshot.id}"
+    show.answer(arguments.output, {"rows": rows, "snapshot": id_}, text)
 
 
 def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
@@ -209,10 +207,7 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _show_summary(arguments: argparse.Namespace, summary: RowSummary | CompactSummary | RescaleSummary) -> None:
-    if arguments.output == "json":
-        show.json_value(asdict(summary))
-    else:
-        print(show.drawn(str(summary)))
+    show.answer(arguments.output, asdict(summary), str(summary))
 
 
 def _merge(arguments: argparse.Namespace) -> None:
@@ -265,9 +260,6 @@ def _compact(arguments: argparse.Namespace) -> None:
 def _rescale(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
     summary = table.rescale(
-        arguments.bucket_num,
-        arguments.partitions,
-        dry_run=arguments.dry_run,
-        options=table_options(arguments),
+        arguments.bucket_num, arguments.partitions, dry_run=arguments.dry_run, options=table_options(arguments)
     )
     _show_summary(arguments, summary)

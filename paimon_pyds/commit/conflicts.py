@@ -37,11 +37,7 @@ def read_base_files(
     Commits look at live files that replace some, that put deletion vectors on some, or that continue the sequence
     numbers of a bucket.
 
-    Args:
-        store: the table.
-        schema: its schema.
-        manifests: all of the snapshot that the commit lands on.
-        increment: what is committed.
+    ``manifests``: all of the snapshot that the commit lands on.
 
     Returns:
         columns of `ENTRY_SCHEMA`, `RUN_COLUMNS` among them where files are only added; with files that go or must
@@ -101,7 +97,6 @@ class Conflicts:
     """The checks of one increment against the snapshot that it lands on. Each raises CommitConflictError.
 
     Attributes:
-        increment: what is committed.
         root: the table, for errors.
         bucketed: the table has fixed buckets: there, a bucket has one file of deletion vectors at most.
     """
@@ -124,9 +119,7 @@ class Conflicts:
 
     def check_buckets(self, live: pa.RecordBatch, schema: TableSchema) -> None:
         """New files must have as many buckets as their partition; in a new or overwritten one, as the option says.
-
-        ``schema``: the table's now. Raises CommitError where rescaling would help; another try does not.
-        """
+        ``schema``: the table's now. Raises CommitError where rescaling would help; another try does not."""
         totals: dict[bytes, int] = {}
         if self.increment.overwrite is None:
             pairs = zip(live["partition"].to_pylist(), live["total_buckets"].to_pylist(), strict=True)

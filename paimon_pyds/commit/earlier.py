@@ -184,10 +184,7 @@ def committed_identifiers(store: TableStore, commit_user: str, identifiers: Iter
     A user's identifiers grow, so its latest snapshot tells: all up to that one's are committed. None are where it has
     expired. Of a commit that ended between its append and its compaction, the append is there.
 
-    Args:
-        store: the table.
-        commit_user: as in `Changes.commit_user`.
-        identifiers: as in `Changes.identifier`.
+    ``commit_user``: as in `Changes.commit_user`. ``identifiers``: as in `Changes.identifier`.
     """
     latest = latest_snapshot_of_user(store, commit_user)
     return set() if latest is None else {i for i in identifiers if i <= latest.commit_identifier}

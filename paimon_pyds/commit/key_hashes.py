@@ -24,16 +24,9 @@ from paimon_pyds.metadata.store import TableStore
 
 
 def check_hash_files(entries: Iterable[IndexEntry], expected: Mapping[bytes, frozenset[str]], root: str) -> None:
-    """Look whether keys still are where the writers of a commit found them.
-
-    Args:
-        entries: of the index manifest that the commit lands on.
-        expected: by partition, the names of all its hash index files.
-        root: the table, for errors.
-
-    Raises:
-        CommitConflictError: a partition has other ones.
-    """
+    """Look whether keys still are where the writers of a commit found them. ``entries``: of the index manifest that the
+    commit lands on. ``expected``: by partition, the names of all its hash index files.
+    Raises CommitConflictError: a partition has other ones."""
     found: dict[bytes, set[str]] = {partition: set() for partition in expected}
     for entry in entries:
         if entry.index_type == HASH and entry.partition in found:
@@ -62,13 +55,8 @@ def with_hash_index(
     """New files of buckets together with the hash index files that they need; and the files of writers whose hashes
     these hold, which nobody needs once they are committed. As they were given, where the table has them already.
 
-    Args:
-        store: the table.
-        schema: its schema.
-        buckets: what writers wrote.
-        written: gets the paths of the files that are written here.
-        overwrite: whether they replace all others of their partitions.
-        several: whether more than one writer wrote them.
+    ``written``: gets the paths of the files that are written here. ``overwrite``: whether they replace all others of
+    their partitions. ``several``: whether more than one writer wrote them.
 
     Raises:
         CommitError: a new key is in two buckets.

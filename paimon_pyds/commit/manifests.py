@@ -167,11 +167,7 @@ def manifests_to_rewrite(
 
     None where no deletion is among them, and together they would be as many as they are.
 
-    Args:
-        store: the table.
-        schema: its schema.
-        manifests: of a snapshot, in order.
-        target: what size manifests should have, in bytes.
+    ``manifests``: of a snapshot, in order. ``target``: what size manifests should have, in bytes.
     """
     deleting = [m for m in manifests if m.num_deleted_files]
     changing = {m.file_name for m in manifests if m.num_deleted_files or m.file_size < target}

@@ -49,7 +49,6 @@ class FileSystemPublisher:
     server: TableServer | None = None
 
     def alter(self, store: TableStore, old: TableSchema, new: TableSchema) -> TableSchema | None:
-        """See `SnapshotPublisher`."""
         return None
 
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
@@ -71,7 +70,6 @@ class FileSystemPublisher:
             return created
 
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:
-        """See `SnapshotPublisher`."""
         return store.latest_stored_snapshot()
 
     def was_replaced(self, store: TableStore, snapshot: Snapshot) -> bool:
@@ -351,15 +349,10 @@ def on_newest(
     It starts over when another commit got in its way, and when the snapshot expired while it was read; not where the
     table still is as it was then: a file of it is lost, or the same conflict would come again.
 
-    Args:
-        store: the table.
-        once: called with the newest snapshot, and with its tries. It reads the schema afterwards: no file of the
-            snapshot has a later one, with more columns. It removes what it wrote when it fails, and raises nothing once
-            it has committed.
-        given: options of the operation, over the table's own.
-
-    Raises:
-        CommitConflictError, SnapshotNotFoundError: more often than ``commit.max-retries``.
+    ``once``: called with the newest snapshot, and with its tries. It reads the schema afterwards: no file of the
+    snapshot has a later one, with more columns. It removes what it wrote when it fails, and raises nothing once it has
+    committed.
+    Raises CommitConflictError, SnapshotNotFoundError: more often than ``commit.max-retries``.
     """
     retries, before = Retries(), None
     while True:

@@ -38,12 +38,7 @@ def compact_written(
     Paimon's writer for Spark does (class abstractInnerTableDataWrite); otherwise `universal.pick` says which. The rows
     are there already, so an error is no error of the write: a warning tells it, and what to do.
 
-    Args:
-        store: a table with a primary key and fixed buckets.
-        snapshot: what the rows were committed as.
-        written: the buckets.
-        options: of the write, over the table's own.
-        executor: where the work runs; the cores of this machine by default.
+    ``store``: a table with a primary key and fixed buckets. ``snapshot``: what the rows were committed as.
     """
     with errors_as_warnings(store):
         typed = TableOptions({**store.schema(snapshot.schema_id).options, **(options or {})})
@@ -67,14 +62,8 @@ def compact_written(
 def compact_since(
     store: TableStore, before: int, options: Mapping[str, str] | None = None, executor: Executor | None = None
 ) -> None:
-    """`compact_written` for the buckets of all rows that were committed after a snapshot.
-
-    Args:
-        store: a table with a primary key and fixed buckets.
-        before: the number of the snapshot; 0 for an empty table.
-        options: of the write, over the table's own.
-        executor: where the work runs; the cores of this machine by default.
-    """
+    """`compact_written` for the buckets of all rows that were committed after a snapshot. ``store``: a table with a
+    primary key and fixed buckets. ``before``: the number of the snapshot; 0 for an empty table."""
     with errors_as_warnings(store):
         latest, reader = store.latest_snapshot(), ManifestReader(store)
         if latest is None:

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order: str) -> SortSpec | None:
     """How rows are to be ordered: as the call says, else by ``clustering.columns``; None for as they are.
 
-    Args:
-        context: the table.
-        order_by: columns, as a sequence or with commas between them.
-        order: ``order``, ``zorder`` or ``hilbert``.
+    ``order_by``: columns, as a sequence or with commas between them. ``order``: ``order``, ``zorder`` or ``hilbert``.
 
     Raises:
         OptionError: an unknown strategy, partition columns, columns whose values have no order.
@@ -74,7 +71,6 @@ class Clusters:
     """Picks the files of a table with ``clustering.incremental`` that are sorted anew.
 
     Attributes:
-        store: the table.
         columns: its clustering columns.
         rules: when runs are merged.
         task_size: bytes of the files that are sorted together at most, with ``local-sort``; None for all.
@@ -151,10 +147,7 @@ class Clusters:
         """Of other partitions than a call is about, those to cluster fully all the same: nobody has written to them for
         ``clustering.history-partition.idle-to-full-sort``; the most idle first, ``…limit`` at most.
 
-        Args:
-            files: of all other partitions.
-            options: the table's.
-            now: milliseconds.
+        ``files``: of all other partitions. ``now``: milliseconds.
         """
         idle = options.get("clustering.history-partition.idle-to-full-sort")
         if idle is None:

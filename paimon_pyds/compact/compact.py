@@ -94,11 +94,6 @@ def compact(store: TableStore, options: CompactOptions, executor: Executor | Non
 
     In tables with a primary key, merge sorted runs.
 
-    Args:
-        store: the table.
-        options: what is asked for.
-        executor: where the work runs; the cores of this machine by default.
-
     Raises:
         OptionError: ``where`` asks for other than partition columns, or ``order_by`` for columns without order.
         UnsupportedError: a table that can't be written to or compacted.
@@ -144,11 +139,6 @@ def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: 
     Java Paimon passes over the vectors then, and gives the deleted rows back. The files that have one are written anew
     without these rows, as a snapshot of its own; a warning says so, or why it could not be done: what an operation has
     published before is not undone.
-
-    Args:
-        store: the table.
-        snapshot: the newest.
-        executor: where the work runs; the cores of this machine by default.
     """
     try:
         if not has_stray_vectors(store, snapshot, lambda: TableOptions(store.latest_schema().options)):
@@ -170,14 +160,7 @@ def apply_stray_vectors(store: TableStore, snapshot: Snapshot | None, executor: 
 def compact_buckets(
     store: TableStore, buckets: Set[PartitionBucket], options: CompactOptions, executor: Executor | None
 ) -> int:
-    """Compact some buckets; how many of them were given up, as other commits changed their files again and again.
-
-    Args:
-        store: the table.
-        buckets: some of it.
-        options: what is asked for.
-        executor: where the work runs; the cores of this machine when None.
-    """
+    """Compact some buckets; how many of them were given up, as other commits changed their files again and again."""
     run = _Run(store, executor or LocalExecutor())
     run.repeat(options, buckets)
     return run.skipped

@@ -23,13 +23,7 @@ def due_buckets(
     store: TableStore, snapshot: Snapshot, options: TableOptions, buckets: Set[PartitionBucket]
 ) -> set[PartitionBucket]:
     """Those of some buckets that have runs to merge; of their files nothing is read that only the merge looks at.
-
-    Args:
-        store: a table with a primary key.
-        snapshot: one of it.
-        options: the table's, those of a write on top.
-        buckets: some of it.
-    """
+    ``store``: a table with a primary key. ``options``: the table's, those of a write on top."""
     entries = live_in_buckets(store, store.schema(snapshot.schema_id), snapshot, buckets, RUN_COLUMNS)
     files: dict[PartitionBucket, list[LevelFile]] = {}
     for (partition, bucket, _), file in zip(places(entries), level_files(entries, ()), strict=True):

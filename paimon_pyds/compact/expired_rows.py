@@ -28,10 +28,7 @@ _FIRST_MILLIS = 10**12
 def not_expired(schema: TableSchema, options: TableOptions, now: float) -> Predicate:
     """What rows meet that stay: those whose time is NULL, or not that long ago.
 
-    Args:
-        schema: the table's.
-        options: that hold for the compaction.
-        now: seconds since 1970.
+    ``now``: seconds since 1970.
 
     Raises:
         OptionError: no column has the time, or one of another type than INT, BIGINT or TIMESTAMP.
@@ -53,18 +50,9 @@ def not_expired(schema: TableSchema, options: TableOptions, now: float) -> Predi
 def have_expired(
     entries: pa.RecordBatch, store: TableStore, schema: TableSchema, options: TableOptions, now: float
 ) -> Flags:
-    """Which files have rows that don't stay, as far as their statistics tell: those without any have none.
-
-    Args:
-        entries: of data files (`ENTRY_SCHEMA`).
-        store: the table.
-        schema: the table's.
-        options: that hold for the compaction.
-        now: seconds since 1970.
-
-    Raises:
-        OptionError, SchemaError: as `not_expired`.
-    """
+    """Which files have rows that don't stay, as far as their statistics tell: those without any have none. ``entries``:
+    of data files (`ENTRY_SCHEMA`). ``now``: seconds since 1970.
+    Raises OptionError, SchemaError: as `not_expired`."""
     if not options.is_set(_TIME):
         return np.zeros(entries.num_rows, np.bool_)
 

@@ -36,10 +36,7 @@ def plan_key_compaction(
 ) -> Plan:
     """The runs to merge of the latest snapshot; a group for each bucket that has some.
 
-    Args:
-        store: a table with a primary key.
-        request: what is asked for.
-        buckets: only these; all when None.
+    ``store``: a table with a primary key. ``buckets``: only these; all when None.
 
     Raises:
         OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.

@@ -49,13 +49,9 @@ class MergeTask:
     """Data files of a bucket that become new ones. It pickles.
 
     Attributes:
-        number: of the group.
-        context: the table as it is written to.
-        spec: how the files are read.
         bucket: which one; it has no files yet.
         rewrites: sections, in the order of their keys; each of these becomes a sorted run of its own.
         upgrades: files that stay as they are, on the new level.
-        level: of the new files.
         drop_deletes: leave out rows that delete others.
         looked_up: what rows of level 0 look older versions up in; None in tables that don't.
         changelog: the changes that are logged; None for none.

@@ -140,11 +140,8 @@ def plan_compaction(
 ) -> Plan:
     """The groups of the latest snapshot.
 
-    Args:
-        store: an append table.
-        request: what is asked for.
-        buckets: only these; all when None.
-        vectors_only: rewrite the files with deletion vectors, each by itself, and no other.
+    ``store``: an append table. ``buckets``: only these; all when None. ``vectors_only``: rewrite the files with
+    deletion vectors, each by itself, and no other.
 
     Raises:
         OptionError, SchemaError, UnsupportedError: what is asked for makes no sense, or the table can't be compacted.

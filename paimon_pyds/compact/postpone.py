@@ -102,10 +102,7 @@ def with_real_buckets(
 ) -> tuple[BucketFiles, ...]:
     """What a batch write wrote, with the rows that wait for their buckets in these; the files that they waited in go.
 
-    Args:
-        store: a table with ``bucket=-2``.
-        buckets: of all messages of the write.
-        options: of the write, over the table's own.
+    ``store``: a table with ``bucket=-2``. ``buckets``: of all messages of the write.
 
     Raises:
         CommitConflictError: the files that rows wait in are gone.
@@ -154,10 +151,7 @@ class TakenIn:
 def take_in(store: TableStore, request: CompactOptions, executor: Executor | None = None) -> TakenIn:
     """Bring the rows that wait into their buckets, as one COMPACT snapshot.
 
-    Args:
-        store: a table with ``bucket=-2``.
-        request: what is asked for.
-        executor: where the work runs; the cores of this machine by default.
+    ``store``: a table with ``bucket=-2``.
 
     Raises:
         CorruptFileError, StorageError: rows can't be read, or not be written; the table is as it was.

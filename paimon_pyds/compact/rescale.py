@@ -112,11 +112,6 @@ class RescaleSummary(Summary):
 def rescale(store: TableStore, request: RescaleOptions, executor: Executor | None = None) -> RescaleSummary:
     """Write partitions anew with another number of buckets.
 
-    Args:
-        store: the table.
-        request: what is asked for.
-        executor: where the work runs; the cores of this machine by default.
-
     Raises:
         OptionError: no number of buckets that the table can have, or a condition on other than partition columns.
         UnsupportedError: a table without fixed buckets, or one that can't be written to or compacted.

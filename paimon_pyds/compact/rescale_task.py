@@ -16,14 +16,13 @@ from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.key_task import MergeTask, merged_rows
 from paimon_pyds.compact.task import CompactTask, conformed_rows
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.records import dataclass
 from paimon_pyds.split import PlannedFile
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
 from paimon_pyds.write.key_files import SortedRunWriter
-from paimon_pyds.write.rolling import WriterThreads
+from paimon_pyds.write.rolling import DirectWriter, WriterThreads
 from paimon_pyds.write.writer import joined_batches
 
 _OPEN_BYTES = 256 << 20
@@ -38,7 +37,6 @@ class RescaleTask:
     """Rows of some buckets of a partition that go to other buckets. It pickles.
 
     Attributes:
-        number: of the task.
         source: how the rows are read, and with which context they are written, which has the new number of buckets.
             Of its ``bucket``, the number and the total are a class and how many there are: the rows lie in those new
             buckets that are alike modulo the total.
@@ -64,9 +62,7 @@ class RescaleResult:
     """New files by bucket, and their rows.
 
     Attributes:
-        number: of the task.
         buckets: new files.
-        rows: in these.
         gone: one of the old files is not there any more.
         misplaced: a row lies in a bucket that its key does not hash to; nothing was written.
     """
@@ -155,7 +151,7 @@ class _BucketWriters:
     def __init__(self, task: RescaleTask, threads: WriterThreads) -> None:
         self._task = task
         self._threads = threads
-        self._writers: dict[int, AppendBucketWriter | _RunWriter] = {}
+        self._writers: dict[int, DirectWriter] = {}
 
     def write(self, rows: pa.RecordBatch, buckets: npt.NDArray[np.int32]) -> None:
         """Take rows, and the bucket of each."""
@@ -167,14 +163,14 @@ class _BucketWriters:
         while sum(writer.held_bytes for writer in self._writers.values()) > _OPEN_BYTES:
             max(self._writers.values(), key=lambda writer: writer.held_bytes).flush()
 
-    def _writer(self, bucket: int) -> AppendBucketWriter | _RunWriter:
+    def _writer(self, bucket: int) -> DirectWriter:
         writer = self._writers.get(bucket)
         if writer is None:
             source, context, partition = self._task.source, self._task.context, self._task.source.bucket.partition
             directory = context.paths.bucket_dir(partition_directory(context.schema, partition), bucket)
             empty = BucketFiles(partition, bucket, int(context.options.get("bucket")), directory, ())
             if isinstance(source, MergeTask):
-                writer = _RunWriter(empty, SortedRunWriter(context, directory, self._threads, level=source.level))
+                writer = DirectWriter(empty, SortedRunWriter(context, directory, self._threads, level=source.level))
             else:
                 writer = AppendBucketWriter(context, empty, self._threads)
             self._writers[bucket] = writer
@@ -188,28 +184,3 @@ class _BucketWriters:
         """Remove every file written so far."""
         for writer in self._writers.values():
             writer.abort()
-
-
-@dataclass(frozen=True, slots=True)
-class _RunWriter:
-    """The sorted run of a bucket."""
-
-    bucket: BucketFiles
-    files: SortedRunWriter
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        self.files.write(rows)
-
-    @property
-    def held_bytes(self) -> int:
-        return self.files.held_bytes
-
-    def flush(self) -> None:
-        self.files.roll()
-
-    def close(self) -> BucketFiles:
-        files: tuple[DataFile, ...] = self.files.close()
-        return replace(self.bucket, files=files)
-
-    def abort(self) -> None:
-        self.files.abort()

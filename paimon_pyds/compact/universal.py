@@ -97,10 +97,8 @@ class UniversalRules:
     def of(cls, options: TableOptions, target_size: int, hour: int) -> UniversalRules:
         """By a table's options.
 
-        Args:
-            options: those of the table and of the call.
-            target_size: of its files, in bytes.
-            hour: of the day, 0 to 23, where the writer is.
+        ``options``: those of the table and of the call. ``target_size``: of its files, in bytes. ``hour``: of the day,
+        0 to 23, where the writer is.
         """
         older = OlderVersions.of(options)
         return cls(
@@ -180,13 +178,8 @@ def sorted_runs(files: Sequence[LevelFile]) -> list[Run]:
 
 
 def pick(runs: Sequence[Run], rules: UniversalRules, now: int) -> Unit | None:
-    """The runs to merge, by how many there are and how large.
-
-    Args:
-        runs: of one bucket, the newest first.
-        rules: when runs are merged.
-        now: milliseconds.
-    """
+    """The runs to merge, by how many there are and how large. ``runs``: of one bucket, the newest first. ``now``:
+    milliseconds."""
     unit = _pick(runs, rules, now)
     if unit is None and rules.lift_level_0:
         fresh = sum(not _level(run) for run in runs)
@@ -304,13 +297,7 @@ class Steps:
 
 
 def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
-    """Which files of a unit are rewritten. Large files whose keys no other has stay, unless rows of them go.
-
-    Args:
-        unit: what was picked.
-        runs: all of the bucket.
-        rules: by which it was picked.
-    """
+    """Which files of a unit are rewritten. Large files whose keys no other has stay, unless rows of them go."""
     highest = _highest(runs, rules)
     level = unit.output_level
 

@@ -37,13 +37,8 @@ FILE_COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", 
 
 
 def live_of(store: TableStore, snapshot: Snapshot | None, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-    """The entries of a snapshot's data files; none for a table that was never written.
-
-    Args:
-        store: the table.
-        snapshot: one of it.
-        columns: of `ENTRY_SCHEMA`; all when None.
-    """
+    """The entries of a snapshot's data files; none for a table that was never written. ``columns``: of `ENTRY_SCHEMA`;
+    all when None."""
     return ManifestReader(store).live_files(snapshot, columns)
 
 
@@ -57,13 +52,8 @@ def live_in(
 ) -> pa.RecordBatch:
     """The entries of a snapshot's data files in the partitions that a condition keeps.
 
-    Args:
-        store: the table.
-        schema: that the condition is about.
-        snapshot: one of the table.
-        where: Spark SQL text or a tree, on partition columns alone.
-        action: what is done with the files, for the error.
-        columns: of `ENTRY_SCHEMA`; all when None.
+    ``where``: Spark SQL text or a tree, on partition columns alone. ``action``: what is done with the files, for the
+    error. ``columns``: of `ENTRY_SCHEMA`; all when None.
 
     Raises:
         PredicateError: the condition does not parse, or names no column.
@@ -92,10 +82,7 @@ def planned_live_files(
 ) -> tuple[ReadSpec, list[PlannedFile]]:
     """The data files of some entries, in order, with the indexes that lie in these; and how to read them.
 
-    Args:
-        store: the table.
-        schema: its schema.
-        entries: of all columns (`ENTRY_SCHEMA`).
+    ``entries``: of all columns (`ENTRY_SCHEMA`).
 
     Raises:
         CorruptFileError: a file lists several index files.
@@ -113,11 +100,7 @@ def data_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Columns of a data file as it holds them, under the names of its own schema.
 
-    Args:
-        read: how to read it.
-        file: the data file.
-        fields: some of those that it holds.
-        selection: the rows to read.
+    ``fields``: some of those that it holds. ``selection``: the rows to read.
 
     Raises:
         MissingColumnError: the file lacks one of them.
@@ -200,10 +183,7 @@ def snapshot_files(store: TableStore, snapshot: Snapshot, *, changelog: bool = T
     """The paths of all files that a snapshot needs, be it kept as such or by a tag: its metadata files, live data files
     with those beside them, changelog, index and statistics files, and the schemas of all these.
 
-    Args:
-        store: the table.
-        snapshot: of the table.
-        changelog: also those of its changelog, which goes when the snapshot expires, tag or no tag, as in Java.
+    ``changelog``: also those of its changelog, which goes when the snapshot expires, tag or no tag, as in Java.
 
     Raises:
         SnapshotNotFoundError: a file is gone: the snapshot expired meanwhile.
@@ -230,13 +210,8 @@ def snapshot_files(store: TableStore, snapshot: Snapshot, *, changelog: bool = T
 
 
 def located_files(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> Iterator[str]:
-    """The paths of data files, with those beside them and their schemas.
-
-    Args:
-        store: the table.
-        schema: of the snapshot.
-        entries: of the data files, of the columns ``FILE_COLUMNS``.
-    """
+    """The paths of data files, with those beside them and their schemas. ``entries``: of the data files, of the columns
+    ``FILE_COLUMNS``."""
     paths = store.paths
     yield from map(paths.schema, entries["schema_id"].unique().to_pylist())
     located = file_locations(store, schema, entries).paths

@@ -26,11 +26,8 @@ def write_context(
 ) -> WriteContext:
     """What tasks need to write to the table.
 
-    Args:
-        store: the table.
-        options: of the one write, over the table's own.
-        existing_rows: the rows are in the table, and stay in their buckets.
-        overwrite: the rows replace all others of their partitions.
+    ``options``: of the one write, over the table's own. ``existing_rows``: the rows are in the table, and stay in their
+    buckets. ``overwrite``: the rows replace all others of their partitions.
 
     Raises:
         UnsupportedError: a table that can't be written to.

@@ -84,14 +84,10 @@ def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
                 _STRIP_NAME,
             ),
             (escape(count), f"flex:0 1 {widest * 0.6:.1f}em;{_NUMBER}"),
-            (_strip(strip, f"{name}: {count}"), "flex:1 1 240px;"),
+            (picture(_STRIP, f"{name}: {count}", _marks(strip), TRACK), "flex:1 1 240px;"),
         ]
         for name, strip, count in rows
     )
-
-
-def _strip(strip: bytes, title: str) -> str:
-    return picture(_STRIP, title, _marks(strip), TRACK)
 
 
 def _marks(strip: bytes) -> str:

@@ -41,10 +41,12 @@ class _Size(NamedTuple):
 
 def table_html(store: TableStore) -> str:
     """A table: its columns with types and indexes, its latest snapshot and size, and how to go on."""
-    head = f"<div><b>Paimon table</b> <code>{escape(redact(store.root))}</code>{_branch(store)}</div>"
+    branch = "" if store.branch == "main" else f" branch {_code(store.branch)}"
+    head = f"<div><b>Paimon table</b> <code>{escape(redact(store.root))}</code>{branch}</div>"
     try:
         schema, snapshot = store.latest_schema(), store.latest_snapshot()
-        return piece(head, _comment(schema), _facts(store, schema, snapshot), _columns(schema), _calls(schema))
+        comment = f"<div>{escape(redact(schema.comment))}</div>" if schema.comment else ""
+        return piece(head, comment, _facts(store, schema, snapshot), _columns(schema), _calls(schema))
     except Exception as error:  # noqa: BLE001 - a notebook shows what it can
         return piece(head, _failure(error))
 
@@ -72,14 +74,6 @@ def _planned(scan: Scan) -> str:
         return f'<span style="{FAINT}">not planned yet</span>'
     found = files_text(len(plan.files), sum(f.row_count for f in plan.files), sum(f.size for f in plan.files))
     return found if scan.predicate is Const.TRUE else f"at most {found}"
-
-
-def _branch(store: TableStore) -> str:
-    return "" if store.branch == "main" else f" branch {_code(store.branch)}"
-
-
-def _comment(schema: TableSchema) -> str:
-    return f"<div>{escape(redact(schema.comment))}</div>" if schema.comment else ""
 
 
 def _failure(error: Exception) -> str:

@@ -109,15 +109,9 @@ def index_advise(
 ) -> AdviceReport:
     """Advice on indexes from recorded filters.
 
-    Args:
-        store: the table.
-        recorded: the filters, with how often they were used; those that don't fit the table any more are named in
-            the notes.
-        files: how many files to sample.
-        where: a condition on partition columns that files are taken from.
-
-    Raises:
-        OptionError: a ``where`` on other columns, or the table's options of indexes are wrong.
+    ``recorded``: the filters, with how often they were used; those that don't fit the table any more are named in the
+    notes. ``files``: how many files to sample. ``where``: a condition on partition columns that files are taken from.
+    Raises OptionError: a ``where`` on other columns, or the table's options of indexes are wrong.
     """
     return _Advisor(store, files, where).run(counted_filters(recorded))
 

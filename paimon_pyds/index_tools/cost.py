@@ -102,16 +102,7 @@ def sample_files(files: Sequence[PlannedFile], count: int) -> list[PlannedFile]:
 
 def read_sample(read: ReadSpec, file: PlannedFile, names: set[str], max_rows: int = _MOST_ROWS) -> FileSample:
     """The first rows of some columns (of the file's schema) of a data file.
-
-    Args:
-        read: how to read it.
-        file: the data file.
-        names: of the columns.
-        max_rows: rows at most.
-
-    Raises:
-        CorruptFileError, StorageError: the file can't be read.
-    """
+    Raises CorruptFileError, StorageError: the file can't be read."""
     own = read.fields_of(file)
     fields = tuple(f for f in own if f.name in names)
     rows = min(file.row_count, max_rows)

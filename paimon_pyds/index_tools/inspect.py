@@ -166,13 +166,8 @@ def java_answer(index: FileIndex, predicate: Predicate, row_count: int) -> str |
     Where Java 1.4 loses rows the answer is ours: floats compared with a zero, timestamps finer than their keys, IS NULL
     by a range bitmap of nothing but nulls.
 
-    Args:
-        index: the container.
-        predicate: bound to the file's own schema.
-        row_count: rows of the data file.
-
-    Raises:
-        CorruptFileError: an index is damaged, or is of a file with another number of rows.
+    ``predicate``: bound to the file's own schema. ``row_count``: rows of the data file.
+    Raises CorruptFileError: an index is damaged, or is of a file with another number of rows.
     """
     found = _tree(index, predicate, row_count)
     if found.selection.is_all:

@@ -135,12 +135,8 @@ def rewrite_file_index(
     Files that have what is asked for are not touched, and indexes that stay are kept byte for byte; a container that
     can't be read is built anew. Files that another commit removes concurrently are left out.
 
-    Args:
-        store: the table.
-        where: a condition on partition columns; all partitions when None.
-        rebuild: build every index anew, as after a change of an index's own options.
-        only: the data files of these names, or with side files of these names; all when None.
-        executor: where the work runs; the cores of this machine by default.
+    ``rebuild``: build every index anew, as after a change of an index's own options. ``only``: the data files of these
+    names, or with side files of these names; all when None.
 
     Raises:
         OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong.

@@ -112,21 +112,10 @@ class FileReport:
 
 
 def verify_indexes(
-    store: TableStore,
-    where: str | Predicate | None = None,
-    *,
-    executor: Executor | None = None,
+    store: TableStore, where: str | Predicate | None = None, *, executor: Executor | None = None
 ) -> VerifyReport:
     """Compare every index of the live files with the data.
-
-    Args:
-        store: the table.
-        where: a condition on partition columns; all partitions when None.
-        executor: where the work runs; the cores of this machine by default.
-
-    Raises:
-        OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong.
-    """
+    Raises OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong."""
     started = time.perf_counter()
     schema = store.latest_schema()
     specs = parse_index_specs(schema.options, schema.fields)

@@ -106,10 +106,8 @@ def table_lines(rows: Sequence[Sequence[str]], words: Container[int] = (0,)) -> 
 def plots(title: str, columns: Sequence[tuple[ColumnLayout, ColumnLayout | None]], notes: Sequence[str]) -> str:
     """A picture for each column.
 
-    Args:
-        title: one line.
-        columns: each with what it was before, if that is to be shown.
-        notes: what the numbers do not say.
+    ``title``: one line. ``columns``: each with what it was before, if that is to be shown. ``notes``: what the numbers
+    do not say.
     """
     shown = columns[:_SHOWN]
     body = wrapping(_plot(now, was) for now, was in shown)

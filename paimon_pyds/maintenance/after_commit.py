@@ -20,13 +20,8 @@ from paimon_pyds.options import OPTIONS, TableOptions
 
 
 def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
-    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands.
-
-    Args:
-        store: the table.
-        typed: the options of the write over the table's own.
-        options: of the write.
-    """
+    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands. ``typed``: the
+    options of the write over the table's own."""
     given = {key: value for key, value in options.items() if key in OPTIONS}
     if typed.get("write-only"):
         return
@@ -57,13 +52,7 @@ def _may_expire(store: TableStore, options: TableOptions) -> bool:
 
 
 def expire_consumers(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> RemovalSummary:
-    """Forget the streaming readers that have not moved for ``consumer.expiration-time``.
-
-    Args:
-        store: the table.
-        options: of the table.
-        dry_run: only tell which.
-    """
+    """Forget the streaming readers that have not moved for ``consumer.expiration-time``."""
     age = options.get("consumer.expiration-time")
     if age is None:
         return RemovalSummary(dry_run=dry_run)

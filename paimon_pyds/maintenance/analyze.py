@@ -58,12 +58,8 @@ def analyze(
 ) -> tuple[Statistics | None, Snapshot | None]:
     """Make statistics and commit them; see `paimon_pyds.Table.analyze`.
 
-    Args:
-        store: the table.
-        scan: gives one of all its rows and columns, as it is now.
-        columns: names; None for all that statistics are made of, none for the count of rows alone.
-        options: over the table's own.
-        dry_run: commit nothing.
+    ``scan``: gives one of all its rows and columns, as it is now. ``columns``: names; None for all that statistics are
+    made of, none for the count of rows alone.
 
     Raises:
         SchemaError: no such column.

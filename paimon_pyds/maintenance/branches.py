@@ -53,11 +53,7 @@ _TRIES = 10
 def create_branch(store: TableStore, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
     """Make a branch: of a tag, with its rows; without one it has the columns only. The snapshot that it begins with.
 
-    Args:
-        store: the table, on the branch that the new one comes from.
-        name: not ``main``, blank or a number.
-        tag: of the table.
-        dry_run: only look whether it can be done.
+    ``store``: the table, on the branch that the new one comes from. ``name``: not ``main``, blank or a number.
 
     Raises:
         AlreadyExistsError: there is a branch of this name.
@@ -158,14 +154,8 @@ def _only_theirs(branch: TableStore, states: Sequence[Reference], options: Table
 def removal_of(
     store: TableStore, states: Sequence[Reference], others: Sequence[Reference], options: TableOptions
 ) -> Removal:
-    """The files of some states that no others need.
-
-    Args:
-        store: the table.
-        states: that go.
-        others: all states that may share files with them.
-        options: how many threads look and remove.
-    """
+    """The files of some states that no others need. ``others``: all states that may share files with them. ``options``:
+    how many threads look and remove."""
     removal = Removal(store, threads_of(options))
     snapshots = [state.snapshot for state in states if state.keeps_changelog]
     expired = [state.snapshot for state in states if state.is_changelog]

@@ -89,11 +89,6 @@ class CloneOptions:
 def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSummary:
     """Copy a state of a table to an empty place, or one where the same call was killed on this machine.
 
-    Args:
-        store: the table.
-        target: where the copy will be.
-        how: which state.
-
     Raises:
         AlreadyExistsError: something is in that place.
         OptionError: the place is in the table, or contradicting arguments.

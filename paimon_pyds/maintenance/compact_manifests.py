@@ -53,11 +53,6 @@ def compact_manifests(
 ) -> ManifestSummary:
     """Write the manifests of the latest snapshot anew; see `paimon_pyds.Table.compact_manifests`.
 
-    Args:
-        store: the table.
-        options: over the table's own.
-        dry_run: only tell how many.
-
     Raises:
         UnsupportedError: a table that can't be written to.
         CommitError: not published.

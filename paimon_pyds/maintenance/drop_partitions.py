@@ -45,11 +45,6 @@ def truncate(
 ) -> tuple[RemovalSummary, Snapshot | None]:
     """Delete all rows; what went, and the snapshot of it, None where there was nothing to delete.
 
-    Args:
-        store: the table.
-        options: over the table's own.
-        dry_run: only tell what would go.
-
     Raises:
         UnsupportedError: a table that can't be written to.
         CommitError: not published.
@@ -60,17 +55,9 @@ def truncate(
 def drop_partitions(
     store: TableStore, which: Any, options: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> tuple[RemovalSummary, Snapshot | None]:
-    """Delete the rows of partitions; otherwise as `truncate`.
-
-    Args:
-        store: the table.
-        which: what `paimon_pyds.Table.drop_partitions` takes.
-        options: over the table's own.
-        dry_run: only tell what would go.
-
-    Raises:
-        OptionError: a table without partitions, no condition, or one on other columns.
-    """
+    """Delete the rows of partitions; otherwise as `truncate`. ``which``: what `paimon_pyds.Table.drop_partitions`
+    takes.
+    Raises OptionError: a table without partitions, no condition, or one on other columns."""
     schema = store.latest_schema()
     return _overwritten(store, Overwrite(_meeting(schema, which, store.root)), options, dry_run=dry_run)
 
@@ -134,10 +121,7 @@ def mark_partitions_done(
 ) -> tuple[str, ...]:
     """Tell other systems that partitions are complete, as ``partition.mark-done-action`` says.
 
-    Args:
-        store: the table.
-        partitions: a value for each partition column; they need not have rows.
-        dry_run: only tell which directories get the file.
+    ``partitions``: a value for each partition column; they need not have rows.
 
     Returns:
         The directories of the partitions, such as ``day=2026-01-31``.

@@ -95,11 +95,8 @@ def expire_snapshots(
 
     Changelogs that no option keeps any more go first, however young, as files that they need would go.
 
-    Args:
-        store: the table.
-        how: what `Table.expire_snapshots` takes.
-        once: no more than may go at a time.
-        leave_changelogs: as the options say; else none stays.
+    ``how``: what `Table.expire_snapshots` takes. ``once``: no more than may go at a time. ``leave_changelogs``: as the
+    options say; else none stays.
 
     Raises:
         OptionError: limits that contradict each other.
@@ -187,14 +184,7 @@ def past_ms(name: str, value: Any) -> int:
 
 def timestamp_ms(name: str, value: Any) -> int:
     """Milliseconds since the epoch of an argument: these, a text like ``2026-01-31 12:30:00`` in UTC, or a datetime.
-
-    Args:
-        name: of the argument.
-        value: what was given.
-
-    Raises:
-        OptionError, ArgumentTypeError: something else.
-    """
+    Raises OptionError, ArgumentTypeError: something else."""
     if isinstance(value, datetime):
         value = value.isoformat()
     return parse_timestamp(name, value, "UTC") if isinstance(value, str) else integer(name, value)
@@ -333,11 +323,8 @@ def expire_changelogs(
 ) -> RemovalSummary:
     """Remove the changelogs that are due, and the files that only they need, ``snapshot.expire.limit`` at a time.
 
-    Args:
-        store: the table.
-        how: what `Table.expire_changelogs` takes.
-        everything: all of them, however young. Without it, the last one stays, as in Java.
-        once: no more than may go at a time.
+    ``how``: what `Table.expire_changelogs` takes. ``everything``: all of them, however young. Without it, the last one
+    stays, as in Java. ``once``: no more than may go at a time.
 
     Raises:
         OptionError: limits that contradict each other.

@@ -20,10 +20,7 @@ _REWRITE = "read what is left and write it into a new table; or roll back to a s
 _OVERWRITE = "read the partition's rows without a filter, and overwrite it with them"
 
 KINDS: Mapping[str, tuple[str, str]] = {
-    "hint": (
-        WARNING,
-        "delete the hint file: the directory is listed then, until a commit or expiry writes it",
-    ),
+    "hint": (WARNING, "delete the hint file: the directory is listed then, until a commit or expiry writes it"),
     "snapshot": (ERROR, "restore the file from a copy; else roll back to the snapshot before"),
     "snapshot-gap": (ERROR, "restore the snapshot; else expire those before it, or roll back to them"),
     "snapshot-time": (WARNING, "a writer's clock was wrong: travel to snapshots by number, not by time"),

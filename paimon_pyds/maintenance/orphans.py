@@ -23,13 +23,7 @@ from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
 from paimon_pyds.maintenance.expire import maintenance_options, past_ms
 from paimon_pyds.maintenance.orphan_tasks import FILES, Directories, Needed, Search, files_in, names_needed, names_of
-from paimon_pyds.maintenance.references import (
-    Reference,
-    has_changelog,
-    is_expiring,
-    on_branch,
-    references_of_table,
-)
+from paimon_pyds.maintenance.references import Reference, has_changelog, is_expiring, on_branch, references_of_table
 from paimon_pyds.maintenance.removal import delete_files, threads_of
 from paimon_pyds.metadata.changelogs import changes_of
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -96,12 +90,8 @@ def remove_orphan_files(
 ) -> OrphanFiles:
     """Find, and remove, the files of a table that nothing needs; see `paimon_pyds.Table.remove_orphan_files`.
 
-    Args:
-        store: the table.
-        older_than: an age, or a time.
-        dry_run: only find them.
-        external: also look in ``data-file.external-paths``.
-        executor: where directories are listed, manifests are read and files are removed; this machine by default.
+    ``older_than``: an age, or a time. ``external``: also look in ``data-file.external-paths``. ``executor``: where
+    directories are listed, manifests are read and files are removed; this machine by default.
 
     Raises:
         OptionError: a time to come.

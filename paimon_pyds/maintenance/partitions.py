@@ -46,8 +46,6 @@ class Partition:
         row: arity + BinaryRow.
         texts: of its values, None for NULL.
         directory: such as ``day=2026-01-31``.
-        files: data files.
-        bytes: their size.
         changed_ms: when the last of them was made, in milliseconds since the epoch.
     """
 
@@ -65,10 +63,7 @@ def expire_partitions(
     """Delete the rows of the partitions that have expired, at most ``partition.expiration-max-num`` of them; the files
     go with the snapshots that have them.
 
-    Args:
-        store: the table.
-        options: over the table's own, such as ``{"partition.expiration-time": "30 d"}``.
-        dry_run: only tell what would go.
+    ``options``: over the table's own, such as ``{"partition.expiration-time": "30 d"}``.
 
     Raises:
         OptionError: no partitions, no ``partition.expiration-time``, or a strategy or format that nobody knows.

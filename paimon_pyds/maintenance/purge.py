@@ -14,11 +14,7 @@ from dataclasses import replace
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.maintenance.branches import delete_branch
 from paimon_pyds.maintenance.drop_partitions import truncate
-from paimon_pyds.maintenance.expire import (
-    ExpireOptions,
-    expire_snapshots,
-    merged,
-)
+from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, merged
 from paimon_pyds.maintenance.orphans import remove_orphan_files
 from paimon_pyds.maintenance.references import consumers
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
@@ -34,11 +30,7 @@ from paimon_pyds.redaction import redact
 def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:
     """Remove all that is in a table; see `paimon_pyds.Table.purge`. One that was ended half-way is run again.
 
-    Args:
-        store: the table, on its main branch.
-        confirm: the name of the table.
-        named_states: tags and branches go, too.
-        dry_run: only tell what would go.
+    ``store``: the table, on its main branch. ``named_states``: tags and branches go, too.
 
     Raises:
         OptionError: no confirmation.

@@ -253,12 +253,8 @@ class KeptFiles:
             self._expired += [(changelog, manifest) for manifest in changes_of(self._store, changelog)]
 
     def data_files(self, schema: TableSchema, candidates: pa.Table) -> set[str]:
-        """Which of some data and changelog files are needed, by name.
-
-        Args:
-            schema: of the table.
-            candidates: manifest entries, with ``partition`` and ``file_name`` among their columns.
-        """
+        """Which of some data and changelog files are needed, by name. ``candidates``: manifest entries, with
+        ``partition`` and ``file_name`` among their columns."""
         names = candidates["file_name"].combine_chunks().unique()
         partitions = frozenset(candidates["partition"].combine_chunks().unique().to_pylist())
         reader = ManifestReader(self._store, wanted := EntryFilter(schema, partitions=partitions))

@@ -184,11 +184,8 @@ class Removal:
     ) -> None:
         """The metadata files of these snapshots.
 
-        Args:
-            snapshots: that go.
-            changelogs: the lists of their changelogs, too.
-            states: the lists of their states, too.
-            indexes: also the index and statistics files.
+        ``changelogs``: the lists of their changelogs, too. ``states``: the lists of their states, too. ``indexes``:
+        also the index and statistics files.
         """
         paths = self.store.paths
         lists = dict.fromkeys(

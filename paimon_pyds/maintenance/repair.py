@@ -61,10 +61,7 @@ class Repair:
 
 def repair(store: TableStore, plan: RepairPlan | Verification, *, executor: Executor | None = None) -> Repair:
     """Mend what a plan names; see `paimon_pyds.Table.repair`.
-
-    Raises:
-        CommitError: indexes could not be published; what was mended before stays mended.
-    """
+    Raises CommitError: indexes could not be published; what was mended before stays mended."""
     started = time.monotonic()
     plan = plan.repair_plan()
     mended = [finding for finding in plan.mends if finding.kind == "hint" and _mend_hint(store, finding.path)]

@@ -71,11 +71,8 @@ def rollback(
 def named_state(store: TableStore, snapshot: int | str | None, tag: str | None, timestamp: Any) -> tuple[Snapshot, str]:
     """The state that is named, and the file that has it.
 
-    Args:
-        store: the table.
-        snapshot: its number, or the name of a tag.
-        tag: its name.
-        timestamp: a time, in milliseconds since the epoch or as text in UTC.
+    ``snapshot``: its number, or the name of a tag. ``timestamp``: a time, in milliseconds since the epoch or as text in
+    UTC.
 
     Raises:
         SnapshotNotFoundError, TagNotFoundError: there is no such state.

@@ -61,14 +61,7 @@ class _Period:
 
 def create_due_tags(store: TableStore, options: TableOptions) -> list[str]:
     """Make the tags of periods that are over, and delete the oldest beyond ``tag.num-retained-max``; the new names.
-
-    Args:
-        store: the table.
-        options: of the table.
-
-    Raises:
-        OptionError: a delay as long as a period, or a time zone that nobody knows.
-    """
+    Raises OptionError: a delay as long as a period, or a time zone that nobody knows."""
     mode = options.get("tag.automatic-creation")
     if mode not in ("process-time", "watermark"):
         return []

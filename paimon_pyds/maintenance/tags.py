@@ -62,11 +62,6 @@ class TagOptions:
 def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
     """Make a tag; the snapshot that it keeps.
 
-    Args:
-        store: the table.
-        name: of the tag.
-        how: of what, and for how long.
-
     Raises:
         AlreadyExistsError: there is a tag of this name.
         SnapshotNotFoundError: the snapshot is not there, or expires just now; no tag is made then.
@@ -157,12 +152,7 @@ def numbered_state(store: TableStore, id_: int) -> tuple[Snapshot, str]:
 
 def tag_file(store: TableStore, path: str, retained_ms: int | None) -> bytes:
     """The content of a tag: without a retention, that of the snapshot file, as older readers know nothing else.
-
-    Args:
-        store: the table.
-        path: of the snapshot file, or of another tag.
-        retained_ms: for how long the tag lives.
-    """
+    ``path``: of the snapshot file, or of another tag. ``retained_ms``: for how long the tag lives."""
     try:
         members = dict(json.loads(store.io.read_bytes(path)))
     except FileNotFoundError as error:
@@ -301,11 +291,8 @@ def expire_tags(
 ) -> RemovalSummary:
     """Delete the tags that have lived for as long as they were made for, and those that are older than a time.
 
-    Args:
-        store: the table.
-        older_than: milliseconds since the epoch, or text in UTC; a tag that does not say when it was made is as old as
-            its file.
-        dry_run: only tell what would go.
+    ``older_than``: milliseconds since the epoch, or text in UTC; a tag that does not say when it was made is as old as
+    its file.
     """
     started, total = time.monotonic(), RemovalSummary(dry_run=dry_run)
     limit = None if older_than is None else past_ms("older_than", older_than)
@@ -325,14 +312,7 @@ def expire_tags(
 
 def tag_times(data: bytes, path: str) -> tuple[datetime | None, float | None]:
     """When a tag was made, on the clock of who made it, and for how many seconds; None where it does not say.
-
-    Args:
-        data: of the tag file.
-        path: of the file, for errors.
-
-    Raises:
-        CorruptFileError: no JSON, or something that is no time.
-    """
+    Raises CorruptFileError: no JSON, or something that is no time."""
     json = JsonObject(data, path)
     parts, seconds = json.any_or_none(_CREATED), json.any_or_none(_RETAINED)
     created = None

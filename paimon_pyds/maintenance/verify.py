@@ -55,13 +55,7 @@ _DATA_FILES = 1024
 
 
 def verify(store: TableStore, *, deep: bool = False, executor: Executor | None = None) -> Verification:
-    """Look at everything that a table's states need; see `paimon_pyds.Table.verify`.
-
-    Args:
-        store: the table.
-        deep: read the data files, too.
-        executor: where files are looked at; this machine by default.
-    """
+    """Look at everything that a table's states need; see `paimon_pyds.Table.verify`."""
     started = time.monotonic()
     walk = _Walk(store, executor or LocalExecutor(), deep=deep)
     branches = [walk.states.read(on_branch(store, name)) for name in (MAIN_BRANCH, *store.branches())]
@@ -351,10 +345,7 @@ def _overlaps(
 ) -> Iterator[tuple[int, int]]:
     """Pairs of files of one bucket and level whose keys overlap.
 
-    Args:
-        files: manifest entries.
-        least: rank of the least key of each.
-        greatest: rank of the greatest one.
+    ``files``: manifest entries. ``least``: rank of the least key of each. ``greatest``: rank of the greatest one.
     """
     partitions = to_numpy(files["partition"].combine_chunks().dictionary_encode().indices)
     places = [partitions, *(to_numpy(files[name].combine_chunks()) for name in ("level", "bucket"))]

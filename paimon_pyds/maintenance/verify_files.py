@@ -30,14 +30,7 @@ from paimon_pyds.index.keys import supports
 from paimon_pyds.index_tools.verify import column_and_key
 from paimon_pyds.maintenance.findings import Finding, Findings
 from paimon_pyds.maintenance.verify_rows import KeyChecks, verify_rows
-from paimon_pyds.metadata.manifest import (
-    DELETION_VECTORS,
-    HASH,
-    FileKind,
-    IndexEntry,
-    ManifestFile,
-    file_identities,
-)
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, HASH, FileKind, IndexEntry, ManifestFile, file_identities
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.manifest_reader import EntryFilter
 from paimon_pyds.metadata.schema import TableSchema

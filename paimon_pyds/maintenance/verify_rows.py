@@ -40,7 +40,6 @@ class KeyChecks:
     """What is right for keys.
 
     Attributes:
-        schema: of the table.
         sorted: keys ascend, where the table has a primary key: the file is no changelog.
         hashes: of all keys of the bucket, as its hash index has them; None where that does not matter.
     """
@@ -53,15 +52,8 @@ class KeyChecks:
 def verify_rows(read: ReadSpec, file: PlannedFile, entry: pa.RecordBatch, keys: KeyChecks, findings: Findings) -> None:
     """Read a data file and compare; columns of types that can't be read here are passed over.
 
-    Args:
-        read: how to read it.
-        file: the data file.
-        entry: of the manifest, all columns.
-        keys: how its keys are.
-        findings: gets what is wrong.
-
-    Raises:
-        CorruptFileError, StorageError: the file can't be read.
+    ``entry``: of the manifest, all columns. ``keys``: how its keys are. ``findings``: gets what is wrong.
+    Raises CorruptFileError, StorageError: the file can't be read.
     """
     fields = [field for field in read.fields_of(file) if _is_read(field)]
     fields = _held(read, file, fields, keys.schema.partition_keys)

@@ -23,7 +23,6 @@ class State:
     """A snapshot, tag or changelog.
 
     Attributes:
-        path: of its file.
         base: how many of the manifests are of its base.
         state, changelog: the names of its manifests; None where a list of them can't be read.
         delta: those that are the changelog of a snapshot that has expired, where it had no other.

@@ -85,9 +85,7 @@ def product(values: pa.Array, rows: GroupedRows, column: str) -> pa.Array:
     """The product of what is added, divided by what is taken back; NULL if all are NULL.
 
     What is taken back before anything was added has no effect. Integers are divided as Java does, towards zero.
-
-    Raises:
-        SchemaError: a division by zero, or one of decimals that has no end; ``column`` is the name for it.
+    Raises SchemaError: a division by zero, or one of decimals that has no end; ``column`` is the name for it.
     """
     rows, numbers = _without_nulls(values, rows)
     type_ = values.type

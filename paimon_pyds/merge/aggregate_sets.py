@@ -25,16 +25,8 @@ def merge_bytes(
     values: pa.Array, rows: GroupedRows, column: str, merge: Callable[[Sequence[bytes]], bytes]
 ) -> pa.Array:
     """One value for each group: what ``merge`` makes of those that are not NULL, from the oldest to the newest.
-
-    Args:
-        values: of all groups.
-        rows: their groups.
-        column: for errors.
-        merge: of two values or more.
-
-    Raises:
-        CorruptFileError: ``merge`` does not know its bytes.
-    """
+    ``merge``: of two values or more.
+    Raises CorruptFileError: ``merge`` does not know its bytes."""
     there = np.flatnonzero(is_valid(values))
     group = rows.group[there]
     lengths = np.bincount(group, minlength=rows.count)
@@ -75,10 +67,7 @@ _BAD_BYTES = (ValueError, IndexError, OverflowError, RuntimeError, MemoryError)
 
 def theta_union() -> _Merge:
     """What unites theta sketches of the default seed into one of at most 4,096 entries, compact and ordered.
-
-    Raises:
-        UnsupportedError: the package datasketches is not there; so does `hll_union`.
-    """
+    Raises UnsupportedError: the package datasketches is not there; so does `hll_union`."""
     library = _library("theta_sketch")
 
     def merge(sketches: Sequence[bytes]) -> bytes:
@@ -117,7 +106,6 @@ def _library(function: str) -> ModuleType:
         import datasketches
     except ImportError:
         raise UnsupportedError(
-            f"the aggregate function {function} needs the package datasketches",
-            hint="pip install datasketches",
+            f"the aggregate function {function} needs the package datasketches", hint="pip install datasketches"
         ) from None
     return datasketches  # type: ignore[no-any-return]

@@ -106,13 +106,9 @@ def aggregated_column(
 ) -> pa.Array:
     """The column's value for each key: NULL for keys that give the function nothing.
 
-    Args:
-        values: of all rows.
-        function: see `resolve_aggregate`.
-        counted: the versions, and which of them are bases: what the function goes on from.
-        given: of each place, whether the function is given its value; for those up to a base it says whether the
-            function was given it before.
-        late: of each place, whether it comes behind a newer one by its sequence group.
+    ``counted``: the versions, and which of them are bases: what the function goes on from. ``given``: of each place,
+    whether the function is given its value; for those up to a base it says whether the function was given it before.
+    ``late``: of each place, whether it comes behind a newer one by its sequence group.
 
     Raises:
         UnsupportedError: rows take back what was added, and the function can't.

@@ -244,11 +244,7 @@ def resolve_aggregate(
 ) -> AggregateFunction:
     """The function of this name for a column.
 
-    Args:
-        name: such as ``sum`` or ``last_value``.
-        column_type: the column's type.
-        column_name: the column's name.
-        options: the table's.
+    ``name``: such as ``sum`` or ``last_value``.
 
     Raises:
         UnsupportedError: Java Paimon has no such function, or it needs a package that is not there.
@@ -293,12 +289,9 @@ def aggregate(
     group of one row is treated so, too; but Java's readers, writers and compactions do not merge a row that is the only
     one of its key: it stays as it is, its row kind included.
 
-    Args:
-        function: see `resolve_aggregate`.
-        values: of the rows of all groups, one group after the other, those of a group from the oldest to the newest.
-            The oldest may be what an earlier call gave.
-        groups: where each group begins; none is empty.
-        retract: which rows take back: those of row kind -U and -D.
+    ``values``: of the rows of all groups, one group after the other, those of a group from the oldest to the newest.
+    The oldest may be what an earlier call gave. ``groups``: where each group begins; none is empty. ``retract``: which
+    rows take back: those of row kind -U and -D.
 
     Raises:
         UnsupportedError: a row takes back, and the function can't.

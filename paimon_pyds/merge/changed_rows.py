@@ -36,10 +36,8 @@ def changed_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     Rows differ where a column does, or where one of them takes the row away and the other does not.
     (Java: class IncrementalDiffSplitRead; where an overwrite gave the newer one a lower sequence number it gives none.)
 
-    Args:
-        rows: the older and then the newer ones, of each state a row for each key at most, with the columns of the
-            table, ``_VALUE_KIND`` and `OLDER`.
-        schema: the table's.
+    ``rows``: the older and then the newer ones, of each state a row for each key at most, with the columns of the
+    table, ``_VALUE_KIND`` and `OLDER`.
     """
     pairs = _Pairs.of(rows, schema)
     retract = is_retract(rows.column(VALUE_KIND))[pairs.order]
@@ -53,11 +51,7 @@ def changed_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
 
 def updated_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     """What makes the newer rows of the older ones: +I, -D, and -U followed by +U for the rows of a key that differ.
-
-    Args:
-        rows: as of `changed_rows`; those that take rows away are none of a state.
-        schema: the table's.
-    """
+    ``rows``: as of `changed_rows`; those that take rows away are none of a state."""
     rows = without_deletes(rows)
     pairs = _Pairs.of(rows, schema)
     kinds = np.where(pairs.is_older, DELETE, INSERT)

@@ -43,14 +43,8 @@ class Changelog:
 
     @classmethod
     def of(cls, schema: TableSchema, options: TableOptions, output_level: int, highest_level: int) -> Changelog | None:
-        """What a compaction logs; None for nothing.
-
-        Args:
-            schema: the table's.
-            options: that hold for the compaction.
-            output_level: where the result lies.
-            highest_level: that there is.
-        """
+        """What a compaction logs; None for nothing. ``output_level``: where the result lies. ``highest_level``: that
+        there is."""
         producer = options.get("changelog-producer")
         if producer != "lookup" and (producer != "full-compaction" or output_level < highest_level):
             return None
@@ -68,10 +62,8 @@ class Changelog:
     def changes(self, rows: pa.RecordBatch, versions: Versions, merged: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of a changelog, in the order of keys, the older row before the new one: +I, -U and +U, or -D.
 
-        Args:
-            rows: all versions of some keys, with ``_LEVEL``.
-            versions: their order.
-            merged: the row that each key has now, with the columns of the changelog; keys may be missing.
+        ``rows``: all versions of some keys, with ``_LEVEL``. ``versions``: their order. ``merged``: the row that each
+        key has now, with the columns of the changelog; keys may be missing.
         """
         if not merged.num_rows:
             return merged

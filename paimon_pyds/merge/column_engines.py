@@ -74,13 +74,8 @@ _REMOVE_ON_GROUP = "partial-update.remove-record-on-sequence-group"
 
 
 def aggregation(schema: TableSchema, options: TableOptions, sequence: Sequence[str]) -> Aggregation:
-    """The engine aggregation of a table. Raises as `merge_engine` does.
-
-    Args:
-        schema: the table's.
-        options: its options.
-        sequence: the columns of ``sequence.field``: of these the newest value is kept.
-    """
+    """The engine aggregation of a table. Raises as `merge_engine` does. ``sequence``: the columns of
+    ``sequence.field``: of these the newest value is kept."""
     functions = {}
     for column in schema.fields:
         if column.name in schema.primary_keys:

@@ -27,14 +27,10 @@ class MergeEngine(ABC):
     def merge(self, rows: pa.RecordBatch, versions: Versions, columns: Sequence[str]) -> pa.RecordBatch:
         """One row a key, in the order of keys; a key of which all versions are ignored has none.
 
-        Args:
-            rows: all versions of each key in it, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, the columns asked for and
-                those that `required_columns` adds to them.
-            versions: the rows by key and age.
-            columns: those of the result, in their order.
-
-        Raises:
-            UnsupportedError: rows are deleted that the engine, as the table's options have it, can't delete.
+        ``rows``: all versions of each key in it, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, the columns asked for and
+        those that `required_columns` adds to them. ``versions``: the rows by key and age. ``columns``: those of the
+        result, in their order.
+        Raises UnsupportedError: rows are deleted that the engine, as the table's options have it, can't delete.
         """
 
     def required_columns(self, columns: Sequence[str]) -> tuple[str, ...]:

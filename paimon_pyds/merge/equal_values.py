@@ -55,10 +55,7 @@ def entries_of(values: pa.Array) -> Entries:
 
 def from_entries(type_: pa.DataType, columns: Sequence[pa.Array], lengths: Positions, there: Flags) -> pa.Array:
     """Lists or maps of these lengths; NULL where not ``there``.
-
-    Raises:
-        UnsupportedError: more elements than one Arrow array can have.
-    """
+    Raises UnsupportedError: more elements than one Arrow array can have."""
     offsets = np.append(0, np.cumsum(np.where(there, lengths, 0)))
     if offsets[-1] > _MOST:
         raise UnsupportedError(

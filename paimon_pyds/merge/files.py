@@ -47,12 +47,7 @@ def highest_level(options: TableOptions) -> int:
 
 def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOptions) -> pa.RecordBatch:
     """Manifest entries of a table with a primary key, with columns that tell whose rows are merged with others'.
-
-    Args:
-        entries: all live entries of each bucket that may hold a version of a row that is wanted.
-        schema: the table's.
-        options: the table's.
-    """
+    ``entries``: all live entries of each bucket that may hold a version of a row that is wanted."""
     if not entries.num_rows:
         sections, merged = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     else:
@@ -67,12 +62,8 @@ def not_merged(entries: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def all_merged(entries: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """The same where the rows of all files are merged, to compare two states of the table.
-
-    Args:
-        entries: as `without_common` gives them.
-        schema: the table's.
-    """
+    """The same where the rows of all files are merged, to compare two states of the table. ``entries``: as
+    `without_common` gives them."""
     sections = _sections(entries, schema) if entries.num_rows else np.zeros(0, np.int64)
     return _with_columns(entries, sections, np.ones(entries.num_rows, np.bool_))
 
@@ -133,10 +124,8 @@ def changed_sections(entries: pa.RecordBatch, schema: TableSchema, renewed: Iter
     A section holds all files of both states in which the versions of its keys can be: where rows of a key may have
     moved between buckets, or partitions, those of all these.
 
-    Args:
-        entries: as `both_states` gives them.
-        schema: the table's.
-        renewed: the names of files that have other deletion vectors in one state than in the other.
+    ``entries``: as `both_states` gives them. ``renewed``: the names of files that have other deletion vectors in one
+    state than in the other.
     """
     if not entries.num_rows:
         return all_merged(entries, schema)
@@ -186,10 +175,7 @@ def keep_sections(mask: npt.NDArray[np.bool_], entries: pa.RecordBatch, options:
     Files that are merged are read with all others of their section, as the newest version of a row may be in any. Where
     the merge engine gives rows as one version has them, a section without any that the filter keeps is left out.
 
-    Args:
-        mask: which files may hold one.
-        entries: as `with_merged` gives them.
-        options: the table's.
+    ``mask``: which files may hold one. ``entries``: as `with_merged` gives them.
     """
     merged = is_true(entries.column(MERGED))
     if options.get("merge-engine") not in ("deduplicate", "first-row"):

@@ -64,9 +64,7 @@ def conditions_on_values(predicate: Predicate, excluded: Collection[str]) -> tup
     Of an OR each part must be such a condition; of an AND inside of it one part is kept, as the others may be true for
     other versions.
 
-    Args:
-        predicate: bound to the table's columns.
-        excluded: columns whose values are not those of one version.
+    ``predicate``: bound to the table's columns. ``excluded``: columns whose values are not those of one version.
     """
     found = (_on_one_value(part, frozenset(excluded)) for part in conjuncts(predicate))
     return tuple(part for part in found if part is not None)

@@ -34,7 +34,6 @@ class KeySet:
     """Keys in their order, each once; none is NULL. It is a `predicate.tree.RowCondition`.
 
     Attributes:
-        fields: the columns of the key.
         columns: the values of each.
     """
 

@@ -59,11 +59,9 @@ class RowMerger:
     def merge(self, rows: pa.Table | pa.RecordBatch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """One row for each key, in the order of keys. Deletes are kept (`without_deletes` drops them).
 
-        Args:
-            rows: all versions of each key in it, with `required_columns`. Sorted runs one after the other, older ones
-                first, are merged fastest.
-            columns: those of the result, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them if they are wanted; all
-                columns when not given.
+        ``rows``: all versions of each key in it, with `required_columns`. Sorted runs one after the other, older ones
+        first, are merged fastest. ``columns``: those of the result, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them
+        if they are wanted; all columns when not given.
 
         Raises:
             UnsupportedError: rows are deleted that the engine, as the table's options have it, can't delete.
@@ -94,13 +92,8 @@ class RowMerger:
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """`merge`, and the changes that a changelog has of it, with the same columns; those of the table among them.
 
-        Args:
-            rows: as for `merge`, with ``_LEVEL``.
-            columns: of the results.
-            changelog: which changes.
-
-        Raises:
-            UnsupportedError, SchemaError: as `merge`.
+        ``rows``: as for `merge`, with ``_LEVEL``. ``columns``: of the results. ``changelog``: which changes.
+        Raises UnsupportedError, SchemaError: as `merge`.
         """
         versions = self._sorted(rows)
         merged = self._engine.merge(rows, self._counted(rows, versions), columns)

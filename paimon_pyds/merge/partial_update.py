@@ -63,10 +63,8 @@ class GroupOrder:
     def is_newest(self, places: Positions, key: Positions, counted: Flags) -> Flags:
         """Of some places, whether none of their key that comes before them is newer.
 
-        Args:
-            places: some, ascending.
-            key: the key of each of them.
-            counted: which of them count for those after them.
+        ``places``: some, ascending. ``key``: the key of each of them. ``counted``: which of them count for those after
+        them.
         """
         codes = self.codes[places]
         codes = pair_codes(key, np.where(counted, codes, codes.min(initial=0)))
@@ -156,10 +154,7 @@ class PartialUpdate(MergeEngine):
 
     def _counted(self, rows: pa.RecordBatch, versions: Versions) -> CountedVersions:
         """The versions that count, and the rows that they add to.
-
-        Raises:
-            UnsupportedError: no option says what a delete does, and there is one.
-        """
+        Raises UnsupportedError: no option says what a delete does, and there is one."""
         kinds = to_numpy(rows.column(VALUE_KIND))[versions.order]
         retract = is_retract(rows.column(VALUE_KIND))[versions.order]
         single = versions.is_single

@@ -22,14 +22,7 @@ ROW_KINDS = ("+I", "-U", "+U", "-D")
 
 def parse_row_kinds(texts: pa.Array, column: str) -> pa.Array:
     """The numbers (int8, as in ``_VALUE_KIND``) of row kinds: ``+I``, ``-U``, ``+U``, ``-D``, in either case.
-
-    Args:
-        texts: one for each row.
-        column: where they come from, for errors.
-
-    Raises:
-        SchemaError: NULL, or a text that is no row kind.
-    """
+    Raises SchemaError: NULL, or a text that is no row kind."""
     if texts.null_count:
         raise SchemaError(f"column {column}: a row kind can't be NULL", hint=f"give one of {', '.join(ROW_KINDS)}")
     kinds = pc.index_in(pc.utf8_upper(texts), pa.array(ROW_KINDS))

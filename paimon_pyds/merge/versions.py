@@ -120,10 +120,8 @@ def sort_versions(rows: pa.RecordBatch, keys: Sequence[str], sequence: SequenceF
     It is the faster the longer the stretches are that are in order already, such as sorted runs one after the other,
     older ones first.
 
-    Args:
-        rows: with the columns that are named, and ``_SEQUENCE_NUMBER``.
-        keys: the columns of the key; at least one.
-        sequence: what orders the versions of a key before their sequence numbers do.
+    ``rows``: with the columns that are named, and ``_SEQUENCE_NUMBER``. ``keys``: the columns of the key; at least one.
+    ``sequence``: what orders the versions of a key before their sequence numbers do.
     """
     order, again = sorted_rows([rows.column(name) for name in keys])
     starts = np.append(0, np.flatnonzero(~again) + 1) if len(order) else np.zeros(0, np.int64)

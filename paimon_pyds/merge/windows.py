@@ -53,14 +53,10 @@ def windows(
     In a window the rows of the runs lie one after the other, in the order of the runs. At most two batches of each run
     are in memory; where runs repeat keys, also what ``needed`` keeps of the versions of one key.
 
-    Args:
-        runs: all that have rows of these keys, the oldest first: so they are merged fastest.
-        keys: the columns of the key.
-        needed: drops rows that are not needed to merge those of a key (`RowMerger.needed`); is called where a run has
-            very many versions of one key.
-
-    Raises:
-        CorruptFileError: a run is not sorted by its keys, or repeats one that it must not.
+    ``runs``: all that have rows of these keys, the oldest first: so they are merged fastest. ``needed``: drops rows
+    that are not needed to merge those of a key (`RowMerger.needed`); is called where a run has very many versions of
+    one key.
+    Raises CorruptFileError: a run is not sorted by its keys, or repeats one that it must not.
     """
     readers = [reader for reader in (_RunReader(run, keys, needed) for run in runs) if reader.read_on()]
     while readers:

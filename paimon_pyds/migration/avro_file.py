@@ -35,11 +35,6 @@ _DEPTH = 64
 def describe(io: FileIO, path: str, size: int) -> FileFacts:
     """What a file holds.
 
-    Args:
-        io: its storage.
-        path: of the file.
-        size: its bytes.
-
     Raises:
         CorruptFileError: no Avro file, or a damaged one.
         UnsupportedError: something that Java Paimon reads otherwise, or not at all.

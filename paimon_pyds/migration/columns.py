@@ -67,7 +67,6 @@ class Source:
 
     Attributes:
         kind: ``directory``, ``delta`` or ``iceberg``.
-        files: its live data files.
         partition_by: the columns whose values partitions have.
         fields: its columns, where it declares them.
         instants: timestamps of 96 bits are instants.
@@ -85,17 +84,9 @@ class Source:
 def widest_fields(
     left: Sequence[DataField], right: Sequence[DataField], *, closed: bool = False, within: str = ""
 ) -> tuple[DataField, ...]:
-    """The columns of both, each of the widest of its types; those of one side alone may be NULL.
-
-    Args:
-        left: columns.
-        right: columns.
-        closed: columns that are on the right side alone are left out.
-        within: the column that they are fields of, for messages.
-
-    Raises:
-        SchemaError: types of a column that contradict each other.
-    """
+    """The columns of both, each of the widest of its types; those of one side alone may be NULL. ``closed``: columns
+    that are on the right side alone are left out. ``within``: the column that they are fields of, for messages.
+    Raises SchemaError: types of a column that contradict each other."""
     others = {f.name: f for f in right}
     merged = []
     for ours in left:
@@ -151,11 +142,8 @@ def _widest_atom(left: AtomicType, right: AtomicType) -> AtomicType | None:
 
 def named_by_id(file: SourceFile, facts: FileFacts, declared: Sequence[DataField]) -> FileFacts:
     """What a file holds of the declared columns, which are those of the same ids, under the declared names.
-
-    Raises:
-        UnsupportedError: columns without ids, or none that is left; fields of rows that were renamed; a column is
-            missing that the file must have.
-    """
+    Raises UnsupportedError: columns without ids, or none that is left; fields of rows that were renamed; a column is
+    missing that the file must have."""
     ours = {f.id: f for f in declared}
     if missing := [f.name for f in facts.fields if f.id < 0]:
         raise UnsupportedError(f"columns without ids: {', '.join(missing):.200}", path=file.path, hint=_APPEND)

@@ -67,9 +67,7 @@ def table_directory(root: str) -> str:
 def read_iceberg(io: FileIO, root: str) -> Source:
     """The live files and the columns of the table's current snapshot.
 
-    Args:
-        io: its storage.
-        root: the directory of the table, or one of its metadata files.
+    ``root``: the directory of the table, or one of its metadata files.
 
     Raises:
         CorruptFileError: metadata that is not whole.

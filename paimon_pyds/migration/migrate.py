@@ -320,12 +320,7 @@ def _files_table(plan: Plan) -> pa.Table:
 
 
 def _made(
-    plan: Plan,
-    source_io: FileIO,
-    io: FileIO,
-    root: str,
-    call: str,
-    transferred: Callable[[list[_Transfer]], None],
+    plan: Plan, source_io: FileIO, io: FileIO, root: str, call: str, transferred: Callable[[list[_Transfer]], None]
 ) -> Snapshot | None:
     """The first snapshot of the table; None where no file has a row."""
     with _built(io, root, call) as (place, made):

@@ -27,11 +27,6 @@ _REFUSED_CODECS = frozenset({"lzo", "brotli"})
 def describe(io: FileIO, path: str, size: int) -> FileFacts:
     """What a file holds.
 
-    Args:
-        io: its storage.
-        path: of the file.
-        size: its bytes.
-
     Raises:
         CorruptFileError: no ORC file, or a damaged one.
         UnsupportedError: something that Java Paimon reads otherwise, or not at all.

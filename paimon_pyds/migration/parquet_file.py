@@ -57,11 +57,7 @@ _SPARK, _LEGACY = b"org.apache.spark.version", (b"org.apache.spark.legacyDateTim
 def describe(io: FileIO, path: str, size: int, *, instants: bool) -> FileFacts:
     """What a file holds.
 
-    Args:
-        io: its storage.
-        path: of the file.
-        size: its bytes.
-        instants: timestamps of 96 bits are instants. They are in files of Spark; others give them no meaning.
+    ``instants``: timestamps of 96 bits are instants. They are in files of Spark; others give them no meaning.
 
     Raises:
         CorruptFileError: no Parquet file, or a damaged one.

@@ -62,12 +62,8 @@ def plan_table(
 ) -> Plan:
     """What becomes of a source.
 
-    Args:
-        source: its files.
-        facts: of each of them.
-        partition_by: the partition columns in order, or their types by name; as the source has them when None.
-        options: of the table.
-        comment: about the table.
+    ``partition_by``: the partition columns in order, or their types by name; as the source has them when None.
+    ``comment``: about the table.
 
     Raises:
         SchemaError: the files can't be one table.

@@ -100,11 +100,8 @@ def change_rows(
     """Run an operation and publish its edits as one snapshot; again on a newer snapshot after a conflict, or when the
     one that it went by has expired.
 
-    Args:
-        store: the table.
-        operation: looks at a state of the table and says what to change. It may be called several times.
-        executor: looks through what other commits added meanwhile.
-        options: over the table's own.
+    ``operation``: looks at a state of the table and says what to change. It may be called several times. ``executor``:
+    looks through what other commits added meanwhile.
 
     Raises:
         CommitConflictError: other commits got in the way more often than ``commit.max-retries``.
@@ -169,11 +166,8 @@ class Published:
 def publish(target: RowTarget, edits: RowEdits, retries: Retries, executor: Executor | None = None) -> Published:
     """Publish the edits as one snapshot.
 
-    Args:
-        target: the state of the table that the edits were made from.
-        edits: what to publish.
-        retries: the operation's.
-        executor: looks through files that other commits added meanwhile; the cores of this machine by default.
+    ``target``: the state of the table that the edits were made from. ``executor``: looks through files that other
+    commits added meanwhile; the cores of this machine by default.
 
     Raises:
         CommitConflictError: the operation has to be done again on the latest snapshot.

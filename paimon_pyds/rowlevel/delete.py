@@ -32,12 +32,9 @@ def delete(
 ) -> RowSummary:
     """Delete the rows for which ``where`` is true, as one snapshot.
 
-    Args:
-        store: the table.
-        where: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row.
-        executor: where the work runs; the cores of this machine by default.
-        options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
-            ``timezone`` for timestamp literals without a zone (UTC by default).
+    ``where``: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row. ``options``:
+    over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and ``timezone``
+    for timestamp literals without a zone (UTC by default).
 
     Raises:
         PredicateError: the condition does not parse, or names no column.

@@ -119,10 +119,8 @@ def check_updates(schema: TableSchema, options: TableOptions) -> None:
 def check_keys(schema: TableSchema, values: Mapping[str, BoundExpression], same: Collection[str] = ()) -> None:
     """Raises UnsupportedError where new values by column have some for the key, which says which row it is.
 
-    Args:
-        schema: the table's.
-        values: a column may be set to itself, its name with a prefix or without.
-        same: columns that a condition says are set to what they are: rows are compared with it later.
+    ``values``: a column may be set to itself, its name with a prefix or without. ``same``: columns that a condition
+    says are set to what they are: rows are compared with it later.
     """
     for name in (*schema.primary_keys, *schema.partition_keys):
         if name not in values or name in same or values[name].column in (name, f"target.{name}"):
@@ -221,11 +219,6 @@ def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[DataF
 def plan_rows(target: RowTarget, predicate: Predicate, fields: Sequence[DataField]) -> ScanPlan:
     """Plan to read merged rows. What is not compacted yet is among them, where batch reads hide it, too: rows that are
     to replace others must be made of the newest ones.
-
-    Args:
-        target: the table as it is.
-        predicate: which rows.
-        fields: the columns to read.
     """
     return _planner(target, predicate, fields).plan()
 
@@ -245,7 +238,6 @@ class Versions:
     """What tasks wrote.
 
     Attributes:
-        messages: new data files.
         deleted, updated: how many rows.
         matched: rows of the source that match one of the table, an array for each task.
     """
@@ -271,14 +263,7 @@ class _Task:
 
 
 def write_versions(target: RowTarget, plan: ScanPlan, change: RowChange, executor: Executor) -> Versions:
-    """Read the rows of a plan and write new versions of them, bucket by bucket.
-
-    Args:
-        target: the table as it is.
-        plan: of `plan_rows`.
-        change: what becomes of the rows.
-        executor: where the work runs.
-    """
+    """Read the rows of a plan and write new versions of them, bucket by bucket."""
     found = Versions()
     with removing_unfinished(partial(abort_messages, target.store, found.messages)):
         for done in mapped(executor, "rewriting", _write, _tasks(target, plan, change), lambda task: task.split.files):

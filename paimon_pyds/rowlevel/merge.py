@@ -71,13 +71,9 @@ def merge_into(
 ) -> RowSummary:
     """Merge a source into the table, as one snapshot.
 
-    Args:
-        store: the table.
-        source: what `Table.append` takes; its rows are held in memory.
-        on: which rows match: SQL text over ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns, in
-            a list or between commas, that are equal on both sides. NULL equals nothing, unless written with ``<=>``.
-        how: the clauses, and options.
-        executor: where the work runs; the cores of this machine by default.
+    ``source``: what `Table.append` takes; its rows are held in memory. ``on``: which rows match: SQL text over
+    ``target.…`` (``t.…``) and ``source.…`` (``s.…``), or names of columns, in a list or between commas, that are equal
+    on both sides. NULL equals nothing, unless written with ``<=>``. ``how``: the clauses, and options.
 
     Raises:
         CardinalityError: two rows of the source would change one row of the table, and not both delete it.
@@ -327,8 +323,6 @@ class _Merged:
         positions: rows that go, by file.
         kept: rows that match and stay as they are, by file.
         matched: rows of the source that match.
-        updated: how many rows have new versions.
-        message: new data files.
     """
 
     positions: Mapping[int, BitMap]

@@ -35,7 +35,6 @@ class MergeRules:
     """All that is needed to merge a batch of the table. It pickles.
 
     Attributes:
-        condition: of the join.
         source: all rows of the source, its columns with their prefix.
         keys: the rows of the source that may match, by their keys.
         matched, by_source: the clauses for rows with and without a match in the source.
@@ -94,9 +93,7 @@ class Actions:
 def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
     """Which clause acts on which row of the table; the first that applies wins.
 
-    Args:
-        rules: the merge.
-        batch: rows of the table, the columns of `MergeRules.columns` among theirs.
+    ``batch``: rows of the table, the columns of `MergeRules.columns` among theirs.
 
     Raises:
         CardinalityError: two rows of the source would change one row, and not both delete it.
@@ -233,11 +230,8 @@ def new_versions(
 ) -> pa.RecordBatch | None:
     """The new versions of the rows that are updated, in the order of their rows; None when there are none.
 
-    Args:
-        rules: the merge.
-        batch: rows of the table with all columns that stay and that expressions need.
-        actions: what becomes of them.
-        fields: the table's columns, and those in which rows keep their ids.
+    ``batch``: rows of the table with all columns that stay and that expressions need. ``fields``: the table's columns,
+    and those in which rows keep their ids.
     """
     parts: list[pa.RecordBatch] = []
     chosen: list[_Ints] = []
@@ -256,11 +250,7 @@ def new_versions(
 
 
 def _versions(
-    rules: MergeRules,
-    clause: BoundClause,
-    batch: pa.RecordBatch,
-    actions: Actions,
-    fields: Sequence[DataField],
+    rules: MergeRules, clause: BoundClause, batch: pa.RecordBatch, actions: Actions, fields: Sequence[DataField]
 ) -> pa.RecordBatch:
     values = clause.values or {}
     pairs = _pairs(rules, batch, actions.rows, actions.sources, list(values.values()))
@@ -305,11 +295,8 @@ def inserted_rows(
 ) -> list[pa.RecordBatch]:
     """The rows that the insert clauses make of rows of the source; columns that a clause leaves out are missing.
 
-    Args:
-        source: all rows, its columns with their prefix.
-        unmatched: those that match no row of the table.
-        clauses: the first whose condition is true for a row acts.
-        fields: the table's columns.
+    ``source``: all rows, its columns with their prefix. ``unmatched``: those that match no row of the table.
+    ``clauses``: the first whose condition is true for a row acts.
     """
     by_name = {field.name: field for field in fields}
     batches = []

@@ -127,11 +127,9 @@ class RowTarget:
             primary key, neither: they get new versions.
         read_with_vectors: what the table's own options say, by which Java Paimon reads it.
 
-    Args:
-        store: the table.
-        given: options of this operation, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten.
-        snapshot: read just before: files of a schema that comes later would lose their new columns when they are
-            rewritten.
+    ``given``: options of this operation, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten.
+    ``snapshot``: read just before: files of a schema that comes later would lose their new columns when they are
+    rewritten.
 
     Raises:
         UnsupportedError: a table that can't be written to.

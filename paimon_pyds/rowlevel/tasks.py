@@ -107,11 +107,8 @@ def remove_rows(target: RowTarget, candidates: Candidates, found: Sequence[Found
 
     With deletion vectors nothing is written here; without, the rows that are left of each file are written to new ones.
 
-    Args:
-        target: the table as it is.
-        candidates: the files that ``found`` is of, and perhaps others.
-        found: the rows that go: live ones, file by file.
-        executor: where files are rewritten.
+    ``candidates``: the files that ``found`` is of, and perhaps others. ``found``: the rows that go: live ones, file by
+    file. ``executor``: where files are rewritten.
     """
     removed = [target.removed(rows.number, rows.positions) for rows in found]
     partly = [] if target.uses_vectors else [f for f in found if len(f.positions) < target.live_rows(f.number)]

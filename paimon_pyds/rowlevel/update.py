@@ -127,10 +127,7 @@ def _column(schema: TableSchema, name: str) -> DataField:
 
 
 def _edits(
-    target: RowTarget,
-    predicate: Predicate,
-    assignments: Mapping[str, BoundExpression],
-    executor: Executor,
+    target: RowTarget, predicate: Predicate, assignments: Mapping[str, BoundExpression], executor: Executor
 ) -> RowEdits:
     candidates = target.candidates(predicate)
     found = find_rows(candidates, executor)
@@ -141,10 +138,7 @@ def _edits(
 
 
 def _key_edits(
-    target: RowTarget,
-    predicate: Predicate,
-    assignments: Mapping[str, BoundExpression],
-    executor: Executor,
+    target: RowTarget, predicate: Predicate, assignments: Mapping[str, BoundExpression], executor: Executor
 ) -> RowEdits:
     from paimon_pyds.rowlevel import key_rows  # other tables do without merging
 

@@ -17,15 +17,8 @@ _HOURLY = {"with_dashes": _HOUR, "without_dashes": _SHORT_DAY + r" (\d\d)"}
 
 def tag_and_before(store: TableStore, name: str, options: TableOptions) -> tuple[Snapshot, Snapshot] | None:
     """The snapshots of the tag before a tag, by the times that they are named by, and of that tag; None without both.
-
-    Args:
-        store: the table.
-        name: of the later tag.
-        options: of the table, which say how tags are named.
-
-    Raises:
-        OptionError: no such tag is made by itself.
-    """
+    ``options``: of the table, which say how tags are named.
+    Raises OptionError: no such tag is made by itself."""
     last = _time(name, options)
     if last is None:
         raise OptionError(f"incremental-to-auto-tag: {name!r:.100} is not named as the table's automatic tags are")

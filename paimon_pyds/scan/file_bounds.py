@@ -44,10 +44,7 @@ Mask = npt.NDArray[np.bool_]
 def plan_with_bounds(store: TableStore, request: ScanRequest, columns: Sequence[DataField]) -> ScanPlan:
     """Plan a scan and tell what metadata knows of its files: their `FileBounds`.
 
-    Args:
-        store: the table.
-        request: what to plan.
-        columns: those to know bounds of, of atomic types.
+    ``columns``: those to know bounds of, of atomic types.
 
     Raises:
         CorruptFileError: a manifest is damaged.

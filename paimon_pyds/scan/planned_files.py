@@ -62,10 +62,7 @@ class FileLocations(NamedTuple):
 def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> FileLocations:
     """Where the data files of manifest entries lie, in the entries' order.
 
-    Args:
-        store: the table.
-        schema: its schema, whose options name directories.
-        entries: manifest entries.
+    ``schema``: its schema, whose options name directories. ``entries``: manifest entries.
 
     Raises:
         CorruptFileError: a file lists several index files.
@@ -156,17 +153,9 @@ _NO_DETAILS = FileDetails()
 def planned_files(
     store: TableStore, schema: TableSchema, entries: pa.RecordBatch, details: FileDetails = _NO_DETAILS
 ) -> Iterator[PlannedFile]:
-    """The files of manifest entries, in order.
-
-    Args:
-        store: the table.
-        schema: its schema.
-        entries: manifest entries; with the column `merge.files.MERGED`, where versions of rows are merged.
-        details: what else is known of the files.
-
-    Raises:
-        CorruptFileError, SecurityError: as `file_locations`.
-    """
+    """The files of manifest entries, in order. ``entries``: manifest entries; with the column `merge.files.MERGED`,
+    where versions of rows are merged. ``details``: what else is known of the files.
+    Raises CorruptFileError, SecurityError: as `file_locations`."""
     located = file_locations(store, schema, entries)
     sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
     row_ids, sequences, written = _columns(entries, "first_row_id", "max_sequence_number", "write_cols")
@@ -252,10 +241,8 @@ def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[
 def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:
     """Whether a snapshot has deletion vectors that Java passes over, as ``deletion-vectors.enabled`` is off.
 
-    Args:
-        store: the table.
-        snapshot: its state; None for a table that was never written.
-        options: gives the table's options; called where the snapshot has table indexes.
+    ``snapshot``: its state; None for a table that was never written. ``options``: gives the table's options; called
+    where the snapshot has table indexes.
     """
     if snapshot is None or snapshot.index_manifest is None or options().get("deletion-vectors.enabled"):
         return False
@@ -264,15 +251,7 @@ def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Cal
 
 def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[IndexEntry]) -> Iterator[str]:
     """Where each index file of an index manifest lies, in order.
-
-    Args:
-        store: the table.
-        schema: its schema.
-        entries: of the index manifest.
-
-    Raises:
-        SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
-    """
+    Raises SecurityError: a name that leaves the table, or a path outside of it that nobody allows."""
     paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
     zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
     for entry in entries:
@@ -283,12 +262,7 @@ def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[I
 
 def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:
     """The deletion vectors of a snapshot by their data files; a bucket of -1 stands for whichever the file is in.
-
-    Args:
-        store: the table.
-        schema: its schema.
-        snapshot: one of the table; None for a table that was never written.
-    """
+    ``snapshot``: one of the table; None for a table that was never written."""
     if snapshot is None or snapshot.index_manifest is None:
         return {}
     entries = [e for e in store.read_index_manifest(snapshot.index_manifest) if e.index_type == DELETION_VECTORS]
@@ -304,14 +278,8 @@ def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | 
 def renewed_files(
     store: TableStore, schema: TableSchema, before: Snapshot | None, after: Snapshot | None
 ) -> frozenset[str]:
-    """The names of the data files that have another deletion vector in one of two states than in the other.
-
-    Args:
-        store: the table.
-        schema: its schema.
-        before: one state; None for a table that was never written.
-        after: the other one.
-    """
+    """The names of the data files that have another deletion vector in one of two states than in the other. ``before``:
+    one state; None for a table that was never written. ``after``: the other one."""
     old, new = (deletion_files(store, schema, snapshot) for snapshot in (before, after))
     return frozenset(key[1] for key in old.keys() | new.keys() if old.get(key) != new.get(key))
 

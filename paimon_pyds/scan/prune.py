@@ -45,11 +45,8 @@ def statistics_mask(
 ) -> npt.NDArray[np.bool_]:
     """Which entries may hold a matching row, by their value statistics.
 
-    Args:
-        predicate: bound to ``fields``.
-        fields: the table's columns.
-        entries: manifest entries (`ENTRY_SCHEMA`).
-        fields_of: the columns of a schema id.
+    ``predicate``: bound to ``fields``. ``entries``: manifest entries (`ENTRY_SCHEMA`). ``fields_of``: the columns of a
+    schema id.
     """
     keep = np.ones(entries.num_rows, dtype=bool)
     named = set(root_columns(predicate))  # others may be of types that are not supported
@@ -172,10 +169,7 @@ def instant_bounds(
     are right where the values in the file went by the clocks of its zone, so the two together tell whether they did
     (`formats.orc.zones`).
 
-    Args:
-        entries: manifest entries (`ENTRY_SCHEMA`).
-        options: the table's.
-        fields_of: the columns of a schema id.
+    ``entries``: manifest entries (`ENTRY_SCHEMA`). ``fields_of``: the columns of a schema id.
     """
     if not is_legacy(options) or not is_true(pc.ends_with(entries.column("file_name"), pattern=".orc")).any():
         return None
@@ -249,10 +243,8 @@ def bucket_key_fields(schema: TableSchema, schemas: Callable[[], Iterable[TableS
 
     Of CHAR columns the hashes may be of blanks, too, which formats with ``trims_char`` don't give.
 
-    Args:
-        schema: the table's.
-        schemas: gives all schemas of the table. Java lets the type of a bucket key change, and rows stay in the buckets
-            of what they were hashed as, even where their files are rewritten.
+    ``schemas``: gives all schemas of the table. Java lets the type of a bucket key change, and rows stay in the buckets
+    of what they were hashed as, even where their files are rewritten.
     """
     if TableOptions(schema.options).get("bucket") in (-1, 0) or not schema.bucket_keys:
         return None

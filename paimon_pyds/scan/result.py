@@ -191,10 +191,7 @@ class ScanPlan:
         With ``cut``, Parquet files that are larger are read by several splits, each a window of their rows. Files whose
         rows are merged with one another stay together, whatever they weigh.
 
-        Args:
-            target_size: bytes of a split; ``source.split.target-size`` by default.
-            max_splits: how many splits there may be.
-            cut: read a large file by several splits.
+        ``target_size`` is ``source.split.target-size`` by default.
         """
         size = self.target_split_size if target_size is None else target_size
         sizes, cost = self.found.numbers("file_size"), self.open_file_cost
@@ -211,10 +208,8 @@ class ScanPlan:
 def pack(files: Sequence[PlannedFile], target_size: int, open_file_cost: int) -> Iterator[list[PlannedFile]]:
     """Ordered bin packing, as Paimon's append splits: a file weighs its size, at least ``open_file_cost``.
 
-    Args:
-        files: the files of a plan.
-        target_size: bytes of a group.
-        open_file_cost: bytes that a file counts for at least.
+    ``files``: the files of a plan. ``target_size``: bytes of a group. ``open_file_cost``: bytes that a file counts for
+    at least.
     """
     group: list[PlannedFile] = []
     weight = 0

@@ -79,10 +79,8 @@ def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, 
     A named state is read with the schema of its snapshot, the latest with the table's latest schema, as Java does.
     ``scan.timestamp`` without a zone is read in the ``timezone`` option, UTC by default.
 
-    Args:
-        store: the table.
-        latest: the table's latest schema, as it was just read.
-        options: of the scan, made by `state_options`: one of them names a state at most.
+    ``latest``: the table's latest schema, as it was just read. ``options``: of the scan, made by `state_options`: one
+    of them names a state at most.
 
     Raises:
         OptionError: a value that does not parse.
@@ -144,13 +142,9 @@ def _integer(key: str, value: str) -> int:
 def parse_timestamp(key: str, value: str, zone: str) -> int:
     """Milliseconds since the epoch of ``yyyy-[m]m-[d]d[ hh:mm:ss[.fff]]``; finer digits are dropped, as Java does.
 
-    Args:
-        key: the option that holds it, for errors.
-        value: the text.
-        zone: where the clock stands when the text names no zone.
-
-    Raises:
-        OptionError: not such a text, or no such zone.
+    ``key``: the option that holds it, for errors. ``value``: the text. ``zone``: where the clock stands when the text
+    names no zone.
+    Raises OptionError: not such a text, or no such zone.
     """
     from paimon_pyds.sql import values
 
@@ -201,10 +195,7 @@ Incremental: TypeAlias = Additions | Difference
 def resolve_between(store: TableStore, options: Mapping[str, str], of_table: TableOptions) -> Incremental | None:
     """What an incremental scan reads; None when the scan is not incremental.
 
-    Args:
-        store: the table.
-        options: of the scan, made by `state_options`.
-        of_table: the table's, with those of the scan.
+    ``options``: of the scan, made by `state_options`. ``of_table``: the table's, with those of the scan.
 
     Raises:
         OptionError: not two values, or the end before the start; no such mode.

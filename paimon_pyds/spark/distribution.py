@@ -139,16 +139,9 @@ def parallelism(df: DataFrame) -> int:
 
 
 class KeyColumns:
-    """Columns of a DataFrame that belong to columns of a table, as functions of Arrow get and need them.
-
-    Args:
-        df: the rows.
-        context: the table.
-        names: the table's columns.
-
-    Raises:
-        SchemaError: a column that does not fit the table's, or is missing and NOT NULL.
-    """
+    """Columns of a DataFrame that belong to columns of a table, as functions of Arrow get and need them. ``df``: the
+    rows. ``names``: the table's columns.
+    Raises SchemaError: a column that does not fit the table's, or is missing and NOT NULL."""
 
     def __init__(self, df: DataFrame, context: WriteContext, names: Sequence[str]) -> None:
         given = df.columns

@@ -79,11 +79,7 @@ class SparkExecutor:
 
         The data travels as rows of 16 KiB at most, which Spark sorts, and spills where it must.
 
-        Args:
-            split: cuts what a task reads.
-            tasks: plain data.
-            gather: makes a result of a part.
-            parts: how many there are.
+        ``split``: cuts what a task reads. ``tasks``: plain data. ``gather``: makes a result of a part.
         """
         if not tasks:
             return
@@ -176,9 +172,7 @@ def _result(number: int, ok: bool, value: object) -> pa.RecordBatch:
 
 
 def _split_tasks(
-    split: Callable[[Any], Iterator[tuple[int, bytes]]],
-    slots: npt.NDArray[np.int64],
-    batches: Iterator[pa.RecordBatch],
+    split: Callable[[Any], Iterator[tuple[int, bytes]]], slots: npt.NDArray[np.int64], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Before the shuffle: the data of tasks, cut into rows that Spark can hold many of."""
     for batch in batches:

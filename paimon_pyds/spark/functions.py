@@ -7,6 +7,7 @@ reads, appends and overwrites only.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.errors import OptionError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from paimon_pyds.compact.compact import CompactSummary
     from paimon_pyds.compact.rescale import RescaleSummary
     from paimon_pyds.index_tools.rewrite import RewriteSummary
+    from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.rowlevel.changes import RowSummary
     from paimon_pyds.table import Table
     from paimon_pyds.typing import (
@@ -321,6 +323,30 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         progress=progress,
         options=options,
     )
+
+
+def remove_orphan_files(
+    spark: SparkSession,
+    path: str | Table,
+    older_than: timedelta | datetime | str | int = "1 day",
+    dry_run: bool = True,
+    *,
+    external: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> OrphanFiles:
+    """Find, and remove, files that nothing of a table names: see `paimon_pyds.Table.remove_orphan_files`.
+
+    Args:
+        spark: a session, classic or Connect; its workers list directories, read manifests, compare both, and remove the
+            orphans. The driver holds what snapshots name of metadata, and the orphans.
+        path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
+        older_than: an age, or the time of the last change.
+        dry_run: only find them, which is the default.
+        external: also look in the directories of ``data-file.external-paths``.
+        storage_options: of the storage that the table is on.
+    """
+    table = given_table(path, None, storage_options)
+    return table.remove_orphan_files(older_than, dry_run, external=external, executor=SparkExecutor(spark))
 
 
 def _is_of_spark(value: Any) -> bool:

@@ -66,14 +66,9 @@ def placed(
 ) -> tuple[DataFrame, dict[str, str]]:
     """The rows with the partition and bucket that they go to, and deletes; and options of their write.
 
-    Args:
-        df: rows to write, without `HIDDEN` columns.
-        context: the table as it is written to.
-        executor: its tasks see the table's files.
-        overwrite: the rows replace all others.
-
-    Raises:
-        SchemaError: columns that don't fit the table.
+    ``df``: rows to write, without `HIDDEN` columns. ``executor``: its tasks see the table's files. ``overwrite``: the
+    rows replace all others.
+    Raises SchemaError: columns that don't fit the table.
     """
     store = TableStore(context.io, context.root, context.branch)
     snapshot = None if overwrite else next(executor.map(_latest, [store]))

@@ -142,9 +142,7 @@ class WriteOptions:
 def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) -> ReadOptions:
     """The options of a read.
 
-    Args:
-        options: as Spark gives them.
-        pushdown: what holds when the option is not given.
+    ``options``: as Spark gives them. ``pushdown``: what holds when the option is not given.
 
     Raises:
         OptionError: an unknown name, a value that does not parse, or no table named.

@@ -52,11 +52,9 @@ def for_tasks(options: ReadOptions, store: TableStore | None) -> ReadOptions:
 class RefreshingPartition(InputPartition):  # type: ignore[misc]
     """The first partition of a plan, and what it takes to plan again in a task.
 
-    Args:
-        planned: what it reads of the planned snapshot; None when that has nothing to read.
-        alone: whether there are no other partitions.
-        snapshot: the planned one; None when nothing had been committed. It is known by its manifest list too: after a
-            rollback its number may come again.
+    ``planned``: what it reads of the planned snapshot; None when that has nothing to read. ``alone``: whether there are
+    no other partitions. ``snapshot``: the planned one; None when nothing had been committed. It is known by its
+    manifest list too: after a rollback its number may come again.
     """
 
     def __init__(

@@ -81,14 +81,8 @@ class ReadState:
 
 def open_state(options: ReadOptions, loaded: Loaded | None) -> ReadState:
     """The table of the options in the state that they name, else in its newest, with the columns of the load.
-
-    Args:
-        options: of the read.
-        loaded: None while the table is being loaded.
-
-    Raises:
-        NotFoundError: no such table, branch, snapshot or tag; or the table is not the one that was loaded.
-    """
+    ``options``: of the read. ``loaded``: None while the table is being loaded.
+    Raises NotFoundError: no such table, branch, snapshot or tag; or the table is not the one that was loaded."""
     table = open_table(options)
     store = table.store
     latest = store.latest_schema()

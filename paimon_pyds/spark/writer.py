@@ -67,13 +67,8 @@ M = TypeVar("M", bound=PaimonCommitMessage)
 
 
 class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
-    """A writer into a table; subclasses say what its tasks do and how their messages are published.
-
-    Args:
-        context: the table as it is written to.
-        kind: the class of the tasks' messages.
-        external: files outside of the table that a commit may read.
-    """
+    """A writer into a table; subclasses say what its tasks do and how their messages are published. ``kind``: the class
+    of the tasks' messages. ``external``: files outside of the table that a commit may read."""
 
     def __init__(self, context: WriteContext, kind: type[M], external: ExternalPaths) -> None:
         self._context = context
@@ -131,7 +126,6 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
     """Writes a DataFrame's rows into a table. Made by `open_writer`; it is pickled into every task.
 
     Attributes:
-        context: the table as it is written to.
         incoming: what batches are converted to: the DataFrame's columns under the table's names and types.
         external: files outside of the table that a commit may read.
         how: arguments of `Table.commit`. Not all options of the write: tasks need no credentials of the driver's.
@@ -261,16 +255,9 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
 
 
 def incoming_columns(schema: StructType, context: WriteContext, others: Mapping[str, pa.Field]) -> pa.Schema:
-    """What the columns of a DataFrame are converted to, in their order, under the table's names.
-
-    Args:
-        schema: the DataFrame's.
-        context: the table as it is written to.
-        others: columns that may be among them and are none of the table's.
-
-    Raises:
-        SchemaError: columns that do not fit the table.
-    """
+    """What the columns of a DataFrame are converted to, in their order, under the table's names. ``schema``: the
+    DataFrame's. ``others``: columns that may be among them and are none of the table's.
+    Raises SchemaError: columns that do not fit the table."""
     names = _renamed(schema.fieldNames(), context.schema.fields, context.root, [*others])
     targets = {**others, **{f.name: f for f in arrow_schema(context.schema.fields)}}
     for name, column in zip(names, compat.target_schema(schema), strict=True):

@@ -408,10 +408,7 @@ def is_path(text: str) -> bool:
 
 def normalise_location(location: str | os.PathLike[str]) -> str:
     """The one spelling of a location: an absolute local path, or ``scheme://authority/path`` without a trailing slash.
-
-    Raises:
-        OptionError: an empty location, or one with a NUL character or half of a surrogate pair.
-    """
+    Raises OptionError: an empty location, or one with a NUL character or half of a surrogate pair."""
     text: object = os.fspath(location)
     if not isinstance(text, str) or not text.strip() or not is_path(text):
         raise OptionError(f"not a location: {location!r:.200}", hint="give the path of a table or warehouse")

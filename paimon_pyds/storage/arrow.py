@@ -58,9 +58,7 @@ class ArrowFileIO:
     ``options`` are Paimon's names (``s3.access-key``, ``s3.endpoint``, ``s3.path-style-access``, …); anything not given
     comes from the environment, as the vendor's tools do it. It connects at first use, and again after unpickling. Two
     are equal that reach the same place with the same options and environment.
-
-    Raises:
-        OptionError: an unknown option of this scheme, or credentials in the address.
+    Raises OptionError: an unknown option of this scheme, or credentials in the address.
     """
 
     requests_at_once = 32
@@ -218,11 +216,7 @@ class ArrowFileIO:
             fs.create_dir(inner, recursive=True)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
-        """Not possible here.
-
-        Raises:
-            UnsupportedError: always; see the module's text.
-        """
+        """Not possible here. Raises UnsupportedError: always; see the module's text."""
         raise UnsupportedError(
             f"committing to tables on {scheme_of(path)}:// is not supported by pyarrow: it can't create if absent",
             path=path,

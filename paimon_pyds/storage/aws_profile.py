@@ -65,10 +65,7 @@ class Profile:
 
 def current_profile(name: str | None = None) -> Profile:
     """The profile that ``AWS_PROFILE`` names, or the default one.
-
-    Raises:
-        OptionError: ``AWS_PROFILE`` names none, or a file is malformed.
-    """
+    Raises OptionError: ``AWS_PROFILE`` names none, or a file is malformed."""
     chosen = name or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
     name = chosen or "default"
     settings: dict[str, str] = {}

@@ -28,10 +28,8 @@ def concurrent_map(call: Callable[[_T], _R], items: Iterable[_T], threads: int) 
 
     The first error is raised once all calls that began have ended; no more begin.
 
-    Args:
-        call: on any thread; with one thread or one item, on the caller's.
-        items: taken on the caller's thread.
-        threads: calls at a time, at most.
+    ``call``: on any thread; with one thread or one item, on the caller's. ``items``: taken on the caller's thread.
+    ``threads``: calls at a time, at most.
     """
     if isinstance(items, (list, tuple)):
         threads = min(threads, len(items))

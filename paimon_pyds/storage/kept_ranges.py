@@ -23,12 +23,7 @@ _RANGE = struct.Struct("<QQ")
 
 
 class KeptRanges:
-    """What is kept of one file that never changes, and what is read of it now; `keep` adds that.
-
-    Args:
-        io: the storage.
-        path: of the file.
-    """
+    """What is kept of one file that never changes, and what is read of it now; `keep` adds that."""
 
     def __init__(self, io: FileIO, path: str) -> None:
         self._io = io

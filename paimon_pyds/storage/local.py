@@ -168,9 +168,7 @@ class LocalFileIO:
 
         The file is complete and on the disk when its name appears. See `publish` for file systems without hard
         links.
-
-        Raises:
-            StorageError: the storage refuses, or a link that leads nowhere has the name.
+        Raises StorageError: the storage refuses, or a link that leads nowhere has the name.
         """
         with storage_faults("write", path):
             if publish(path, data):

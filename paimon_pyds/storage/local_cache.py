@@ -87,13 +87,8 @@ class LocalCache:
         return cls(directory, size)
 
     def key(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:
-        """What names here a thing that is known of a file; None for a file that may change.
-
-        Args:
-            io: the storage; what tells it from others is a part of the key, its credentials are not.
-            path: of the file.
-            what: is known of it.
-        """
+        """What names here a thing that is known of a file; None for a file that may change. ``io``: the storage; what
+        tells it from others is a part of the key, its credentials are not. ``what``: is known of it."""
         return self.key_of(io, path, *what) if _UNIQUE.search(path.rpartition("/")[2]) else None
 
     def key_of(self, io: FileIO, path: str, *what: Hashable) -> bytes | None:

@@ -177,10 +177,7 @@ def check_names(options: Iterable[str], others: Iterable[str] = (), kind: str = 
 
 def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Arguments of a client from Paimon's option names.
-
-    Raises:
-        OptionError: an unknown name, or a value that it can't have.
-    """
+    Raises OptionError: an unknown name, or a value that it can't have."""
     check_names(options)
     kind = family(root.partition("://")[0])
     arguments: dict[str, Any] = {

@@ -122,11 +122,9 @@ class AuditLog(RowStream):
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches."""
         return arrow_schema(self.result_fields)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in bounded memory."""
         return self.results(self._scan.to_batches())
 
     def results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,9 +161,7 @@ class Binlog(AuditLog):
     """The same with a list in each column: of an update what was before and what is after it, of other rows one value.
 
     Of what was written or of a changelog, a row ``-U`` that the ``+U`` of its key follows makes one row ``+U`` with it.
-
-    Raises:
-        UnsupportedError: a comparison of two states: Java has no binlog of that.
+    Raises UnsupportedError: a comparison of two states: Java has no binlog of that.
     """
 
     def __init__(self, scan: Scan, columns: Sequence[str] | None = None) -> None:

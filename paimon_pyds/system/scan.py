@@ -70,11 +70,8 @@ Read = Callable[[Request], Iterator[pa.RecordBatch]]
 class SystemScan(RowStream):
     """A query on a system table.
 
-    Args:
-        fields: the columns of the table.
-        read: gives batches that have the columns of a request, in any order, and all rows that its filter keeps.
-        options: of the request.
-        split: gives what reads a part of all that ``read`` gives, and pickles.
+    ``fields``: the columns of the table. ``read``: gives batches that have the columns of a request, in any order, and
+    all rows that its filter keeps. ``split``: gives what reads a part of all that ``read`` gives, and pickles.
 
     Raises:
         SchemaError: an unknown column.
@@ -120,7 +117,6 @@ class SystemScan(RowStream):
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches."""
         return arrow_schema(self._fields)
 
     @property
@@ -139,7 +135,6 @@ class SystemScan(RowStream):
         return parts
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in bounded memory."""
         left = self._limit
         if self._predicate in (Const.FALSE, Const.UNKNOWN) or left == 0:
             return
@@ -185,10 +180,8 @@ def slices(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def kept_entries(request: Request, entries: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """The entries that the part of the filter may keep which these columns of the system table decide.
 
-    Args:
-        request: its filter.
-        entries: of manifests.
-        columns: by their names in the system table, a value for each entry.
+    ``request``: its filter. ``entries``: of manifests. ``columns``: by their names in the system table, a value for
+    each entry.
     """
     predicate = request.about(columns)
     if predicate is Const.TRUE:

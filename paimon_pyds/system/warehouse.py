@@ -57,10 +57,7 @@ class Warehouse:
 
 def warehouse_scan(warehouse: Warehouse, name: str) -> SystemScan:
     """A query on a system table of a warehouse: ``tables``, ``partitions``, ``all_table_options``, ``catalog_options``.
-
-    Raises:
-        OptionError: another name, with similar ones.
-    """
+    Raises OptionError: another name, with similar ones."""
     wanted = name.lower()
     if wanted not in WAREHOUSE_TABLES:
         hint = suggest(wanted, WAREHOUSE_TABLES, "those of a warehouse")

@@ -12,7 +12,7 @@ from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.write.context import WriteContext
-from paimon_pyds.write.rolling import RollingWriter, RowMetadata, RowMetadataCollector, UnspilledRows, WriterThreads
+from paimon_pyds.write.rolling import DirectWriter, RollingWriter, RowMetadata, RowMetadataCollector, WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
 
@@ -47,14 +47,8 @@ class BucketWriter(Protocol):
 def open_bucket_writer(
     context: WriteContext, bucket: BucketFiles, threads: WriterThreads, numbers: SequenceNumbers | None = None
 ) -> BucketWriter:
-    """The writer of a bucket that the table's kind asks for.
-
-    Args:
-        context: the table as it is written to.
-        bucket: which one, without files yet.
-        threads: where files are encoded and measured.
-        numbers: of rows, in a table with a primary key; else None.
-    """
+    """The writer of a bucket that the table's kind asks for. ``bucket``: which one, without files yet. ``numbers``: of
+    rows, in a table with a primary key; else None."""
     if numbers is None:
         writer = AppendBucketWriter(context, bucket, threads)
         if not context.clusters_rows:
@@ -70,16 +64,12 @@ def open_bucket_writer(
     return KeyBucketWriter(context, bucket, threads, numbers)
 
 
-class AppendBucketWriter(UnspilledRows, BucketWriter):
+class AppendBucketWriter(DirectWriter):
     """Writes rows as they come: no keys, sequence numbers that count the rows.
 
-    Args:
-        context: the table as it is written to.
-        bucket: which one, without files yet.
-        threads: where files are encoded and measured.
-        first_sequence: the sequence number of the first row; those of new rows in fixed buckets are given by the
-            commit. Rows that bring their row ids along have sequence numbers of their own.
-        level: of the files: above 0 where incremental clustering has sorted their rows.
+    ``bucket``: which one, without files yet. ``first_sequence``: the sequence number of the first row; those of new
+    rows in fixed buckets are given by the commit. Rows that bring their row ids along have sequence numbers of their
+    own. ``level``: of the files: above 0 where incremental clustering has sorted their rows.
     """
 
     def __init__(
@@ -90,28 +80,14 @@ class AppendBucketWriter(UnspilledRows, BucketWriter):
         first_sequence: int = 0,
         level: int = 0,
     ) -> None:
-        self._bucket = bucket
         self._level = level
         names = [field.name for field in context.layout.physical]
         self._sequence_at = names.index(SEQUENCE_NUMBER) if context.layout.trailing else None
         self._first_sequence = first_sequence
-        self._rolling = RollingWriter(context, bucket.directory, threads, self._collector)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._rolling.write(batch)
-
-    @property
-    def held_bytes(self) -> int:
-        return self._rolling.gathered_bytes
-
-    def flush(self) -> None:
-        self._rolling.roll()
+        super().__init__(bucket, RollingWriter(context, bucket.directory, threads, self._collector))
 
     def close(self) -> BucketFiles:
         return replace(self._bucket, files=tuple(replace(f, level=self._level) for f in self._rolling.close()))
-
-    def abort(self) -> None:
-        self._rolling.abort()
 
     def _collector(self) -> RowMetadataCollector:
         if self._sequence_at is not None:

@@ -52,11 +52,7 @@ def clustering_order(context: WriteContext) -> SortSpec | None:
 def order_of(context: WriteContext, names: Sequence[str], strategy: str, argument: str) -> SortSpec:
     """An order by these columns.
 
-    Args:
-        context: the table.
-        names: of the columns.
-        strategy: ``order``, ``zorder`` or ``hilbert``.
-        argument: what names the columns, for errors.
+    ``strategy``: ``order``, ``zorder`` or ``hilbert``. ``argument``: what names the columns, for errors.
 
     Raises:
         OptionError: columns whose values have no order, or that are named twice; an unknown ``spill-compression``.

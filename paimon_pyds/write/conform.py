@@ -167,15 +167,9 @@ _WHOLE_HINT = "floats of pandas go into integers where they are whole and below 
 
 
 class IncomingRows:
-    """Makes incoming batches fit a table.
-
-    Args:
-        context: the table as it is written to.
-        carried: a column that is passed on as it is, after all others; only for tables with a primary key.
-
-    Raises:
-        OptionError: row kinds are in two places, or the table's rows have none.
-    """
+    """Makes incoming batches fit a table. ``carried``: a column that is passed on as it is, after all others; only for
+    tables with a primary key.
+    Raises OptionError: row kinds are in two places, or the table's rows have none."""
 
     def __init__(self, context: WriteContext, carried: str | None = None) -> None:
         self._context = context

@@ -15,73 +15,42 @@ import pyarrow.compute as pc
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.formats.statistics import StatsCollector, encode_stats, stats_modes
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, is_retract, key_column
-from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.row import encode_rows
 from paimon_pyds.types import DataField, Kind, arrow_schema
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, WriterThreads
 
 
-class SortedRunWriter:
+class SortedRunWriter(RollingWriter):
     """Writes rows in the order of their keys into files of one sorted run, which roll at ``target-file-size``.
 
-    Args:
-        context: the table as it is written to; of a compaction, with the file source of one. Options of levels act.
-        directory: the bucket's.
-        threads: where files are encoded and measured.
-        level: of the run; of a changelog, where the rows went. On level 0 each file is a run of its own.
-        changelog: write changelog files, with the options of these.
+    ``context``: the table as it is written to; of a compaction, with the file source of one. Options of levels act.
+    ``level``: of the run; of a changelog, where the rows went. On level 0 each file is a run of its own. ``changelog``:
+    write changelog files, with the options of these.
     """
 
     def __init__(
-        self,
-        context: WriteContext,
-        directory: str,
-        threads: WriterThreads,
-        *,
-        level: int = 0,
-        changelog: bool = False,
+        self, context: WriteContext, directory: str, threads: WriterThreads, *, level: int = 0, changelog: bool = False
     ) -> None:
-        self._context = context.of_changelog(level) if changelog else context.at_level(level)
-        self._level = level
-        fields = self._context.layout.physical
+        own = context.of_changelog(level) if changelog else context.at_level(level)
+        super().__init__(own, directory, threads, lambda: _SortedRows(own, level))
+        fields = own.layout.physical
         self._schema = arrow_schema(fields)
         keys = {key_column(name): name for name in context.schema.trimmed_primary_keys}
         self._sources = [keys.get(field.name, field.name) for field in fields]
-        aggregates = self._context.options.get("merge-engine") in ("partial-update", "aggregation")
-        self._summed = [f for f in self._context.schema.fields if aggregates and f.type.kind is Kind.DECIMAL]
-        self._rolling = RollingWriter(self._context, directory, threads, self._collector)
+        aggregates = own.options.get("merge-engine") in ("partial-update", "aggregation")
+        self._summed = [f for f in own.schema.fields if aggregates and f.type.kind is Kind.DECIMAL]
 
-    def write(self, rows: pa.RecordBatch) -> None:
+    def write(self, batch: pa.RecordBatch) -> None:
         """Append rows: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the table's columns, by name; others are left out.
 
         Keys are greater than all before, in a changelog at least not less. The caller answers for that.
         Raises SchemaError: a sum of decimals has more digits than its column.
         """
         for field in self._summed:
-            _check_precision(rows.column(field.name), field)
-        columns = [rows.column(name) for name in self._sources]  # a key has the values of the column it is of
-        self._rolling.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the open file that are in memory, at most."""
-        return self._rolling.gathered_bytes
-
-    def roll(self) -> None:
-        """Finish the open file; the next rows start another."""
-        self._rolling.roll()
-
-    def close(self) -> tuple[DataFile, ...]:
-        """Finish the last file; all that were written, for the manifest."""
-        return self._rolling.close()
-
-    def abort(self) -> None:
-        """Remove every file written so far."""
-        self._rolling.abort()
-
-    def _collector(self) -> _SortedRows:
-        return _SortedRows(self._context, self._level)
+            _check_precision(batch.column(field.name), field)
+        columns = [batch.column(name) for name in self._sources]  # a key has the values of the column it is of
+        super().write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
 
 def _check_precision(values: pa.Array, field: DataField) -> None:

@@ -23,7 +23,7 @@ from paimon_pyds.sort.keys import SortKeys
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.write.context import WriteContext, check_files
 from paimon_pyds.write.key_files import SortedRunWriter
-from paimon_pyds.write.rolling import UnspilledRows, WriterThreads
+from paimon_pyds.write.rolling import DirectWriter, WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
 
 _BATCH_ROWS = 131_072
@@ -37,11 +37,7 @@ class KeyBucketWriter:
     rows as they came. A row that is the only one of its key stays as it is. (Java: classes MergeTreeWriter and
     SortBufferWriteBuffer.)
 
-    Args:
-        context: the table as it is written to.
-        bucket: which one, without files yet.
-        threads: where files are encoded and measured.
-        numbers: of the rows.
+    ``bucket``: which one, without files yet.
     """
 
     def __init__(
@@ -65,7 +61,6 @@ class KeyBucketWriter:
             self._changelog = SortedRunWriter(context, bucket.directory, threads, changelog=True)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `BucketWriter`."""
         numbers = from_numpy(self._numbers.of_rows(self._first, self._numbered, batch.num_rows))
         self._numbered += batch.num_rows
         numbered = batch.append_column(KEY_VALUE_FIELDS[0].name, numbers)
@@ -74,11 +69,9 @@ class KeyBucketWriter:
 
     @property
     def held_bytes(self) -> int:
-        """See `BucketWriter`."""
         return self._size
 
     def spill(self) -> bool:
-        """See `BucketWriter`."""
         if self._rows:
             if self._sorter is None:
                 self._sorter = RowSorter(self._sorting, SortKeys("order"))
@@ -88,11 +81,9 @@ class KeyBucketWriter:
 
     @property
     def spilled_bytes(self) -> int:
-        """See `BucketWriter`."""
         return 0 if self._sorter is None else self._sorter.spilled_bytes
 
     def flush(self) -> None:
-        """See `BucketWriter`."""
         if self._sorter is None and self._changelog is None:
             if self._rows:
                 self._write(self._taken())
@@ -108,13 +99,11 @@ class KeyBucketWriter:
             self._changelog.roll()
 
     def close(self) -> BucketFiles:
-        """See `BucketWriter`."""
         self.flush()
         changelog = () if self._changelog is None else self._changelog.close()
         return replace(self._bucket, files=self._files.close(), changelog_files=changelog)
 
     def abort(self) -> None:
-        """See `BucketWriter`."""
         self._rows.clear()
         if self._sorter is not None:
             self._sorter.close()
@@ -149,20 +138,16 @@ class KeyBucketWriter:
             self._files.write(merged.slice(start, _BATCH_ROWS))
 
 
-class PostponedRowsWriter(UnspilledRows):
+class PostponedRowsWriter(DirectWriter):
     """Writes rows that wait for their bucket, as they come, without sequence numbers and statistics of values.
 
     Compactions take the files of one writer, which its names tell from those of others, in the order they were made.
     (Java: class PostponeBucketFileStoreWrite.)
 
-    Args:
-        context: the table as it is written to.
-        bucket: the one where they wait, without files yet.
-        threads: where files are encoded and measured.
+    ``bucket``: the one where they wait, without files yet.
     """
 
     def __init__(self, context: WriteContext, bucket: BucketFiles, threads: WriterThreads) -> None:
-        self._bucket = bucket
         writer = f"{context.options.get('data-file.prefix')}-u-{uuid.uuid4()}-s-{random.randrange(2**31)}-w-"
         named = {**context.dynamic_options, "data-file.prefix": writer}
         plain = replace(context, dynamic_options={**named, "file.format": "avro", "metadata.stats-mode": "none"})
@@ -170,7 +155,7 @@ class PostponedRowsWriter(UnspilledRows):
             check_files(plain.layout.physical, plain.raw_options)
         except UnsupportedError:  # a type that Avro does not have
             plain = replace(context, dynamic_options=named)
-        self._files = SortedRunWriter(plain, bucket.directory, threads)
+        super().__init__(bucket, SortedRunWriter(plain, bucket.directory, threads))
         self._unchecked: RowMerger | None = RowMerger(
             replace(context.schema, options=context.raw_options), keeps_single=False
         )
@@ -185,21 +170,4 @@ class PostponedRowsWriter(UnspilledRows):
         if self._unchecked is not None and len(deletes):
             self._unchecked.merge(with_key_columns(rows.slice(int(deletes[0]), 1), self._keys), rows.schema.names)
             self._unchecked = None
-        self._files.write(rows)
-
-    @property
-    def held_bytes(self) -> int:
-        """See `BucketWriter`."""
-        return self._files.held_bytes
-
-    def flush(self) -> None:
-        """See `BucketWriter`."""
-        self._files.roll()
-
-    def close(self) -> BucketFiles:
-        """See `BucketWriter`."""
-        return replace(self._bucket, files=self._files.close())
-
-    def abort(self) -> None:
-        """See `BucketWriter`."""
-        self._files.abort()
+        super().write(rows)

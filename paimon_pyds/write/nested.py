@@ -72,17 +72,9 @@ def has_strict_member(type_: pa.DataType) -> bool:
 
 
 def cast_nested(array: pa.Array, target: pa.DataType, column: str, leaf: LeafCast) -> pa.Array:
-    """An array of any type as ``target``; nested values by member, all others by ``leaf``.
-
-    Args:
-        array: the values.
-        target: the type to have.
-        column: its name or path, for errors.
-        leaf: casts what is not nested.
-
-    Raises:
-        SchemaError: a missing member, NULL where the target says NOT NULL, what ``leaf`` refuses.
-    """
+    """An array of any type as ``target``; nested values by member, all others by ``leaf``. ``leaf``: casts what is not
+    nested.
+    Raises SchemaError: a missing member, NULL where the target says NOT NULL, what ``leaf`` refuses."""
     source, t = array.type, pa.types
     if source.equals(target) and not has_strict_member(target):
         return array

@@ -98,13 +98,8 @@ class Placed:
     last: PartitionBucket | None
 
     def taken(self, batch: pa.RecordBatch, schema: TableSchema, kinds: str) -> pa.RecordBatch:
-        """The rows of a batch as they are to be written.
-
-        Args:
-            batch: the rows that were placed. Columns may have other types than the table's.
-            schema: the table's.
-            kinds: the column that has the kinds of rows, as numbers or as texts.
-        """
+        """The rows of a batch as they are to be written. ``batch``: the rows that were placed. Columns may have other
+        types than the table's. ``kinds``: the column that has the kinds of rows, as numbers or as texts."""
         taken = batch.take(from_numpy(self.rows))
         if self.deletes.any():
             old = taken.column(kinds)
@@ -141,13 +136,9 @@ class Placement:
     def place(self, rows: pa.RecordBatch, numbers: _Ints, places: Places) -> Placed:
         """Where rows go, and what has to go where their keys were.
 
-        Args:
-            rows: those of a key one after the other, as they arrived; with the partition columns and `VALUE_KIND`.
-            numbers: of each row the number of its key, ascending.
-            places: where each of the keys was before.
-
-        Raises:
-            UnsupportedError: a key would have to move, and the table leaves out deletes.
+        ``rows``: those of a key one after the other, as they arrived; with the partition columns and `VALUE_KIND`.
+        ``numbers``: of each row the number of its key, ascending. ``places``: where each of the keys was before.
+        Raises UnsupportedError: a key would have to move, and the table leaves out deletes.
         """
         columns = [rows.column(field.name) for field in self._fields]
         encoded = encode_rows(columns, [field.type for field in self._fields], arity=True)

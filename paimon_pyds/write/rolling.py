@@ -11,12 +11,13 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from paimon_pyds import formats
+from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.formats import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, size_advice
@@ -104,14 +105,8 @@ class WriterThreads:
 
 
 class RollingWriter:
-    """Writes batches into data files of one directory.
-
-    Args:
-        context: the table as it is written to.
-        directory: the bucket's directory.
-        threads: where files are encoded and measured.
-        collector: makes a collector for each file, when the file before is finished.
-    """
+    """Writes batches into data files of one directory. ``collector``: makes a collector for each file, when the file
+    before is finished."""
 
     def __init__(
         self,
@@ -144,21 +139,22 @@ class RollingWriter:
             self._open.write(part)
             start += part.num_rows
             if self._open.rows >= self._target_rows or self._open.reached(self._target_size):
-                self._finish()
+                self.roll()
 
     def _step(self, batch: pa.RecordBatch) -> int:
         """Rows between two checks of the file's size: so few that a file overshoots the target by a small part."""
         return max(1, int(batch.num_rows * self._target_size / _SIZE_CHECKS / max(1, batch.nbytes)))
 
     @property
-    def gathered_bytes(self) -> int:
+    def held_bytes(self) -> int:
         """Uncompressed bytes that the open file may hold in memory: a row group at most."""
         return 0 if self._open is None else min(self._open.bytes, _GROUP_BYTES)
 
     def roll(self) -> None:
         """Finish the open file; the next rows start another."""
         if self._open is not None:
-            self._finish()
+            opened, self._open = self._open, None
+            self.files.append(opened.close())
 
     def close(self) -> tuple[DataFile, ...]:
         """Finish the last file; the files written."""
@@ -187,12 +183,6 @@ class RollingWriter:
             discard(context.io, [path])  # its first bytes may be there
             raise
         return _OpenFile(context, path, writer, self._threads, self._collector())
-
-    def _finish(self) -> None:
-        if self._open is None:
-            return
-        opened, self._open = self._open, None
-        self.files.append(opened.close())
 
 
 class _OpenFile:
@@ -251,7 +241,9 @@ class _OpenFile:
         try:
             closing = self._encode.pool.submit(self._close_writer)
             self._measure.drain()
-            container = self._measure.pool.submit(self._finish_index).result()
+            container = None
+            if self._index is not None:
+                container = self._measure.pool.submit(self._index.finish, checksums=True).result()
             size = closing.result()
             self._count(size)
             return self._meta(size, container)
@@ -262,9 +254,6 @@ class _OpenFile:
     def _close_writer(self) -> int:
         self._encode.drain()
         return self._writer.close()
-
-    def _finish_index(self) -> bytes | None:
-        return None if self._index is None else self._index.finish(checksums=True)
 
     def _meta(self, size: int, container: bytes | None) -> DataFile:
         context = self._context
@@ -316,8 +305,19 @@ class _OpenFile:
         discard(self._context.io, [self._path, self._index_path])
 
 
-class UnspilledRows:
-    """What bucket writers have in common whose rows never wait: there is nothing to spill."""
+class DirectWriter:
+    """A `BucketWriter` whose rows never wait: they go into files as they come, so that there is nothing to spill."""
+
+    def __init__(self, bucket: BucketFiles, rolling: RollingWriter) -> None:
+        self._bucket = bucket
+        self._rolling = rolling
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rolling.write(batch)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._rolling.held_bytes
 
     def spill(self) -> bool:
         return False
@@ -325,6 +325,15 @@ class UnspilledRows:
     @property
     def spilled_bytes(self) -> int:
         return 0
+
+    def flush(self) -> None:
+        self._rolling.roll()
+
+    def close(self) -> BucketFiles:
+        return replace(self._bucket, files=self._rolling.close())
+
+    def abort(self) -> None:
+        self._rolling.abort()
 
 
 def tell_of_size(root: str, specs: Sequence[IndexSpec], rows: int, size: int, index_size: int) -> None:

@@ -47,15 +47,9 @@ _BATCH_ROWS = 131_072
 
 
 class SequenceNumbers:
-    """The numbers that a writer gives to the rows of each bucket.
-
-    Args:
-        context: the table as it is written to.
-        task: index of the writer among those of one job; None for the only one.
-
-    Raises:
-        OptionError: an index that is out of range.
-    """
+    """The numbers that a writer gives to the rows of each bucket. ``task``: index of the writer among those of one job;
+    None for the only one.
+    Raises OptionError: an index that is out of range."""
 
     def __init__(self, context: WriteContext, task: int | None = None) -> None:
         if task is not None and not 0 <= task < _MOST_TASKS:
@@ -109,13 +103,9 @@ def move_numbers(context: WriteContext, bucket: BucketFiles, by: int) -> BucketF
 
     Their names stay, so that a commit of unknown outcome can be tried again with what its writers handed over.
 
-    Args:
-        context: the table as it is written to.
-        bucket: what was written to the bucket, and is not committed.
-        by: what is added to each number that the bucket's files are said to have; may be 0.
-
-    Raises:
-        CorruptFileError, StorageError: a file can't be read, or not be written again.
+    ``bucket``: what was written to the bucket, and is not committed. ``by``: what is added to each number that the
+    bucket's files are said to have; may be 0.
+    Raises CorruptFileError, StorageError: a file can't be read, or not be written again.
     """
     files, changelog = (
         tuple(_moved(context, bucket.directory, file, by) for file in files)

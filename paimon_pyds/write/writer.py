@@ -79,10 +79,7 @@ def joined_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows in batches that are worth a visit, and never so large that an Arrow array of texts can't hold them.
 
-    Args:
-        batches: of any size.
-        rows: how many make a batch worth a visit.
-        size: bytes that do so.
+    ``batches``: of any size. ``rows``: how many make a batch worth a visit. ``size``: bytes that do so.
     """
     part = _Gathered()
     for batch in batches:
@@ -347,10 +344,8 @@ def hash_index(context: WriteContext) -> HashIndex:
 class Router:
     """Cuts batches by partition and bucket.
 
-    Args:
-        schema: the table's; batches have the partition columns by their names.
-        assigner: says which bucket of its partition a row goes to.
-        column: one that only the assigner needs.
+    ``schema``: the table's; batches have the partition columns by their names. ``assigner``: says which bucket of its
+    partition a row goes to. ``column``: one that only the assigner needs.
     """
 
     def __init__(self, schema: TableSchema, assigner: BucketAssigner, column: str | None = None) -> None:
