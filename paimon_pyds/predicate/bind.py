@@ -8,6 +8,7 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError, suggest
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
+from paimon_pyds.predicate.conjunction import all_of
 from paimon_pyds.predicate.disjunction import any_of, sort_key
 from paimon_pyds.predicate.like import normal_like
 from paimon_pyds.predicate.tree import (
@@ -86,7 +87,7 @@ class TableBinder:
         match predicate:
             case And(children):
                 # Every part is bound, for its errors, before any part may decide the whole.
-                return make_and(*[self.bind(child) for child in children])
+                return all_of(*[self.bind(child) for child in children])
             case Or(children, ranges):
                 if ranges is not None and self.column(ranges.column) == ranges.column:
                     return predicate

@@ -49,7 +49,7 @@ def any_of(*children: Predicate) -> Predicate:
     if len(joined) > MANY:
         from paimon_pyds.predicate.long_ors import gathered  # most filters are short
 
-        joined = gathered(_join_ranges(joined))
+        joined = gathered(_join_ranges(joined), any_of)
     return make_or(*(_balanced(joined) if len(joined) > MANY else joined))
 
 
@@ -120,6 +120,14 @@ def _or_of_ranges(column: ColumnRef, ranges: Sequence[tuple[int, int]]) -> Predi
         return make_or(*parts)
     lows, highs = np.array(joined, np.int64).T.copy()
     return Or(tuple(_balanced(parts)), Ranges(column, lows, highs))
+
+
+def outside(ranges: Ranges) -> Predicate:
+    """The values of a column that lie in none of the ranges."""
+    first, last = domain(ranges.column.type) if ranges.column.type is not None else (0, 0)
+    lows = [first, *(high + 1 for high in ranges.high.tolist())]
+    highs = [*(low - 1 for low in ranges.low.tolist()), last]
+    return _or_of_ranges(ranges.column, list(zip(lows, highs, strict=True)))
 
 
 def _between(column: ColumnRef, type_: AtomicType, low: int, high: int) -> Predicate:

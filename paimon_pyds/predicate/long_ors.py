@@ -34,6 +34,7 @@ from paimon_pyds.predicate.tree import (
     Predicate,
     RowCondition,
     conjuncts,
+    is_computed,
     make_and,
     make_computed,
     make_or,
@@ -44,6 +45,8 @@ from paimon_pyds.types.kinds import INTEGER_KINDS, TIMESTAMP_KINDS, Kind
 _FEW = 64
 """So many conditions are evaluated one by one."""
 _BRANCHES = 16
+_SHARED = 8
+"""In so many conditions, on average, the same test has to stand, that they are taken together."""
 _AT_ONCE = 4 << 20
 """Bytes of texts that are searched at a time: it takes some 30 times as much."""
 _TOGETHER = 50
@@ -53,18 +56,22 @@ _RANGED_KINDS = {Kind.VARCHAR, Kind.VARBINARY, Kind.DECIMAL}
 """Ranges of the others, where they are ordered, are arrays (`paimon_pyds.predicate.disjunction`)."""
 _PARTS_OF_TEXTS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
 
+_Join = Callable[..., Predicate]
 _Texts = Sequence[str]
 _Places = npt.NDArray[np.int64]
 
 
-def gathered(parts: Sequence[Predicate]) -> list[Predicate]:
-    """Conditions joined by OR, with very many of one form as one."""
+def gathered(parts: Sequence[Predicate], any_of: _Join) -> list[Predicate]:
+    """Conditions joined by OR, with very many of one form as one; ``any_of`` joins others by OR."""
     forms: dict[Any, list[Predicate]] = defaultdict(list)
     for part in parts:
         forms[_form(part)].append(part)
     found: list[Predicate] = []
     for form, members in forms.items():
-        found += members if form is None or len(members) <= _FEW else [form[0](members)]
+        if len(members) <= _FEW:
+            found += members
+        else:
+            found += _with_common_tests(members, any_of) if form is None else [form[0](members)]
     return found
 
 
@@ -87,6 +94,39 @@ def _form(part: Predicate) -> tuple[Callable[[Sequence[Any]], Predicate], object
 
 def _computed(text: str, columns: Iterable[ColumnRef], condition: RowCondition) -> Computed:
     return make_computed(text, (column.name for column in columns), condition)
+
+
+# ------------------------------------------------------------------------------------------------------- common tests
+
+
+def _with_common_tests(members: Sequence[Predicate], any_of: _Join) -> list[Predicate]:
+    """Conditions of several tests, where few of one test stand beside very many others: ``b = 1`` in ``a = 5 AND b = 1
+    OR a = 9 AND b = 1 OR …`` is asked once, and then whether one of the others holds."""
+    by_tests: dict[frozenset[object], list[Predicate]] = defaultdict(list)
+    for member in members:
+        tests = () if is_computed(member) else conjuncts(member)  # what may fail is asked of the same rows as before
+        kinds = frozenset[object]((test.op, test.column) if isinstance(test, Leaf) else None for test in tests)
+        by_tests[kinds if len(kinds) == len(tests) > 1 else frozenset()].append(member)
+    found: list[Predicate] = []
+    for kinds, alike in by_tests.items():
+        found += _with_common_test(kinds, alike, any_of) if len(alike) > _FEW else alike
+    return found
+
+
+def _with_common_test(kinds: frozenset[object], members: Sequence[Predicate], any_of: _Join) -> Sequence[Predicate]:
+    """The same for conditions whose tests are of the same kinds; as they are where no test stands in very many."""
+    best: dict[Leaf, list[Predicate]] = {}
+    for kind in kinds - {None}:
+        groups: dict[Leaf, list[Predicate]] = defaultdict(list)
+        for member in members:
+            tests = conjuncts(member)
+            common = next(test for test in tests if isinstance(test, Leaf) and (test.op, test.column) == kind)
+            groups[common].append(make_and(*(test for test in tests if test is not common)))
+        if not best or len(groups) < len(best):
+            best = groups
+    if not best or len(best) * _SHARED > len(members):
+        return members
+    return [make_and(common, any_of(*others)) for common, others in best.items()]
 
 
 # --------------------------------------------------------------------------------------------------- values of columns

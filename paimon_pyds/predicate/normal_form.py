@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.compare import compare_literals
+from paimon_pyds.predicate.conjunction import all_of
 from paimon_pyds.predicate.disjunction import MANY, any_of
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.tree import (
@@ -25,7 +26,6 @@ from paimon_pyds.predicate.tree import (
     Or,
     Predicate,
     Wanted,
-    make_and,
     negate,
 )
 from paimon_pyds.records import dataclass
@@ -196,7 +196,7 @@ class _NormalForm:
 
     def _joined(self, every: bool, parts: Sequence[Predicate]) -> Predicate:
         if self._table is not None:
-            return make_and(*parts) if every else any_of(*parts)
+            return all_of(*parts) if every else any_of(*parts)
         kind = And if every else Or
         flat = [child for part in parts for child in (part.children if isinstance(part, kind) else (part,))]
         return flat[0] if len(flat) == 1 else kind(tuple(flat))

@@ -65,6 +65,8 @@ FORMS = {
     "texts of columns and of none": lambda n: f"trim(s) >= 'v{n * 7}' AND s < 'v{n * 7 + 2}' AND (b = 3 OR d < {n})",
     "lists of computed values": lambda n: f"a % 1000 IN ({n * 3}, {n * 3 + 1}) OR a % 1000 = -{n}",
     "computed values": lambda n: f"a + {n} = b * 70",
+    "few of one test": lambda n: f"a = {n * 3} AND b > {n % 5}" if n % 4 else f"b = {n % 3} AND s LIKE '%{n}%'",
+    "few of one test beside others": lambda n: f"d >= {n % 5} AND (s = 'v{n}' OR a < {n}) AND c = 'c{n % 3}'",
     "mixed": lambda n: [f"a = {n}", f"b = 3 AND a BETWEEN {n} AND {n + 2}", f"s = 'v{n}'", "a IS NULL"][n % 4],
 }  # fmt: skip
 
@@ -76,19 +78,11 @@ def one_by_one(parts: list[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return found
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
-def test_long_ors_keep_the_rows_of_their_parts(form: str) -> None:
-    parts = [FORMS[form](n) for n in range(200 if LONG else 100)]
-    found = bind_filter(" OR ".join(parts), FIELDS)
-    expected = one_by_one(parts)
-    assert 0 < expected.sum() < len(expected)
-    assert (np.asarray(matches(found, BATCH)) == expected).all()
-    assert (np.asarray(matches(bind(found, FIELDS), BATCH)) == expected).all()
-    opposite = bind_filter(f"({' OR '.join(parts)}) IS NOT TRUE", FIELDS)
-    assert (np.asarray(matches(opposite, BATCH)) == ~expected).all()
+def check_statistics(found: Predicate) -> None:
+    """What statistics say of a predicate is true for the rows of each file."""
     files = [BATCH.slice(start, 100) for start in range(0, 6000, 100)]
-    kept = np.array([bool(np.asarray(matches(found, file)).any()) for file in files])
-    every = np.array([bool(np.asarray(matches(found, file)).all()) for file in files])
+    held = np.asarray(matches(found, BATCH)).reshape(-1, 100)
+    kept, every = held.any(axis=1), held.all(axis=1)
     rows = pa.array([100] * len(files), pa.int64())
 
     def stats_of(column: ColumnRef) -> ColumnStats | None:
@@ -101,6 +95,19 @@ def test_long_ors_keep_the_rows_of_their_parts(form: str) -> None:
 
     assert not (kept & ~may_match(found, rows, stats_of)).any()
     assert not (always_true(found, rows, stats_of) & ~every).any()
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_long_ors_keep_the_rows_of_their_parts(form: str) -> None:
+    parts = [FORMS[form](n) for n in range(200 if LONG else 100)]
+    found = bind_filter(" OR ".join(parts), FIELDS)
+    expected = one_by_one(parts)
+    assert 0 < expected.sum() < len(expected)
+    assert (np.asarray(matches(found, BATCH)) == expected).all()
+    assert (np.asarray(matches(bind(found, FIELDS), BATCH)) == expected).all()
+    opposite = bind_filter(f"({' OR '.join(parts)}) IS NOT TRUE", FIELDS)
+    assert (np.asarray(matches(opposite, BATCH)) == ~expected).all()
+    check_statistics(found)
 
 
 def test_ten_thousand_branches_are_a_shallow_tree() -> None:
@@ -145,14 +152,105 @@ def test_thousands_of_pairs_are_walked_through_once(tmp_path: Path) -> None:
     [
         "a = {n} AND b = {m}", "s LIKE 'v{n}%'", "s LIKE '%{n}'", "s LIKE '%{n}%'", "upper(s) = 'V{n}'", "a + b = {n}",
         "upper(s) = 'V{n}' AND b = {m}", "lower(s) LIKE 'v{n}%'", "a + b BETWEEN {n} AND {n}9", "a - b < {n}",
-        "s >= 'v{n}' AND s < 'v{n}0'",
+        "s >= 'v{n}' AND s < 'v{n}0'", "a = {n} AND b > {m}", "s LIKE '%{n}%' AND b = {k}",
     ],
 )  # fmt: skip
 def test_thousands_of_conditions_of_one_form_are_evaluated_at_once(form: str) -> None:
-    found = bind_filter(" OR ".join(form.format(n=n, m=n % 7) for n in range(5000)), FIELDS)
+    found = bind_filter(" OR ".join(form.format(n=n, m=n % 7, k=n % 4) for n in range(5000)), FIELDS)
     assert matches(found, BATCH).true_count > 100
     assert calls_of(lambda: matches(found, BATCH)) < 1000
     assert str(pickle.loads(pickle.dumps(found))) == str(found)
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_not_of_long_ors_keeps_the_rows_for_which_all_parts_are_false(form: str) -> None:
+    """NULL makes a part unknown, and a row is kept where NOT of it is true."""
+    parts = [FORMS[form](n) for n in range(100)]
+    found = bind_filter(f"NOT ({' OR '.join(parts)})", FIELDS)
+    expected = np.ones(BATCH.num_rows, np.bool_)
+    for part in parts:
+        expected &= np.asarray(matches(bind_filter(f"NOT ({part})", FIELDS), BATCH))
+    assert (np.asarray(matches(found, BATCH)) == expected).all()
+    assert (np.asarray(matches(bind(found, FIELDS), BATCH)) == expected).all()
+    check_statistics(found)
+
+
+TESTS = [
+    "{c} <> {v}", "{c} NOT IN ({v}, {w})", "{c} < {v}", "{c} >= {v}", "{c} > {v}", "{c} IS NULL", "{c} <= {v}",
+    "NOT ({c} <=> {v})", "{c} = {v}", "s NOT LIKE 'v{n}%'", "s NOT LIKE '%{n}'", "s NOT LIKE 'v_{n}%'", "b IS NOT NULL",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trial", range(120 if LONG else 20))
+def test_long_ands_keep_the_rows_that_all_parts_keep(trial: int) -> None:
+    """Random conditions, each of up to three tests joined by OR, on columns of which any may be NULL."""
+    draw = random.Random(f"and {trial}")
+    values = {
+        "a": lambda n: n % 40, "b": lambda n: n % 7, "s": lambda n: f"'v{n % 50}'", "c": lambda n: f"'c{n % 9}'",
+        "d": lambda n: "CAST('NaN' AS DOUBLE)" if n % 9 == 0 else f"{n % 30}.0",
+    }  # fmt: skip
+    columns = draw.sample(sorted(values), draw.randint(1, 4))
+    tests = [*draw.sample(TESTS[:6], 2), TESTS[0]] if trial % 3 else TESTS
+
+    def test() -> str:
+        column, n = draw.choice(columns), draw.randrange(1000)
+        value = values[column]
+        return draw.choice(tests).format(c=column, v=value(n), w=value(n + draw.randrange(3)), n=n)
+
+    fixed = [draw.choice(tests) for _ in range(draw.randint(1, 3))]
+    parts = []
+    for n in range(90):
+        if trial % 2:  # all of one form
+            one = [
+                t.format(c=c, v=values[c](n), w=values[c](n + 1), n=n) for t, c in zip(fixed, columns * 3, strict=False)
+            ]
+            parts.append(f"({' OR '.join(one)})")
+        else:
+            parts.append(f"({' OR '.join(test() for _ in range(draw.choice([1, 2, 2, 3])))})")
+    batch = pa.record_batch({
+        "a": pa.array([draw.choice([None, n % 60]) if n % 5 == 0 else n % 60 for n in range(3000)], pa.int32()),
+        "b": pa.array([draw.choice([None, draw.randrange(9)]) for n in range(3000)], pa.int32()),
+        "s": pa.array([draw.choice([None, f"v{n % 70}", f"v{n % 70}"]) for n in range(3000)]),
+        "d": pa.array([draw.choice([None, float("nan"), -0.0, float(n % 40), float(n % 40)]) for n in range(3000)]),
+        "c": pa.array([draw.choice([None, f"c{n % 12}", f"c{n % 12} "]) for n in range(3000)]),
+    })  # fmt: skip
+    found = bind_filter(" AND ".join(parts), FIELDS)
+    expected = np.ones(batch.num_rows, np.bool_)
+    for part in parts:
+        expected &= np.asarray(matches(bind_filter(part, FIELDS), batch))
+    coded = pa.record_batch({n: batch.column(n).dictionary_encode() if n in "sc" else batch.column(n) for n in "abcsd"})
+    for tree in (found, pickle.loads(pickle.dumps(found)), bind(found, FIELDS)):
+        assert np.asarray(matches(tree, batch)).tolist() == expected.tolist()
+        assert np.asarray(matches(tree, coded)).tolist() == expected.tolist()
+    check_statistics(found)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "a <> {n}", "NOT (a = {n} AND b = {m})", "NOT (a > {n}5 AND a < {n}9)", "s NOT LIKE '%{n}x%'",
+        "NOT (s LIKE '%x{n}%' AND b = {m})", "NOT (a = {n} AND b > {m})", "NOT (s > 'w{n}' AND s < 'w{n}1')",
+        "(a <> {n} OR b <> {m} OR s <> 'v{n}')",
+    ],
+)  # fmt: skip
+def test_thousands_of_conditions_joined_by_and_are_evaluated_at_once(form: str) -> None:
+    found = bind_filter(" AND ".join(form.format(n=n * 3, m=n % 7) for n in range(5000)), FIELDS)
+    assert 100 < matches(found, BATCH).true_count < BATCH.num_rows
+    assert calls_of(lambda: matches(found, BATCH)) < 2000
+
+
+def test_long_ands_of_one_column_are_leaves_that_statistics_answer() -> None:
+    unequal = bind_filter(" AND ".join(f"a <> {n}" for n in range(100)), FIELDS)
+    assert unequal == And((Leaf(Op.IS_NOT_NULL, bound("a")), Leaf(Op.NOT_IN, bound("a"), tuple(range(100)))))
+    bits = 63
+    for kind, low, high in (("INT", -(2**31), 2**31 - 1), ("BIGINT", -(2**bits), 2**bits - 1)):
+        field = DataField(0, "a", parse_type(kind))
+        ends = [(low, low + 5), *((n * 10, n * 10 + 5) for n in range(100)), (high - 5, high)]
+        gaps = bind_filter(" AND ".join(f"NOT a BETWEEN {x} AND {y}" for x, y in ends), [field])
+        batch = pa.record_batch(
+            {"a": pa.array([low, low + 6, 5, 6, 9, 10, high - 6, high, None], arrow_type(field.type))}
+        )
+        assert matches(gaps, batch).to_pylist() == [False, True, False, True, True, False, True, False, False]
 
 
 @pytest.mark.parametrize("at_once", [30, 150, 4 << 20])
@@ -299,3 +397,19 @@ def test_long_lists(column: str, value: str) -> None:
     expected = one_by_one([f"{column} = {v}" for v in few])
     assert (np.asarray(matches(found, BATCH)) == expected).all()
     assert not matches(bind_filter(f"{column} NOT IN ({', '.join(known)}, NULL)", FIELDS), BATCH).true_count
+
+
+def test_not_of_many_partitions_leaves_these_out(tmp_path: Path) -> None:
+    """Of pairs of partition keys, one of which may be NULL, and of a partition key and another column."""
+    rows = [(p, None if h == 4 else h, n) for p in range(12) for h in range(5) for n in range(3)]
+    columns = dict(zip("phn", map(list, zip(*rows, strict=True)), strict=True))
+    table = pp.Table.create(tmp_path / "t", pa.table(columns), partition_by=["p", "h"])
+    for column, at in (("h", 1), ("n", 2)):
+        pairs = {(x % 10, x % 3) for x in range(100)}
+        text = " OR ".join(f"p = {x % 10} AND {column} = {x % 3}" for x in range(100))
+        kept = table.scan(f"NOT ({text})").to_arrow()
+        found = sorted(map(str, zip(*(kept.column(name).to_pylist() for name in "phn"), strict=True)))
+        unknown = [row for row in rows if row[at] is None and row[0] < 10]
+        wanted = [row for row in rows if (row[0], row[at]) not in pairs and row not in unknown]
+        assert found == sorted(map(str, wanted))
+        assert table.count(f"NOT ({text})") == len(wanted)
