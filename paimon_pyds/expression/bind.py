@@ -48,6 +48,7 @@ class Binder:
         self._scopes = scopes
         self.zone = zone
         self._source = source
+        self._names: dict[tuple[str, ...], Node] = {}
         self.now = now or datetime.now(timezone.utc)
 
     def bind(self, expression: Expression) -> Node:
@@ -64,14 +65,14 @@ class Binder:
                 return self.literal(expression.literal)
             case Name():
                 return self._name(expression)
+            case Call():
+                return self._call(expression)
             case Item():
                 return self._item(expression)
             case Case():
                 return self._case(expression)
             case CastTo():
                 return self._cast_to(expression)
-            case Call():
-                return self._call(expression)
         raise AssertionError(expression)
 
     def text_of(self, expression: Expression) -> str:
@@ -98,6 +99,12 @@ class Binder:
         return Constant(type_, constant(literal, type_), literal)
 
     def _name(self, name: Name) -> Node:
+        found = self._names.get(name.parts)
+        if found is None:
+            found = self._names[name.parts] = self._named(name)
+        return found
+
+    def _named(self, name: Name) -> Node:
         first = name.parts[0].casefold()
         named = [s for s in self._scopes if len(name.parts) > 1 and first in (n.casefold() for n in s.names)]
         for scope in named:

@@ -75,7 +75,10 @@ class BoundExpression:
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """For a condition: whether it is true, per row; never null."""
-        return self.evaluate(batch).cast(pa.bool_()).fill_null(False)  # NULL alone has Arrow's type of nulls
+        found = self.evaluate(batch)
+        if not pa.types.is_boolean(found.type):
+            found = found.cast(pa.bool_())  # NULL alone has Arrow's type of nulls
+        return found.fill_null(False) if found.null_count else found
 
 
 def _evaluated(expression: Any, batch: pa.RecordBatch) -> pa.Array:

@@ -19,6 +19,8 @@ Type: TypeAlias = DataType | None
 
 EXACT = INTEGER_KINDS | {Kind.DECIMAL}
 NUMBERS = EXACT | FLOAT_KINDS
+_PLAIN = INTEGER_KINDS | FLOAT_KINDS | {Kind.BOOLEAN, Kind.DATE}
+"""Types without sizes."""
 TIMESTAMP = AtomicType(Kind.TIMESTAMP_LTZ, precision=6)
 TIMESTAMP_NTZ = AtomicType(Kind.TIMESTAMP, precision=6)
 _WIDTH = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.FLOAT, Kind.DOUBLE)
@@ -30,6 +32,8 @@ _MIN_SCALE = 6
 
 def normal(type_: DataType) -> DataType:
     """The type without length and nullability, timestamps and times with their precision."""
+    if type_.kind in _PLAIN and type_.nullable:
+        return type_
     if type_.kind in STRING_KINDS:
         return tree.STRING
     if type_.kind in BINARY_KINDS:
@@ -43,6 +47,8 @@ def normal(type_: DataType) -> DataType:
 
 def same(a: Type, b: Type) -> bool:
     """Whether two types are one and the same; NULL is of none."""
+    if a is b:
+        return a is not None
     return a is not None and b is not None and normal(a) == normal(b)
 
 

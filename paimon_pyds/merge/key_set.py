@@ -18,7 +18,7 @@ from paimon_pyds.errors import PredicateError
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.order_codes import comparable, order_codes, sorted_rows
 from paimon_pyds.predicate.compare import compare_char
-from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Leaf, Op, Predicate, make_and
+from paimon_pyds.predicate.tree import ColumnRef, Computed, Const, Digest, Leaf, Op, Predicate, make_and
 from paimon_pyds.types import AtomicType, DataField, Kind
 
 _FEW = 1024
@@ -70,7 +70,7 @@ class KeySet:
     def condition(self) -> Computed:
         """The condition that a row has one of the keys; exact, whatever the type."""
         names = tuple(field.name for field in self.fields)
-        return Computed(f"({', '.join(names)}) IN ({len(self)} keys)", names, str(id(self)), self)
+        return Computed(f"({', '.join(names)}) IN ({len(self)} keys)", names, Digest(None, str(id(self))), self)
 
     @property
     def listed(self) -> Predicate:

@@ -168,6 +168,37 @@ class RowCondition(Protocol):
         """Whether it is true, per row; never null."""
 
 
+class Digest:
+    """Tells pickles apart. It is worked out when it is first asked for: of thousands of conditions that become one it
+    never is."""
+
+    __slots__ = ("_of", "_text")
+
+    def __init__(self, of: object, text: str = "") -> None:
+        self._of = of
+        self._text = text
+
+    def __str__(self) -> str:
+        if not self._text:
+            import hashlib  # OpenSSL takes 3 MiB, and few processes need it
+            import pickle
+
+            self._text, self._of = hashlib.sha256(pickle.dumps(self._of)).hexdigest()[:32], None
+        return self._text
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Digest) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple[type[Digest], tuple[object, str]]:
+        return Digest, (None, str(self))
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """A condition that only rows can answer, such as ``upper(s) = 'B'``; statistics and indexes keep all rows.
@@ -181,7 +212,7 @@ class Computed:
 
     text: str
     columns: tuple[str, ...]
-    digest: str
+    digest: Digest
     condition: RowCondition = field(compare=False, repr=False)
 
 
@@ -190,11 +221,7 @@ Predicate: TypeAlias = Leaf | And | Or | Const | Computed
 
 def make_computed(text: str, columns: Iterable[str], condition: RowCondition) -> Computed:
     """A condition that rows answer, from the columns of these names, shown as ``text``."""
-    import hashlib  # OpenSSL takes 3 MiB, and few processes need it
-    import pickle
-
-    digest = hashlib.sha256(pickle.dumps(condition)).hexdigest()[:32]
-    return Computed(text, tuple(dict.fromkeys(columns)), digest, condition)
+    return Computed(text, tuple(dict.fromkeys(columns)), Digest(condition), condition)
 
 
 def make_and(*children: Predicate) -> Predicate:

@@ -413,3 +413,14 @@ def test_not_of_many_partitions_leaves_these_out(tmp_path: Path) -> None:
         wanted = [row for row in rows if (row[0], row[at]) not in pairs and row not in unknown]
         assert found == sorted(map(str, wanted))
         assert table.count(f"NOT ({text})") == len(wanted)
+
+
+def test_computed_conditions_are_told_apart_when_somebody_compares_them() -> None:
+    same, other = (bind_filter("a = b + 1", FIELDS) for _ in range(2)), bind_filter("a = b + 2", FIELDS)
+    one, two = same
+    assert one == two == pickle.loads(pickle.dumps(one))
+    assert hash(one) == hash(two) == hash(pickle.loads(pickle.dumps(two)))
+    assert repr(one) == repr(two)
+    assert one != other
+    text = "s = cast(current_timestamp() AS STRING)"
+    assert bind_filter(text, FIELDS) != bind_filter(text, FIELDS)  # of the same text, at another time
