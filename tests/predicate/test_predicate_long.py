@@ -277,6 +277,18 @@ def test_computed_conditions_are_not_asked_of_rows_that_one_before_them_keeps() 
         matches(bind_filter(" OR ".join(parts[1:]), FIELDS), BATCH)
 
 
+def test_computed_conditions_are_not_asked_of_rows_that_one_before_them_rejects() -> None:
+    parts = ["a + 0 <> 5", "9 / (a - 5) < 8", *(f"a + {n} <> b * 70" for n in range(100))]
+    found = bind_filter(" AND ".join(parts), FIELDS)
+    expected = np.ones(BATCH.num_rows, np.bool_)
+    for part in (*parts[:1], f"a <> 5 AND {parts[1]}", *parts[2:]):
+        expected &= np.asarray(matches(bind_filter(part, FIELDS), BATCH))
+    assert np.asarray(matches(found, BATCH)).tolist() == expected.tolist()
+    assert calls_of(lambda: matches(found, BATCH)) < 20_000
+    with pytest.raises(PredicateError, match="division by zero"):
+        matches(bind_filter(" AND ".join(parts[1:]), FIELDS), BATCH)
+
+
 def calls_of(function: Callable[[], object]) -> int:
     """How many functions of Python are called, on all threads."""
     calls = 0
