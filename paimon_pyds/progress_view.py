@@ -42,11 +42,13 @@ def _text(phase: Phase, elapsed: float) -> str:
             of = f" of {_amount(unit, total[unit])}" if unit in total else ""
             parts.append(f"{_amount(unit, done.get(unit, 0))}{of}{_suffix(unit)}")
     measured = next((unit for unit in ("bytes", "rows", "sorted") if done.get(unit)), None)
-    if measured is not None and elapsed >= 1:
+    share = _share(phase)
+    # What was read of footers and indexes only says nothing about the time that the rest takes.
+    telling = elapsed >= 60 or (elapsed >= 1 and (share is None or share >= 0.01))
+    if measured is not None and telling:
         rate = (done[measured] - phase.before.get(measured, 0)) / elapsed
         parts.append(f"{_amount(measured, int(rate))}{_suffix(measured)}/s")
-    share = _share(phase)
-    if share and share < 1 and elapsed >= 1:
+    if share and share < 1 and telling:
         parts.append(f"{_clock(elapsed / share - elapsed)} left")
     return f"{phase.name} {', '.join(parts)}".strip()
 

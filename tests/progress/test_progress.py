@@ -566,6 +566,12 @@ def test_lines(monkeypatch: pytest.MonkeyPatch) -> None:
             assert line_of(operation) == (text, 0.25)
             progress.count(sorted=1_200_000, written=1 << 20)
             assert "400.0 MiB, 1,200,000 rows sorted, 1.0 MiB written, 50.0 MiB/s" in line_of(operation)[0]
+        with phase("reading", bytes=400 << 20) as reading:
+            now += 5
+            reading.advance(bytes=64 << 10)  # a footer: the rest does not take ten hours
+            assert line_of(operation)[0] == "delete: reading 64.0 KiB of 400.0 MiB, 1:00:07"
+            now += 60  # a table so large that a part of it is that little
+            assert line_of(operation)[0].endswith("1,008 B/s, 115:32:15 left")
         progress.count(sorted=1_000_000)
         with phase("encoding", sorted=3_200_000):
             assert line_of(operation)[0].startswith("delete: encoding, ")
