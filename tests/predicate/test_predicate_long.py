@@ -23,7 +23,9 @@ from paimon_pyds.predicate import long_ors
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
+from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
@@ -246,6 +248,24 @@ def test_values_that_fail_are_computed_for_rows_that_ask_for_them() -> None:
         assert np.asarray(matches(tree, BATCH)).tolist() == one_by_one(expected).tolist()
     with pytest.raises(PredicateError, match="division by zero"):
         matches(bind_filter(" OR ".join(parts), FIELDS), BATCH)
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_the_text_for_people_is_short(form: str) -> None:
+    found = bind_filter(" OR ".join(FORMS[form](n) for n in range(98)), FIELDS)
+    assert len(to_sql(found, shorten=True)) < 3000
+    few = bind_filter(" OR ".join(FORMS[form](n) for n in range(8)), FIELDS)
+    assert to_sql(few, shorten=True) == to_sql(few)
+
+
+def test_the_text_of_very_many_conditions_has_the_first_and_their_number() -> None:
+    ranges = bind_filter(" OR ".join(f"a BETWEEN {n * 5} AND {n * 5 + 2}" for n in range(5000)), FIELDS)
+    shown = to_sql(ranges, shorten=True)
+    assert shown.startswith("(a >= 0 AND a <= 2) OR (a >= 5 AND a <= 7) OR ") and len(shown) < 1000
+    assert shown.endswith(" OR … 5,000 conditions")
+    tree = bind_filter(" OR ".join(f"a = {n} AND s <> '{n}'" for n in range(1000)) + " OR b = 1", FIELDS)
+    assert len(to_sql(tree, shorten=True)) < 3000
+    assert parse_filter(to_sql(tree)) is not None
 
 
 def calls_of(function: Callable[[], object]) -> int:
