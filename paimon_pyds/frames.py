@@ -7,6 +7,7 @@ None of them is imported before it is asked for; Arrow's C stream and C array in
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -149,6 +150,8 @@ def _array(name: str, values: Any) -> pa.Array:
         from paimon_pyds.types.misfits import first_refused
 
         why, hint = str(error).splitlines()[0], "give values of one type"
+        if found := re.fullmatch(r"Expected bytes, got an? '(\w+)' object", why):
+            why = f"of type {found[1]} among texts or bytes"
         if isinstance(error, OverflowError):
             why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
         refused = SchemaError(f"column {name!r}: {why}", hint=hint)

@@ -91,6 +91,11 @@ _ELSEWHERE = {
     "read": "scan().to_arrow()", "load": "scan().to_arrow()", "tail": "top_n('id desc, 5')",
     "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
     "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
+    "latest_snapshot": "snapshot()", "current_snapshot": "snapshot()", "version": "snapshot()",
+    "tag": "create_tag(name)", "branch": "create_branch(name)", "files": "system('files')",
+    "partitions": "system('partitions')", "inspect": "system('files')", "location": "path", "name": "path",
+    "properties": "options", "metadata": "schema", "fields": "schema.fields", "restore": "rollback(snapshot)",
+    "num_rows": "count()", "count_rows": "count()", "to_pyarrow_table": "to_arrow()", "sort": "scan(top_n=…)",
 }  # fmt: skip
 """What pandas, Spark, delta-rs and PyIceberg call it."""
 

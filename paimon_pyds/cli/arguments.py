@@ -54,6 +54,8 @@ class Parser(argparse.ArgumentParser):
 
             what, option = (action.metavar or action.dest), action.option_strings
             text = no_choice(str(value), map(str, action.choices), str(what).lower(), option[0] if option else None)
+            if option == ["--output"] and "." in str(value) and "--out" in self._options:
+                text = f"--output takes a form, not a file — did you mean --out {shlex.quote(str(value))}?"
             raise argparse.ArgumentError(None, text)
 
     def error(self, message: str) -> NoReturn:
@@ -64,6 +66,8 @@ class Parser(argparse.ArgumentParser):
             names = (given.partition("=")[0] for given in self._given if given.startswith("--"))
             unknown = [name for name in names if not any(known.startswith(name) for known in self._options)]
             message = no_option(unknown[0], self._options) if unknown else message
+        if message.endswith("required: COMMAND"):
+            self.print_help()
         self.exit(2, f"{self.prog}: {visible(redact(plain(message)))} ({self.prog} --help)\n")
 
 

@@ -16,14 +16,14 @@ _COMMANDS = {
     "history": "snapshots", "log": "snapshots", "optimize": "compact", "vacuum": "expire", "convert": "migrate",
     "restore": "rollback", "plan": "explain", "fsck": "verify", "mv": "rename", "remove": "delete drop",
     "rm": "delete drop", "add": "create", "new": "create", "build": "rewrite", "files": "system",
-    "partitions": "system", "manifests": "system", "options": "describe", "stats": "analyze", "help": "--help",
+    "partitions": "system", "manifests": "system", "options": "describe", "stats": "analyze",
     "version": "--version",
 }  # fmt: skip
 """What other tools call commands; of several the first one counts that there is."""
 _OPTIONS = {
     "--where": "--filter", "--filter": "--where", "-f": "--filter --where", "--select": "--columns",
     "-c": "--columns", "--order-by": "--topn", "--sort": "--topn", "--order": "--topn", "--head": "--limit",
-    "-n": "--limit", "--format": "--output --input-format", "-o": "--out --output", "--file": "--out",
+    "-n": "--limit", "--format": "--input-format --output", "-o": "--out --output", "--file": "--out",
     "--json": "--output", "--csv": "--output", "--version": "--snapshot", "--snapshot-id": "--snapshot",
     "--as-of": "--timestamp", "--key": "--primary-key", "--pk": "--primary-key", "--partition": "--partition-by",
     "--partitioned-by": "--partition-by", "-y": "--yes", "--force": "--yes", "--if-not-exists": "--if-missing",
@@ -87,10 +87,14 @@ def no_option(argument: str, options: Sequence[str]) -> str:
 
 
 def too_many(argument: str, options: Sequence[str]) -> str:
-    """What is said of an argument that nothing takes; it may be a condition."""
+    """What is said of an argument that nothing takes; it may be a condition, or a file to write to."""
     text = f"{argument!r} is one argument too many"
     meant = next((name for name in ("--filter", "--where") if name in options), None)
-    if meant is None or not set(argument) & set("=<> "):
+    if not set(argument) & set("=<> "):
+        from paimon_pyds.cli.inputs import format_of
+
+        meant = "--out" if "--out" in options and format_of(argument) else None
+    if meant is None:
         return text
     return f"{text} — did you mean {meant} {shlex.quote(argument)}?"
 

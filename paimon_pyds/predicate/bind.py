@@ -8,8 +8,9 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError, suggest
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
-from paimon_pyds.predicate.disjunction import any_of, sort_key
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import normal_like
+from paimon_pyds.predicate.ranges import sort_key
 from paimon_pyds.predicate.tree import (
     TEXT_OPS,
     And,

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array, from_numpy, one_array, to_numpy
 from paimon_pyds.errors import ExpressionError
+from paimon_pyds.predicate.boxes import any_box, box_columns
 from paimon_pyds.predicate.exact import column_values
 from paimon_pyds.predicate.like import like_prefix, like_regex
 from paimon_pyds.predicate.prune import text_successor
@@ -80,6 +81,9 @@ def _form(part: Predicate) -> tuple[Callable[[Sequence[Any]], Predicate], object
     ops = [test.op for test in tests if isinstance(test, Leaf)]
     if ops.count(Op.EQ) == len(columns) == len(tests) and kinds <= _LISTED_KINDS:
         return _any_row, columns
+    boxed = box_columns(part)
+    if boxed is not None:
+        return any_box, boxed
     lower, upper = ops.count(Op.GE) + ops.count(Op.GT), ops.count(Op.LE) + ops.count(Op.LT)
     ranged = len(columns) == lower == upper == 1 and len(tests) == 2 and kinds <= _RANGED_KINDS
     return (_any_range, columns) if ranged else None

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.compare import compare_literals
-from paimon_pyds.predicate.disjunction import MANY, any_of
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import like_parts
+from paimon_pyds.predicate.ranges import MANY
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
@@ -133,11 +134,10 @@ class _NormalForm:
         if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
             if node.function == "NOT":
                 return self.rows(node.arguments[0], wanted.opposite)
-            parts: list[Predicate] = []
-            arguments: Sequence[Expression] = node.arguments
-            if len(arguments) > MANY and (node.function, wanted) == ("OR", Wanted.TRUE):
-                arguments, parts = self._on_computed_columns(arguments)
-            parts += [self.rows(argument, wanted) for argument in arguments]
+            if len(node.arguments) > MANY and (node.function, wanted) == ("OR", Wanted.TRUE):
+                parts = self._any_of_many(node.arguments)
+            else:
+                parts = [self.rows(argument, wanted) for argument in node.arguments]
             return self._joined((node.function == "AND") == wanted.positive, parts)
         try:
             found = self._condition(node, wanted)
@@ -151,26 +151,28 @@ class _NormalForm:
         except PredicateError:
             raise placed from None
 
-    def _on_computed_columns(self, parts: Sequence[Expression]) -> tuple[Sequence[Expression], list[Predicate]]:
-        """Of conditions joined by OR, those that are left, and what very many on computed values come to."""
+    def _any_of_many(self, parts: Sequence[Expression]) -> list[Predicate]:
+        """Conditions joined by OR, with very many on the same computed values as one."""
         table, evaluator = self._table, self._evaluator
         if table is None or evaluator is None:
-            return parts, []
+            return [self.rows(part, Wanted.TRUE) for part in parts]
         from paimon_pyds.predicate.computed_columns import with_computed_columns  # most filters are short
 
-        others, groups = with_computed_columns(parts, evaluator.type_of)
         found: list[Predicate] = []
-        for group in groups:
-            columns = [*table.fields, *group.fields]
-            made = Table(group.binder(table.fields, self._zone).bind, columns, None, table.qualifiers)
+        for part in with_computed_columns(parts, evaluator.type_of):
+            if isinstance(part, Expression):
+                found.append(self.rows(part, Wanted.TRUE))
+                continue
+            columns = [*table.fields, *part.fields]
+            made = Table(part.binder(table.fields, self._zone).bind, columns, None, table.qualifiers)
             form = _NormalForm(self._source, self._zone, made, self._whole)
             try:
-                bound = [form.rows(part, Wanted.TRUE) for part in group.parts]
+                bound = [form.rows(one, Wanted.TRUE) for one in part.parts]
             except PredicateError:
-                others += group.written
+                found += [self.rows(one, Wanted.TRUE) for one in part.written]
             else:
-                found.append(group.joined(bound, evaluator.bound))
-        return others, found
+                found.append(part.joined(bound, evaluator.bound))
+        return found
 
     def on_rows(self, node: Expression, wanted: Wanted) -> Predicate:
         """A condition that is evaluated on rows. Raises PredicateError."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from paimon_pyds.one_line import one_line
@@ -31,6 +34,7 @@ _TEXT_FUNCTIONS = {
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
 _SHOWN = 20
 _SHOWN_TEXT = 200
+_SHOWN_CONDITIONS = 40
 
 
 def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
@@ -38,10 +42,17 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
 
     Args:
         predicate: a bound or an unbound tree.
-        shorten: leave out all but the first values of long IN lists, and say how many there are; such a text does not
-            parse.
+        shorten: leave out all but the first values of long IN lists, and the first of very many conditions, and say how
+            many there are; such a text does not parse.
     """
-    return _text(predicate, shorten, False)
+    return _text(predicate, _Left(_SHOWN_CONDITIONS) if shorten else None, False)
+
+
+@dataclass
+class _Left:
+    """How many conditions may still be shown."""
+
+    conditions: int
 
 
 def _repr(self: Any) -> str:
@@ -52,7 +63,10 @@ for _kind in (And, Computed, Leaf, Or):  # here, as `tree` knows nothing of text
     _kind.__repr__ = _repr  # type: ignore[method-assign]
 
 
-def _text(predicate: Predicate, shorten: bool, inner: bool) -> str:
+def _text(predicate: Predicate, left: _Left | None, inner: bool) -> str:
+    shorten = left is not None
+    if left is not None and not isinstance(predicate, And | Or):
+        left.conditions -= 1
     if isinstance(predicate, Const):
         return "CAST(NULL AS BOOLEAN)" if predicate is Const.UNKNOWN else predicate.value
     if isinstance(predicate, Leaf):
@@ -63,8 +77,42 @@ def _text(predicate: Predicate, shorten: bool, inner: bool) -> str:
         )
         return f"({text})" if inner else text
     word = " AND " if isinstance(predicate, And) else " OR "
-    text = word.join(_text(child, shorten, True) for child in predicate.children)
+    children = predicate.children
+    if left is not None and isinstance(predicate, Or) and predicate.ranges is not None:
+        children = tuple(islice(_ranges(predicate), left.conditions + 1))
+    parts: list[str] = []
+    for child in children:
+        if left is not None and left.conditions <= 0:
+            parts.append(f"… {_count(predicate):,} conditions")
+            break
+        parts.append(_text(child, left, True))
+    text = word.join(parts)
     return f"({text})" if inner else text
+
+
+def _ranges(predicate: Predicate) -> Iterator[Predicate]:
+    """The ranges that an `Or` of ranges is, without the bounds around some of them."""
+    last = predicate.children[-1] if isinstance(predicate, And) else None
+    if isinstance(last, Or):
+        yield from _ranges(last)
+    elif isinstance(predicate, Or):
+        for child in predicate.children:
+            yield from _ranges(child)
+    else:
+        yield predicate
+
+
+def _count(predicate: Predicate) -> int:
+    found, left = 0, [predicate]
+    while left:
+        node = left.pop()
+        if isinstance(node, Or) and node.ranges is not None:
+            found += len(node.ranges.low)
+        elif isinstance(node, And | Or):
+            left += node.children
+        else:
+            found += 1
+    return found
 
 
 def _leaf(leaf: Leaf, shorten: bool) -> str:

@@ -120,6 +120,8 @@ def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) 
         table.filter("id = 1")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"Table has no 'colour'$"):
         _ = table.colour  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"Table has no 'files': write table\.system\('files'\)"):
+        table.files()  # type: ignore[attr-defined]
     assert not hasattr(table, "shape") and not hasattr(table.scan(), "shape")
     for name, answer in (
         ("filter", r"scan\.where\("),
