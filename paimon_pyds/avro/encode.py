@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_pyds.avro.container import BLOCK_BYTES
 from paimon_pyds.avro.schema import Array, Node, Primitive, optional
-from paimon_pyds.buffers import array, fixed_binary, from_numpy, scalar, to_numpy
+from paimon_pyds.buffers import array, fixed_binary, from_numpy, pc, scalar, to_numpy
 
 
 def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
@@ -29,10 +29,10 @@ def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
         return _optional(member, null, column)
     match node:
         case Primitive("int" | "long"):
-            return [varints(_integers(column))]
+            return [varints(to_numpy(column.cast(pa.int64())))]
         case Primitive("bytes" | "string"):
             body = column.cast(pa.binary())
-            return [varints(_lengths(body)), body]
+            return [varints(to_numpy(pc.binary_length(body)).astype(np.int64)), body]
         case Array(item):
             return _array(item, column)
     raise TypeError(f"no writer for columns of {node}")
@@ -40,8 +40,6 @@ def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
 
 def join(pieces: Sequence[pa.Array]) -> pa.Array:
     """The pieces of each record in a row, as one binary array."""
-    import pyarrow.compute as pc
-
     return pc.binary_join_element_wise(*pieces, scalar(b"", pa.binary()))
 
 
@@ -59,8 +57,6 @@ def blocks_of(records: pa.Array) -> list[tuple[int, bytes]]:
 
 
 def _optional(member: Node, null: int, column: pa.Array) -> list[pa.Array]:
-    import pyarrow.compute as pc
-
     here, absent = (scalar(bytes([2 * at]), pa.binary()) for at in (1 - null, null))
     if column.null_count == len(column):
         return [array([absent.as_py()] * len(column), pa.binary())]
@@ -80,8 +76,6 @@ def _blank(type_: pa.DataType) -> object:
 
 
 def _array(item: Node, column: pa.Array) -> list[pa.Array]:
-    import pyarrow.compute as pc
-
     lengths = pc.list_value_length(column)
     counts = to_numpy(lengths.fill_null(scalar(0, lengths.type))).astype(np.int64)
     items = join(encode_field(item, column.flatten()))
@@ -97,16 +91,6 @@ def _array(item: Node, column: pa.Array) -> list[pa.Array]:
     head = pc.if_else(from_numpy(counts > 0), varints(counts), scalar(b"", pa.binary()))
     end = array([b"\x00"] * len(counts), pa.binary())
     return [head, together, end]
-
-
-def _integers(column: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(to_numpy(column.cast(pa.int64())), np.int64)
-
-
-def _lengths(body: pa.Array) -> npt.NDArray[np.int64]:
-    import pyarrow.compute as pc
-
-    return np.asarray(to_numpy(pc.binary_length(body)), np.int64)
 
 
 def varints(values: npt.NDArray[np.int64]) -> pa.Array:
