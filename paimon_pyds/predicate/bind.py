@@ -11,6 +11,7 @@ from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compa
 from paimon_pyds.predicate.disjunction import any_of, sort_key
 from paimon_pyds.predicate.like import normal_like
 from paimon_pyds.predicate.tree import (
+    OPPOSITE,
     TEXT_OPS,
     And,
     ColumnRef,
@@ -41,11 +42,8 @@ MAX_DEPTH = 200
 """How deep ANDs and ORs of a predicate that was put together by hand may be nested."""
 
 _COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
-_KEPT_AS_WRITTEN = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.NOT_IN})
-_NEGATED = {
-    Op.EQ: Op.NE, Op.LIKE: Op.NOT_LIKE, Op.STARTS_WITH: Op.NOT_STARTS_WITH, Op.ENDS_WITH: Op.NOT_ENDS_WITH,
-    Op.CONTAINS: Op.NOT_CONTAINS,
-}  # fmt: skip
+_KEPT_AS_WRITTEN = _COMPARISONS | {Op.IN, Op.NOT_IN}
+_NEGATED = frozenset({Op.NOT_LIKE, Op.NOT_STARTS_WITH, Op.NOT_ENDS_WITH, Op.NOT_CONTAINS})
 
 
 def bind(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "UTC") -> Predicate:
@@ -250,16 +248,16 @@ class TableBinder:
         if literal.value is None:
             return Const.UNKNOWN
         op, text = leaf.op, str(literal.value)
-        negated = op in _NEGATED.values()
+        negated = op in _NEGATED
         if op in (Op.LIKE, Op.NOT_LIKE):
             escape = leaf.literals[1] if len(leaf.literals) > 1 else "\\"
             op, text = normal_like(text, escape)
         elif negated:
-            op = next(positive for positive, opposite in _NEGATED.items() if opposite is op)
+            op = OPPOSITE[op]
         if not text and op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS):
             return Const.FALSE if negated else Leaf(Op.IS_NOT_NULL, column)
         literals = (text, "\\") if op is Op.LIKE else (text,)
-        return Leaf(_NEGATED[op] if negated else op, column, literals)
+        return Leaf(OPPOSITE[op] if negated else op, column, literals)
 
 
 def _plain_values(literals: Sequence[Literal], type_: AtomicType) -> dict[object, Any] | None:

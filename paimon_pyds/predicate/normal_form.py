@@ -43,9 +43,7 @@ MANY_LEAVES = 1000
 
 _COMPARISONS = {"=": Op.EQ, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-_TEXT_FUNCTIONS = {
-    "startswith": Op.STARTS_WITH, "endswith": Op.ENDS_WITH, "contains": Op.CONTAINS, "like": Op.LIKE,
-}  # fmt: skip
+_TEXT_FUNCTIONS = {op.value.lower(): op for op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)}
 _NEVER_UNKNOWN = frozenset({"isnull", "isnotnull", "isnan", "<=>"})
 _CONDITIONS = frozenset({"AND", "OR", "NOT", "in", *_NEVER_UNKNOWN, *_COMPARISONS, *_TEXT_FUNCTIONS})
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.predicate.like import like_prefix
 from paimon_pyds.predicate.literal_bounds import domain, steps_of
-from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
+from paimon_pyds.predicate.tree import OPPOSITE, And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import scalar_to_internal
 from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS
@@ -224,7 +224,9 @@ class ColumnBounds:
         low, high = self._steps()
         last = np.searchsorted(ranges.low, low, "right") - 1
         within = (last >= 0) & (high <= ranges.high[np.maximum(last, 0)])
-        found: Mask = self._nulls_known & np.equal(self._nulls, 0) & self._tight & self._bounded() & within
+        found: Mask = (
+            self._nulls_known & np.equal(self._nulls, 0) & self._tight & self._has_min & self._has_max & within
+        )
         return found | np.equal(self._rows, 0)
 
     def _steps(self) -> tuple[Counts, Counts]:
@@ -248,36 +250,7 @@ class ColumnBounds:
             return np.ones(len(self._rows), bool)
         if not literals or not self._tight.any():
             return np.zeros(len(self._rows), bool)
-        return self._tight & self._always_bounds(op, literals)
-
-    def _always_bounds(self, op: Op, literals: Sequence[Any]) -> Mask:
-        """Whether all values between the bounds satisfy the leaf; certain where these are tight."""
-        value = literals[0]
-        match op:
-            case Op.EQ:
-                return self._is_only(value)
-            case Op.NE:
-                return ~(self._may_reach_down(value) & self._may_reach_up(value)) & self._bounded()
-            case Op.LT:
-                return ~self._may_reach_up(value) & self._bounded()
-            case Op.LE:
-                return ~self._may_reach_up(value, strictly=True) & self._bounded()
-            case Op.GT:
-                return ~self._may_reach_down(value) & self._bounded()
-            case Op.GE:
-                return ~self._may_reach_down(value, strictly=True) & self._bounded()
-            case Op.IN:
-                return self._only_in(literals)
-            case Op.NOT_IN:
-                return ~self._may_be_in(literals) & self._bounded()
-            case Op.STARTS_WITH:
-                return self._all_start_with(value)
-            case Op.NOT_STARTS_WITH:
-                return ~self._may_start_with(value) & self._bounded()
-        return np.zeros(len(self._rows), bool)
-
-    def _bounded(self) -> Mask:
-        return self._has_min & self._has_max
+        return self._tight & self._has_min & self._has_max & ~self._may_value(OPPOSITE[op], literals)
 
 
 _KERNELS: dict[Op, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
