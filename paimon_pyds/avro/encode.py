@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.container import BLOCK_BYTES
 from paimon_pyds.avro.schema import Array, Node, Primitive, optional
-from paimon_pyds.buffers import array, fixed_binary, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.buffers import Int64s, array, fixed_binary, from_numpy, pc, scalar, to_numpy
 
 
 def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
@@ -93,7 +92,7 @@ def _array(item: Node, column: pa.Array) -> list[pa.Array]:
     return [head, together, end]
 
 
-def varints(values: npt.NDArray[np.int64]) -> pa.Array:
+def varints(values: Int64s) -> pa.Array:
     """The int or long of each element: zigzag numbers of variable length."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     count = len(zigzag)

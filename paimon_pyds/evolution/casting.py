@@ -99,7 +99,7 @@ def _find(source: DataType, target: DataType) -> _Cast | None:
     if a in INTEGER_KINDS and b is Kind.BOOLEAN:
         return _numbers
     if a in (Kind.INT, Kind.BIGINT) and b in TIMESTAMP_KINDS:
-        return _seconds_to_timestamp
+        return _to_timestamp
     if a in BINARY_KINDS and b in BINARY_KINDS:
         return _binary
     return _find_temporal(a, b)
@@ -283,12 +283,10 @@ def _from_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> 
 
 
 def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    whole = pc.cast(array.view(pa.int32()), pa.int64())
-    millis = whole if source.kind is Kind.TIME else pc.multiply(whole, pa.scalar(86_400_000, pa.int64()))
+    """Of dates, times of day, and whole seconds."""
     type_ = arrow_type(target)
-    return _in_unit(millis, 1000, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)
-
-
-def _seconds_to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    type_ = arrow_type(target)
-    return _in_unit(pc.cast(array, pa.int64()), 1, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)
+    counts = pc.cast(array if source.kind in INTEGER_KINDS else array.view(pa.int32()), pa.int64())
+    if source.kind is Kind.DATE:
+        counts = pc.multiply(counts, pa.scalar(86_400, pa.int64()))
+    per_second = 1000 if source.kind is Kind.TIME else 1
+    return _in_unit(counts, per_second, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)

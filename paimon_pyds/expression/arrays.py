@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import fixed_values, pc
+from paimon_pyds.buffers import Flags, fixed_values, pc
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.types import AtomicType
 
@@ -91,7 +91,7 @@ def arrays(data: Sequence[Datum]) -> list[pa.Array]:
     return [spread(datum, rows) for datum in data]
 
 
-def valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+def valid(array: pa.Array) -> Flags:
     """Which rows have a value."""
     return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
 
@@ -186,7 +186,7 @@ def rescale(values: Ints, scale: int, target: int) -> Ints:
     return found
 
 
-def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType) -> pa.Array:
+def from_unscaled(values: Ints, valid: Flags, type_: AtomicType) -> pa.Array:
     """A DECIMAL column from unscaled values. Raises ExpressionError: a value has more digits than the type."""
     limit = 10 ** (type_.precision or 38)
     if values.dtype == object:
@@ -201,7 +201,7 @@ def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType)
     return decimal_array(values, valid, pa.decimal128(type_.precision, type_.scale))
 
 
-def decimal_array(values: Ints, valid: npt.NDArray[np.bool_], type_: pa.DataType) -> pa.Array:
+def decimal_array(values: Ints, valid: Flags, type_: pa.DataType) -> pa.Array:
     """A decimal128 array of unscaled values (64 bits wide or Python's), not checked; NULL where not ``valid``."""
     words = np.empty((len(values), 2), np.int64)
     if values.dtype == object and len(values):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -191,18 +190,17 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
     if source.kind in FLOAT_KINDS:
         doubles = array.cast(pa.float64())
         # Java makes a DECIMAL of a double's shortest text, not of its binary value.
-        return by_distinct(doubles, lambda value: _rounded(value, target), arrow_type(target))
+        return by_distinct(
+            doubles,
+            lambda value: casts.cast_literal(Literal(value, tree.DOUBLE), target, zone).value,
+            arrow_type(target),
+        )
     if source.kind is Kind.DECIMAL:
         found = rescale(unscaled(array), source.scale or 0, scale)
     else:
         whole = array.cast(pa.int8()) if source.kind is Kind.BOOLEAN else array
         found = rescale(filled(whole).astype(np.int64), 0, scale)
     return from_unscaled(found, valid(array), target)
-
-
-def _rounded(value: float, target: AtomicType) -> Decimal:
-    literal: Decimal = casts.cast_literal(Literal(value, tree.DOUBLE), target, "UTC").value
-    return literal
 
 
 def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:

@@ -209,10 +209,6 @@ def _nullif(binder: Binder, arguments: list[Node]) -> Node:
     return binder.choice([equal], [Constant(None, pa.scalar(None)), arguments[0]])
 
 
-def _nvl2(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.choice([Apply(tree.BOOLEAN, pc.is_valid, (arguments[0],))], arguments[1:])
-
-
 def _extreme(operator: str) -> Resolve:
     """Greatest and least, which pass over NULL."""
 
@@ -225,7 +221,6 @@ def _extreme(operator: str) -> Resolve:
 
 FUNCTIONS: dict[str, Function] = {
     **{operator: Function((2, 2), _arithmetic(operator)) for operator in ("+", "-", "*", "/", "%")},
-    "mod": Function((2, 2), _arithmetic("%")),
     "div": Function((2, 2), _integer_divide),
     "negative": Function((1, 1), _negative),
     "positive": Function((1, 1), lambda binder, given: _number(binder, given[0], given[0])),
@@ -240,10 +235,11 @@ FUNCTIONS: dict[str, Function] = {
     "isnotnull": Function((1, 1), _null_test(pc.is_valid)),
     "coalesce": Function((1, ANY), _coalesce),
     "nvl": Function((2, 2), _coalesce),
-    "ifnull": Function((2, 2), _coalesce),
     "if": Function((3, 3), lambda binder, given: binder.choice([binder.condition(given[0])], given[1:])),
     "nullif": Function((2, 2), _nullif),
-    "nvl2": Function((3, 3), _nvl2),
+    "nvl2": Function(
+        (3, 3), lambda binder, given: binder.choice([_null_test(pc.is_valid)(binder, given[:1])], given[1:])
+    ),
     "greatest": Function((2, ANY), _extreme(">")),
     "least": Function((2, ANY), _extreme("<")),
     **TEXT_FUNCTIONS,
@@ -251,3 +247,9 @@ FUNCTIONS: dict[str, Function] = {
     **DATE_FUNCTIONS,
 }
 """Functions by name in lower case; operators by their sign or word."""
+_OTHER_NAMES = {
+    "mod": "%", "ifnull": "nvl", "ucase": "upper", "lcase": "lower", "substr": "substring", "position": "locate",
+    "sha": "sha1", "signum": "sign", "ceiling": "ceil", "pow": "power", "dateadd": "date_add", "date_diff": "datediff",
+    "to_date": "date", "curdate": "current_date", "now": "current_timestamp",
+}  # fmt: skip
+FUNCTIONS |= {other: FUNCTIONS[name] for other, name in _OTHER_NAMES.items()}

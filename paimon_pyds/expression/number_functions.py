@@ -185,13 +185,10 @@ def _unless_nan(a: Datum, b: Datum) -> pa.Array:
 NUMBER_FUNCTIONS: dict[str, Function] = {
     "abs": Function((1, 1), _abs),
     "sign": Function((1, 1), typed(_sign, _DOUBLE, _DOUBLE)),
-    "signum": Function((1, 1), typed(_sign, _DOUBLE, _DOUBLE)),
     "floor": Function((1, 1), _whole(False)),
     "ceil": Function((1, 1), _whole(True)),
-    "ceiling": Function((1, 1), _whole(True)),
     "round": Function((1, 2), _round),
     "power": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
-    "pow": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
     "sqrt": Function((1, 1), typed(pc.sqrt, _DOUBLE, _DOUBLE)),
     "exp": Function((1, 1), typed(_exp, _DOUBLE, _DOUBLE)),
     "ln": Function((1, 1), typed(_log, _DOUBLE, _DOUBLE, options=(pc.ln,))),

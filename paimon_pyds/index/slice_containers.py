@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Flags, Int64s
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.records import dataclass
 from paimon_pyds.roaring.codec import container_entries, decode_bitmap, encode_header
@@ -27,10 +27,8 @@ _GAP = 2048
 
 _NO_FLAGS = np.zeros(MAX_CONTAINERS // 8, np.uint8)
 
-Ints = npt.NDArray[np.int64]
 
-
-def containers_of(rows: BitMap, row_count: int) -> Ints | None:
+def containers_of(rows: BitMap, row_count: int) -> Int64s | None:
     """Numbers of the containers that hold these positions; None when they are so many that reading all costs less."""
     count: int = rows.get_statistics()["n_containers"]
     if _SHARE * count > -(-row_count // 65536):
@@ -50,7 +48,7 @@ def head_bytes(row_count: int) -> int:
 
 
 def read_containers(
-    source: ByteSource, places: Sequence[tuple[int, int]], wanted: Ints, row_count: int
+    source: ByteSource, places: Sequence[tuple[int, int]], wanted: Int64s, row_count: int
 ) -> list[BitMap]:
     """The members of some bitmaps that lie in the wanted containers, and maybe others.
 
@@ -96,7 +94,7 @@ def read_containers(
     return found
 
 
-def _together(begins: Ints, sizes: Ints) -> tuple[list[tuple[int, int]], Ints]:
+def _together(begins: Int64s, sizes: Int64s) -> tuple[list[tuple[int, int]], Int64s]:
     """What to read, as (offset, length), to have ``sizes`` bytes from each of ``begins`` on, which ascend in each
     bitmap; and where these lie in the bytes of all that is read."""
     ends = begins + sizes
@@ -110,7 +108,7 @@ def _together(begins: Ints, sizes: Ints) -> tuple[list[tuple[int, int]], Ints]:
     return list(zip(offsets.tolist(), lengths.tolist(), strict=True)), begins + moved[apart.cumsum() - 1]
 
 
-def _picked(data: bytes, begins: Ints, sizes: Ints) -> bytes:
+def _picked(data: bytes, begins: Int64s, sizes: Int64s) -> bytes:
     """The bytes that lie there, one after another."""
     if int(sizes.sum()) == len(data):
         return data
@@ -122,14 +120,14 @@ class _Containers:
     """Containers as columns: of which bitmap each is, its key and cardinality, whether it is of runs, where it starts
     in its bitmap, and its size in bytes."""
 
-    owners: Ints
-    keys: Ints
-    cards: Ints
-    is_run: npt.NDArray[np.bool_]
-    starts: Ints
-    sizes: Ints
+    owners: Int64s
+    keys: Int64s
+    cards: Int64s
+    is_run: Flags
+    starts: Int64s
+    sizes: Int64s
 
-    def take(self, which: npt.NDArray[np.bool_]) -> _Containers:
+    def take(self, which: Flags) -> _Containers:
         keys, cards, is_run = self.keys[which], self.cards[which], self.is_run[which]
         return _Containers(self.owners[which], keys, cards, is_run, self.starts[which], self.sizes[which])
 

@@ -11,10 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy, is_true, one_array, one_batch, pc, scalar, to_numpy, valid_mask
+from paimon_pyds.buffers import (
+    Flags,
+    array,
+    from_numpy,
+    is_true,
+    one_array,
+    one_batch,
+    pc,
+    scalar,
+    to_numpy,
+    valid_mask,
+)
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
 from paimon_pyds.metadata.partition import partition_mask, partition_values
@@ -126,7 +136,7 @@ class ManifestReader:
         if any(m.num_deleted_files for m in manifests):
             read = identified
         entries = self._entries(manifests, read)
-        if _has_deletes(entries):
+        if any((to_numpy(kinds) == FileKind.DELETE).any() for kinds in entries["kind"].chunks):
             if read != identified:  # they are not counted by their list
                 entries = self._entries(manifests, read := identified)
             entries = live_entries([entries])
@@ -140,7 +150,8 @@ class ManifestReader:
         """The ADDs among the entries of some manifests. Arguments as those of `entries`."""
         returned = None if columns is None else frozenset(columns)
         entries = self.entries(manifests, None if returned is None else returned.union(("kind",)))
-        return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(entry_schema(returned).names))
+        added = entries.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8())))
+        return one_batch(added.select(entry_schema(returned).names))
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
         entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size, kept=self._kept)
@@ -154,14 +165,6 @@ class ManifestReader:
                 f"the file has {entries.num_rows} entries, its manifest list says {listed}", path=path
             )
         return entries
-
-
-def _has_deletes(entries: pa.Table) -> bool:
-    return any((to_numpy(kinds) == FileKind.DELETE).any() for kinds in entries["kind"].chunks)
-
-
-def _is_kind(entries: pa.Table, kind: int) -> pa.ChunkedArray:
-    return pc.equal(entries["kind"], scalar(kind, pa.int8()))
 
 
 # ---------------------------------------------------------------------------------------------------------- pruning
@@ -204,7 +207,7 @@ class EntryFilter:
         keep = self._by_partition(manifests)
         return [m for m, k in zip(manifests, keep.tolist(), strict=True) if k and self._may_hold_buckets(m)]
 
-    def mask(self, entries: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
+    def mask(self, entries: pa.RecordBatch | pa.Table) -> Flags:
         """Which entries are wanted; they have `columns`."""
         keep = np.ones(entries.num_rows, np.bool_)
         if self.partitions is not None:
@@ -216,7 +219,7 @@ class EntryFilter:
             keep &= np.isin(to_numpy(one_array(entries.column("bucket"))), list(self.buckets))
         return keep
 
-    def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[npt.NDArray[np.bool_], int, int]:
+    def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[Flags, int, int]:
         """Which entries lie in partitions that the predicate keeps, and how many partitions of how many these are."""
         coded = pc.dictionary_encode(one_array(entries.column("partition")))
         wanted = partition_mask(self.schema, self.predicate, coded.dictionary)
@@ -224,7 +227,7 @@ class EntryFilter:
 
     # --------------------------------------------------------------------------------------------------------- helpers
 
-    def _by_partition(self, manifests: Sequence[ManifestFile]) -> npt.NDArray[np.bool_]:
+    def _by_partition(self, manifests: Sequence[ManifestFile]) -> Flags:
         predicate = self.predicate if self.partitions is None else self._condition_around(self.partitions)
         if predicate is Const.TRUE:
             return np.ones(len(manifests), np.bool_)
@@ -278,7 +281,7 @@ class RowStatistics:
     null_counts: pa.ListArray
     row_counts: pa.Int64Array
     exact_strings: bool = False
-    nan_counted: bool | npt.NDArray[np.bool_] = True
+    nan_counted: bool | Flags = True
 
     def of(self, column: ColumnRef) -> ColumnStats | None:
         """The statistics of one column; None when the files have none for it."""
@@ -311,7 +314,7 @@ def unpadded(minimum: pa.Array) -> pa.Array:
     return pc.utf8_rtrim(pc.replace_substring_regex(minimum, r"(?s)[\x00-\x1f].*", ""), " ")
 
 
-def _either(a: npt.NDArray[np.bool_] | None, b: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
+def _either(a: Flags | None, b: Flags | None) -> Flags | None:
     if a is None or b is None:
         return b if a is None else a
     return a | b

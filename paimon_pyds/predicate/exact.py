@@ -13,10 +13,9 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy, pc, scalar
+from paimon_pyds.buffers import Flags, Int64s, array, from_numpy, pc, scalar
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.like import like_regex
 from paimon_pyds.predicate.literal_bounds import steps_of
@@ -144,14 +143,12 @@ def _evaluate_open(
     return pa.array(mask)
 
 
-def _filled(found: _Values) -> npt.NDArray[np.bool_]:
+def _filled(found: _Values) -> Flags:
     """A mask whose nulls are false, to be written to."""
     return np.array(pc.fill_null(found, scalar(False, pa.bool_())), np.bool_)
 
 
-def _rows_of(
-    predicate: Predicate, batch: pa.RecordBatch | pa.Table, rows: npt.NDArray[np.int64]
-) -> pa.RecordBatch | pa.Table:
+def _rows_of(predicate: Predicate, batch: pa.RecordBatch | pa.Table, rows: Int64s) -> pa.RecordBatch | pa.Table:
     """Rows of the columns that a predicate needs."""
     needed = set(root_columns(predicate))
     columns = [name for name in batch.schema.names if name in needed]

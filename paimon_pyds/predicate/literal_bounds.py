@@ -17,10 +17,9 @@ from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import scalar, to_numpy
+from paimon_pyds.buffers import Int64s, scalar, to_numpy
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
@@ -89,7 +88,7 @@ def to_step(value: int | float) -> int:
     return _INFINITY + 1 if math.isnan(value) else bits if bits >= 0 else (bits ^ _MAGNITUDE) + 1
 
 
-def steps_of(values: pa.Array) -> npt.NDArray[np.int64]:
+def steps_of(values: pa.Array) -> Int64s:
     """The steps of a column of integers, DOUBLEs, dates or times; those of nulls are any."""
     if pa.types.is_temporal(values.type):
         values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())

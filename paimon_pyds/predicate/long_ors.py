@@ -15,11 +15,10 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, one_array, to_numpy
+from paimon_pyds.buffers import Int64s, array, from_numpy, one_array, to_numpy
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.predicate.exact import column_values
 from paimon_pyds.predicate.like import like_prefix, like_regex
@@ -54,7 +53,6 @@ _RANGED_KINDS = {Kind.VARCHAR, Kind.VARBINARY, Kind.DECIMAL}
 _PARTS_OF_TEXTS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
 
 _Texts = Sequence[str]
-_Places = npt.NDArray[np.int64]
 
 
 def gathered(parts: Sequence[Predicate]) -> list[Predicate]:
@@ -105,11 +103,11 @@ class _AnyRow:
 
     columns: tuple[ColumnRef, ...]
     values: tuple[pa.Array, ...]
-    codes: tuple[_Places, ...]
+    codes: tuple[Int64s, ...]
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Whether it has, per row."""
-        found: _Places | None = None
+        found: Int64s | None = None
         for number, (column, values) in enumerate(zip(self.columns, self.values, strict=True)):
             given = one_array(column_values(column, batch))
             given = given if given.type == values.type else given.cast(values.type)
@@ -137,11 +135,11 @@ def _any_row(members: Sequence[And]) -> Predicate:
     return make_and(*tests, _computed(text, columns, _AnyRow(tuple(columns), tuple(arrays), codes)))
 
 
-def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[_Places, ...]]:
+def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[Int64s, ...]]:
     """The values of each column, every one once, and the codes of `_AnyRow`."""
     lists: list[list[Any]] = []
-    codes: list[_Places] = []
-    found: _Places | None = None
+    codes: list[Int64s] = []
+    found: Int64s | None = None
     for column in zip(*rows, strict=True):
         values = sorted(set(column))
         place = {value: number for number, value in enumerate(values)}
@@ -253,7 +251,7 @@ class _Bytes:
         self._words = words
         self.everywhere = np.arange(len(self._data))
 
-    def rows_with(self, parts: _Parts, places: _Places) -> _Places:
+    def rows_with(self, parts: _Parts, places: Int64s) -> Int64s:
         """The rows that have one of some parts of one length at one of some places."""
         length = parts.length
         places = places[(places >= 0) & (places + length <= len(self._data))]
@@ -261,7 +259,7 @@ class _Bytes:
         for start, wanted in parts.words.items():
             words = self._words[places + start] & np.uint64((1 << 8 * size) - 1)
             places = places[to_numpy(pc.is_in(from_numpy(words), wanted))]
-        rows: _Places = np.searchsorted(self.starts, places, "right") - 1
+        rows: Int64s = np.searchsorted(self.starts, places, "right") - 1
         inside = places + length <= self.stops[rows]
         places, rows = places[inside], rows[inside]
         if length > size:

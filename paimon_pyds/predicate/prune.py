@@ -21,10 +21,9 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy, is_true, pc, scalar, to_numpy
+from paimon_pyds.buffers import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.predicate.like import like_prefix
 from paimon_pyds.predicate.literal_bounds import domain, steps_of
 from paimon_pyds.predicate.tree import OPPOSITE, And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
@@ -32,8 +31,6 @@ from paimon_pyds.records import dataclass
 from paimon_pyds.types import scalar_to_internal
 from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Counts: TypeAlias = npt.NDArray[np.int64]
 _TEXT_KINDS = STRING_KINDS | BINARY_KINDS
 _FEW = 16
 """So many values of an IN list are compared one by one."""
@@ -58,15 +55,15 @@ class ColumnStats:
     max: pa.Array
     null_count: pa.Array
     row_count: pa.Array
-    unknown: Mask | None = None
+    unknown: Flags | None = None
     exact: bool = False
-    nan_counted: bool | Mask = True
+    nan_counted: bool | Flags = True
 
 
 class ColumnBounds:
     """The statistics of one column, with what its leaves share; ``plain``: asked about rows that are not NaN."""
 
-    def __init__(self, stats: ColumnStats, ref: ColumnRef, rows: Counts, plain: bool = False) -> None:
+    def __init__(self, stats: ColumnStats, ref: ColumnRef, rows: Int64s, plain: bool = False) -> None:
         assert ref.type is not None
         kind = ref.type.kind
         self._min = stats.min
@@ -93,14 +90,14 @@ class ColumnBounds:
 
     # ------------------------------------------------------------------------------------------------- may match
 
-    def may(self, leaf: Leaf) -> Mask:
+    def may(self, leaf: Leaf) -> Flags:
         """Whether some row of a file may satisfy the leaf."""
         if leaf.op is Op.IS_NULL:
             return ~self._nulls_known | (self._nulls > 0)
         some_value = ~self._nulls_known | (self._nulls < self._rows)
         return some_value & self._may_value(leaf.op, leaf.literals)
 
-    def _may_value(self, op: Op, literals: Sequence[Any]) -> Mask:
+    def _may_value(self, op: Op, literals: Sequence[Any]) -> Flags:
         """Whether some value that is not null may satisfy the leaf."""
         match op:
             case Op.EQ:
@@ -127,14 +124,14 @@ class ColumnBounds:
                 return ~self._all_start_with(literals[0])
         return np.ones(len(self._rows), bool)
 
-    def _may_reach_down(self, value: Any, *, strictly: bool = False) -> Mask:
+    def _may_reach_down(self, value: Any, *, strictly: bool = False) -> Flags:
         """Some value may be ≤ (strictly: <) the literal."""
         if is_nan(value):
             # All is ≤ NaN; what is less than NaN is there unless the least value is NaN.
             return ~(self._has_min & self._min_nan) if strictly else np.ones(len(self._rows), bool)
         return ~self._has_min | self._compare(Op.LT if strictly else Op.LE, self._min, value)
 
-    def _may_reach_up(self, value: Any, *, strictly: bool = False) -> Mask:
+    def _may_reach_up(self, value: Any, *, strictly: bool = False) -> Flags:
         """Some value may be ≥ (strictly: >) the literal."""
         if not self._float:
             return ~self._has_max | self._compare(Op.GT if strictly else Op.GE, self._max, value)
@@ -142,10 +139,10 @@ class ColumnBounds:
             return np.zeros(len(self._rows), bool) if strictly else self._may_hold_nan()
         return self._may_hold_nan() | self._compare(Op.GT if strictly else Op.GE, self._max, value)
 
-    def _may_hold_nan(self) -> Mask:
+    def _may_hold_nan(self) -> Flags:
         return self._hides_nan | ~self._has_max | self._max_nan
 
-    def _may_be_in(self, literals: Sequence[Any]) -> Mask:
+    def _may_be_in(self, literals: Sequence[Any]) -> Flags:
         if len(literals) <= _FEW:
             found = np.zeros(len(self._rows), bool)
             for value in literals:
@@ -175,21 +172,21 @@ class ColumnBounds:
             found[bounded] = reached & is_true(pc.less_equal(first, high))
         return found
 
-    def _may_start_with(self, prefix: str) -> Mask:
+    def _may_start_with(self, prefix: str) -> Flags:
         if not prefix:
             return np.ones(len(self._rows), bool)
         successor = text_successor(prefix)
         found = self._may_reach_up(prefix)
         return found if successor is None else found & self._may_reach_down(successor, strictly=True)
 
-    def _is_only(self, value: Any) -> Mask:
+    def _is_only(self, value: Any) -> Flags:
         """Every value that is not null equals the literal."""
         both = self._tight & self._has_min & self._has_max
         if is_nan(value):
             return both & self._min_nan
         return both & self._compare(Op.EQ, self._min, value) & self._compare(Op.EQ, self._max, value)
 
-    def _only_in(self, literals: Sequence[Any]) -> Mask:
+    def _only_in(self, literals: Sequence[Any]) -> Flags:
         """There is one value only, and it is among the literals."""
         if len(literals) <= _FEW:
             found = np.zeros(len(self._rows), bool)
@@ -200,36 +197,36 @@ class ColumnBounds:
         plain = array([v for v in literals if not is_nan(v)], self._min.type)
         return single & is_true(pc.is_in(self._min, plain))
 
-    def _all_start_with(self, prefix: str) -> Mask:
+    def _all_start_with(self, prefix: str) -> Flags:
         """Both bounds start with the prefix, so all between them does, whether the bounds occur or not."""
         starts = is_true(pc.starts_with(self._min, pattern=prefix)) & is_true(pc.starts_with(self._max, pattern=prefix))
         return self._has_min & self._has_max & starts
 
-    def _compare(self, op: Op, bounds: pa.Array, value: Any) -> Mask:
+    def _compare(self, op: Op, bounds: pa.Array, value: Any) -> Flags:
         return is_true(_KERNELS[op](bounds, scalar(value, bounds.type)))
 
-    def may_lie_in(self, ranges: Ranges) -> Mask:
+    def may_lie_in(self, ranges: Ranges) -> Flags:
         """Whether some value may lie in one of the ranges."""
         low, high = self._steps()
         first = np.searchsorted(ranges.high, low)
         inside = np.minimum(first, len(ranges.low) - 1)
         some_value = ~self._nulls_known | (self._nulls < self._rows)
-        reached: Mask = (first < len(ranges.low)) & (ranges.low[inside] <= high)
+        reached: Flags = (first < len(ranges.low)) & (ranges.low[inside] <= high)
         if self._float and ranges.high[-1] == domain(self._type)[1]:
             reached |= self._may_hold_nan()
         return some_value & reached
 
-    def always_lies_in(self, ranges: Ranges) -> Mask:
+    def always_lies_in(self, ranges: Ranges) -> Flags:
         """Whether surely all rows of a file lie in one range."""
         low, high = self._steps()
         last = np.searchsorted(ranges.low, low, "right") - 1
         within = (last >= 0) & (high <= ranges.high[np.maximum(last, 0)])
-        found: Mask = (
+        found: Flags = (
             self._nulls_known & np.equal(self._nulls, 0) & self._tight & self._has_min & self._has_max & within
         )
         return found | np.equal(self._rows, 0)
 
-    def _steps(self) -> tuple[Counts, Counts]:
+    def _steps(self) -> tuple[Int64s, Int64s]:
         """The bounds as steps; those that are not known are the ends of the type."""
         low, high = domain(self._type)
         least, greatest = steps_of(self._min), steps_of(self._max)
@@ -237,7 +234,7 @@ class ColumnBounds:
 
     # ---------------------------------------------------------------------------------------------- always true
 
-    def always(self, leaf: Leaf) -> Mask:
+    def always(self, leaf: Leaf) -> Flags:
         """Whether surely every row of a file satisfies the leaf."""
         found = self._nulls_known & np.equal(self._nulls, self._rows if leaf.op is Op.IS_NULL else 0)
         if leaf.op is not Op.IS_NULL:
@@ -245,7 +242,7 @@ class ColumnBounds:
         found |= np.equal(self._rows, 0)
         return found
 
-    def _always_value(self, op: Op, literals: Sequence[Any]) -> Mask:
+    def _always_value(self, op: Op, literals: Sequence[Any]) -> Flags:
         if op is Op.IS_NOT_NULL:
             return np.ones(len(self._rows), bool)
         if not literals or not self._tight.any():
@@ -263,15 +260,15 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _search_sorted(values: pa.Array, wanted: pa.Array) -> Counts:
+def _search_sorted(values: pa.Array, wanted: pa.Array) -> Int64s:
     """Place of the first of the sorted values that is not below each wanted one, as np.searchsorted gives it."""
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
-        found: Counts = np.searchsorted(to_numpy(values), to_numpy(wanted))
+        found: Int64s = np.searchsorted(to_numpy(values), to_numpy(wanted))
         return found
     # By ranks in one sorted whole; the wanted ones come first among equals, as the sort is stable.
     order = to_numpy(pc.sort_indices(pa.concat_arrays([wanted, values])))
     is_value = order >= len(wanted)
-    places: Counts = np.empty(len(wanted), np.int64)
+    places: Int64s = np.empty(len(wanted), np.int64)
     places[order[~is_value]] = np.cumsum(is_value)[~is_value]
     return places
 
@@ -288,7 +285,7 @@ def text_successor(prefix: str) -> str | None:
 StatsOf: TypeAlias = "Callable[[ColumnRef], ColumnStats | None]"
 
 
-def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Mask:
+def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Flags:
     """Whether a file may hold a row that the predicate is true for, per file.
 
     Args:
@@ -299,7 +296,7 @@ def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> 
     return StatisticsEvaluation(row_counts, stats_of).may(predicate)
 
 
-def always_true(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Mask:
+def always_true(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Flags:
     """Whether the predicate is surely true for every row of a file, per file; false where that is not certain.
 
     The arguments are those of `may_match`. A file without rows counts as one where it is true.
@@ -325,10 +322,10 @@ class StatisticsEvaluation:
             self._columns[ref, plain] = None if stats is None else ColumnBounds(stats, ref, self._rows, plain)
         return self._columns[ref, plain]
 
-    def _all(self, value: bool) -> Mask:
+    def _all(self, value: bool) -> Flags:
         return np.full(self._files, value)
 
-    def may(self, predicate: Predicate) -> Mask:
+    def may(self, predicate: Predicate) -> Flags:
         """What `may_match` gives."""
         match predicate:
             case Leaf():
@@ -342,15 +339,15 @@ class StatisticsEvaluation:
                 return self._fold(np.logical_or, map(self.may, children), False)
         return self._all(predicate is Const.TRUE or isinstance(predicate, Computed))
 
-    def _may_within(self, child: Predicate, plain: Set[ColumnRef]) -> Mask:
+    def _may_within(self, child: Predicate, plain: Set[ColumnRef]) -> Flags:
         """A part of an AND whose rows hold no NaN in the ``plain`` columns."""
         return self._may_leaf(child, child.column in plain) if isinstance(child, Leaf) else self.may(child)
 
-    def _may_leaf(self, leaf: Leaf, plain: bool = False) -> Mask:
+    def _may_leaf(self, leaf: Leaf, plain: bool = False) -> Flags:
         column = self._column(leaf.column, plain)
         return self._all(True) if column is None else column.may(leaf)
 
-    def always(self, predicate: Predicate) -> Mask:
+    def always(self, predicate: Predicate) -> Flags:
         """What `always_true` gives."""
         match predicate:
             case Leaf():
@@ -364,7 +361,7 @@ class StatisticsEvaluation:
                 return self._fold(np.logical_or, map(self.always, children), False)
         return self._all(True) if predicate is Const.TRUE else np.equal(self._rows, 0)
 
-    def _fold(self, combine: np.ufunc, parts: Iterable[Mask], start: bool) -> Mask:
+    def _fold(self, combine: np.ufunc, parts: Iterable[Flags], start: bool) -> Flags:
         found = self._all(start)
         for part in parts:
             combine(found, part, out=found)

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataType
 
@@ -150,8 +149,8 @@ class Ranges:
     both ends included."""
 
     column: ColumnRef
-    low: npt.NDArray[np.int64]
-    high: npt.NDArray[np.int64]
+    low: Int64s
+    high: Int64s
 
 
 @dataclass(frozen=True, slots=True)

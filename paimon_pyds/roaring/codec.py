@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Flags, Int64s, Octets, Words
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.roaring.layout import (
     ARRAY_MAX,
@@ -36,10 +37,6 @@ _LEAST = 8  # bytes of the header of an empty bitmap
 _LARGE = 16 << 10  # bytes from which on reading a header is faster than writing the bitmap again
 _PLAIN_COOKIE = COOKIE_PLAIN.to_bytes(4, "little")
 _CHUNK = 1 << 19  # members encoded at a time, to bound memory
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 def decode_bitmap(
@@ -117,7 +114,7 @@ def encode_bitmap(bitmap: BitMap) -> bytes:
     return data
 
 
-def encode_mask(mask: npt.NDArray[np.bool_]) -> bytes:
+def encode_mask(mask: Flags) -> bytes:
     """The serialized set of positions where ``mask`` is true: one pass over whole columns, no bitmap object."""
     packed = np.zeros(whole_containers(len(mask)), np.uint8)
     bits = np.packbits(mask, bitorder="little")
@@ -130,7 +127,7 @@ def whole_containers(row_count: int) -> int:
     return -(-row_count // 65536) * BITMAP_BYTES
 
 
-def encode_packed(packed: Bytes) -> bytes:
+def encode_packed(packed: Octets) -> bytes:
     """The serialized set of positions whose bits are set, the lowest first; of `whole_containers` bytes."""
     rows = packed.reshape(-1, BITMAP_BYTES)
     words = rows.view("<u8")
@@ -154,7 +151,7 @@ def encode_packed(packed: Bytes) -> bytes:
     return encode_header(container_entries(keys, cards[keys]), is_run[keys], sizes) + b"".join(bodies)
 
 
-def pack_rows(rows: BitMap, row_count: int) -> Bytes:
+def pack_rows(rows: BitMap, row_count: int) -> Octets:
     """A bit for each of so many rows, the lowest first, in `whole_containers` bytes: what `encode_packed` takes."""
     data = rows.serialize()
     found = read_layout(data)
@@ -180,11 +177,11 @@ def _ends(words: Words) -> Words:
     return words & ~after
 
 
-def _positions(words: Words) -> Ints:
+def _positions(words: Words) -> Int64s:
     return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_))
 
 
-def _count_bits(words: Words) -> Ints:
+def _count_bits(words: Words) -> Int64s:
     """The number of bits set in each row of words."""
     if hasattr(np, "bitwise_count"):  # from numpy 2.0 on
         return np.asarray(np.bitwise_count(words).sum(axis=1, dtype=np.int64))
@@ -195,7 +192,7 @@ def _count_bits(words: Words) -> Ints:
     return np.asarray(counts.sum(axis=1, dtype=np.int64))
 
 
-def _run_bytes(starts: Ints, lengths_less_one: Ints) -> bytes:
+def _run_bytes(starts: Int64s, lengths_less_one: Int64s) -> bytes:
     pairs = np.empty(1 + 2 * len(starts), "<u2")
     pairs[0] = len(starts)
     pairs[1::2] = starts
@@ -203,7 +200,7 @@ def _run_bytes(starts: Ints, lengths_less_one: Ints) -> bytes:
     return pairs.tobytes()
 
 
-def encode_header(entries: npt.NDArray[np.uint32], is_run: npt.NDArray[np.bool_], sizes: Ints) -> bytes:
+def encode_header(entries: npt.NDArray[np.uint32], is_run: Flags, sizes: Int64s) -> bytes:
     """The header of a bitmap of containers of these sizes in bytes; `container_entries` makes their ``entries``."""
     count = len(entries)
     has_runs = bool(is_run.any())
@@ -217,12 +214,12 @@ def encode_header(entries: npt.NDArray[np.uint32], is_run: npt.NDArray[np.bool_]
     return head
 
 
-def container_entries(keys: Ints, cards: Ints) -> npt.NDArray[np.uint32]:
+def container_entries(keys: Int64s, cards: Int64s) -> npt.NDArray[np.uint32]:
     """What a header says of each container: its key and its cardinality less one."""
     return (keys | cards - 1 << 16).astype("<u4")
 
 
-def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list[Bytes], Ints]:
+def encode_groups(positions: npt.NDArray[np.uint32], bounds: Int64s) -> tuple[list[Octets], Int64s]:
     """Serialize many sets of positions at once.
 
     Args:
@@ -232,8 +229,8 @@ def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list
     Returns:
         Pieces whose concatenation is all serialized bitmaps one after another, and the size in bytes of each bitmap.
     """
-    pieces: list[Bytes] = []
-    sizes: list[Ints] = []
+    pieces: list[Octets] = []
+    sizes: list[Int64s] = []
     first, groups = 0, len(bounds) - 1
     while first < groups:
         last = int(np.searchsorted(bounds, bounds[first] + _CHUNK, side="right")) - 1
@@ -250,18 +247,18 @@ def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list
 class _Containers:
     """The containers of all sets of one chunk, as columns."""
 
-    start: Ints  # index of the first member
-    card: Ints
-    key: Ints
-    group: Ints
-    run_begins: npt.NDArray[np.bool_]  # per member: a run of consecutive positions begins here
-    runs: Ints
-    is_run: npt.NDArray[np.bool_]
-    size: Ints
-    offset: Ints  # of the container's bytes in the output
+    start: Int64s  # index of the first member
+    card: Int64s
+    key: Int64s
+    group: Int64s
+    run_begins: Flags  # per member: a run of consecutive positions begins here
+    runs: Int64s
+    is_run: Flags
+    size: Int64s
+    offset: Int64s  # of the container's bytes in the output
 
 
-def _encode_chunk(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[Bytes, Ints]:
+def _encode_chunk(positions: npt.NDArray[np.uint32], bounds: Int64s) -> tuple[Octets, Int64s]:
     groups = len(bounds) - 1
     found = _find_containers(positions, bounds)
     per_group = np.bincount(found.group, minlength=groups)
@@ -293,7 +290,7 @@ def _encode_chunk(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[Byte
     return out, sizes
 
 
-def _find_containers(positions: npt.NDArray[np.uint32], bounds: Ints) -> _Containers:
+def _find_containers(positions: npt.NDArray[np.uint32], bounds: Int64s) -> _Containers:
     members = len(positions)
     begins = np.empty(members, np.bool_)
     high = (positions >> np.uint32(16)).astype(np.uint16)
@@ -313,7 +310,7 @@ def _find_containers(positions: npt.NDArray[np.uint32], bounds: Ints) -> _Contai
 
 
 def _write_heads(
-    out: Bytes, found: _Containers, base: Ints, per_group: Ints, group_runs: npt.NDArray[np.bool_], first: Ints
+    out: Octets, found: _Containers, base: Int64s, per_group: Int64s, group_runs: Flags, first: Int64s
 ) -> None:
     plain = ~group_runs
     _put16(out, base[plain], np.full(int(plain.sum()), COOKIE_PLAIN))
@@ -327,7 +324,7 @@ def _write_heads(
     np.bitwise_or.at(out, at, (1 << (rank & 7)).astype(np.uint8))
 
 
-def _write_bodies(out: Bytes, found: _Containers, low: npt.NDArray[np.uint16]) -> None:
+def _write_bodies(out: Octets, found: _Containers, low: npt.NDArray[np.uint16]) -> None:
     is_bitmap = ~found.is_run & (found.card > ARRAY_MAX)
     for index in np.flatnonzero(is_bitmap):
         begin = found.start[index]
@@ -356,7 +353,7 @@ def _write_bodies(out: Bytes, found: _Containers, low: npt.NDArray[np.uint16]) -
     _put16(out, at + 2, last - begin)
 
 
-def _put16(out: Bytes, at: Ints, values: npt.NDArray[np.generic]) -> None:
+def _put16(out: Octets, at: Int64s, values: npt.NDArray[np.generic]) -> None:
     """Write little-endian uint16 values at byte offsets."""
     if len(at) == 0:
         return

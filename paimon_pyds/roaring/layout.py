@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from paimon_pyds.buffers import Flags, Int64s
 from paimon_pyds.errors import CorruptFileError
 
 COOKIE_PLAIN = 12346
@@ -19,8 +20,6 @@ BITMAP_BYTES = 8192
 NO_OFFSETS_BELOW = 4
 MAX_CONTAINERS = 1 << 16
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Halves = npt.NDArray[np.uint16]
 
 
@@ -31,9 +30,9 @@ class RoaringLayout(NamedTuple):
     size: int
     head: int
     keys: Halves
-    cards: Ints
-    sizes: Ints
-    is_run: Bools
+    cards: Int64s
+    sizes: Int64s
+    is_run: Flags
 
 
 def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None, origin: int = 0) -> RoaringLayout:
@@ -91,7 +90,7 @@ def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None
     return RoaringLayout(int(ends[-1]), head, keys, cards, sizes, is_run)
 
 
-def _measure_runs(view: memoryview, head: int, sizes: Ints, is_run: Bools, offsets: Ints | None) -> bool:
+def _measure_runs(view: memoryview, head: int, sizes: Int64s, is_run: Flags, offsets: Int64s | None) -> bool:
     """Set the sizes of run containers, each known only from its own first bytes; False where one begins too late.
 
     The containers are believed to begin at ``offsets``, if there are any; the caller checks these against the sizes.

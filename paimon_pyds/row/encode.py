@@ -10,16 +10,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Words, array, binary_parts, fixed_values, one_array, unaligned_words, valid_mask
+from paimon_pyds.buffers import (
+    Flags,
+    Int64s,
+    Words,
+    array,
+    binary_parts,
+    fixed_values,
+    one_array,
+    unaligned_words,
+    valid_mask,
+)
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.row.decode import FIXED, INLINE_LIMIT, Form, form_of, header_words
 from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
 
 EMPTY_ROW = bytes(12)
 """The row without fields, in manifest form: the partition of an unpartitioned table, the keys of an append table."""
-
-_Mask = npt.NDArray[np.bool_]
-_Positions = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -31,10 +38,10 @@ class _Field:
     """
 
     slot: Words
-    valid: _Mask | None
-    words: int | _Positions = 0
-    refers: _Mask | None = None
-    put: Callable[[Words, _Positions], None] | None = None
+    valid: Flags | None
+    words: int | Int64s = 0
+    refers: Flags | None = None
+    put: Callable[[Words, Int64s], None] | None = None
 
 
 def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType], *, arity: bool) -> pa.Array:
@@ -86,13 +93,13 @@ def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
     return cast(bytes, encode_rows(columns, types, arity=True)[0].as_py())
 
 
-def _binary(data: npt.NDArray[np.generic], offsets: _Positions, count: int) -> pa.Array:
+def _binary(data: npt.NDArray[np.generic], offsets: Int64s, count: int) -> pa.Array:
     large = int(offsets[-1]) >= 2**31
     bounds = pa.py_buffer(offsets if large else offsets.astype(np.int32))
     return pa.Array.from_buffers(pa.large_binary() if large else pa.binary(), count, [None, bounds, pa.py_buffer(data)])
 
 
-def row_words(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[Words, _Positions]:
+def row_words(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[Words, Int64s]:
     """Rows without arity as one array of 8-byte words, and where each row starts (one more entry for the end)."""
     if not columns or len(columns) != len(types):
         raise SchemaError(f"{len(columns)} columns for rows of {len(types)} fields")
@@ -102,7 +109,7 @@ def row_words(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[W
     fields = [_prepare(column, type_) for column, type_ in zip(columns, types, strict=True)]
     header = header_words(len(fields))
     fixed = header + len(fields)
-    total: int | _Positions = fixed
+    total: int | Int64s = fixed
     for field in fields:
         total = total + field.words
     if isinstance(total, int):
@@ -122,7 +129,7 @@ def row_words(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[W
     for word, bits in enumerate(_null_bits(fields, header, count)):
         if bits is not None:
             place(word, bits)
-    cursor: int | _Positions = fixed
+    cursor: int | Int64s = fixed
     for index, field in enumerate(fields):
         slot = field.slot
         if field.put is not None:
@@ -171,12 +178,12 @@ def _prepare(column: pa.Array, type_: DataType) -> _Field:
             return _bytes(column, valid)
 
 
-def _cleared(values: npt.NDArray[Any], valid: _Mask | None) -> Words:
+def _cleared(values: npt.NDArray[Any], valid: Flags | None) -> Words:
     words = values.astype(np.uint64)
     return words if valid is None else words * valid
 
 
-def _fixed(column: pa.Array, kind: Kind, valid: _Mask | None) -> Words:
+def _fixed(column: pa.Array, kind: Kind, valid: Flags | None) -> Words:
     if kind is Kind.BOOLEAN:
         bits = column.buffers()[1]
         if bits is None or len(column) == 0:
@@ -186,19 +193,19 @@ def _fixed(column: pa.Array, kind: Kind, valid: _Mask | None) -> Words:
     return _cleared(fixed_values(column, FIXED[kind].str), valid)
 
 
-def _nanos(column: pa.Array, type_: DataType, valid: _Mask | None) -> _Field:
+def _nanos(column: pa.Array, type_: DataType, valid: Flags | None) -> _Field:
     per_milli, to_nanos = (1_000, 1_000) if timestamp_unit(type_) == "us" else (1_000_000, 1)
     values = _cleared(fixed_values(column, "<u8"), valid).view(np.int64)
     millis = np.floor_divide(values, per_milli)
     nanos = (values - millis * per_milli) * to_nanos
 
-    def put(out: Words, at: _Positions) -> None:
+    def put(out: Words, at: Int64s) -> None:
         out[at] = millis.view(np.uint64)
 
     return _Field(nanos.view(np.uint64), valid, 1, None, put)
 
 
-def _big_decimal(column: pa.Array, valid: _Mask | None) -> _Field:
+def _big_decimal(column: pa.Array, valid: Flags | None) -> _Field:
     raw = fixed_values(column, "u1", 16).reshape(-1, 16)[:, ::-1]
     if valid is not None:
         raw = raw * valid[:, None].astype(np.uint8)
@@ -213,14 +220,14 @@ def _big_decimal(column: pa.Array, valid: _Mask | None) -> _Field:
     if valid is not None:
         length = length * valid
 
-    def put(out: Words, at: _Positions) -> None:
+    def put(out: Words, at: Int64s) -> None:
         out[at] = words[:, 0]
         out[at + 1] = words[:, 1]
 
     return _Field(length, valid, 2, None, put)
 
 
-def _bytes(column: pa.Array, valid: _Mask | None) -> _Field:
+def _bytes(column: pa.Array, valid: Flags | None) -> _Field:
     data, starts, ends = binary_parts(column)
     if len(starts) == 0:
         return _Field(np.zeros(0, np.uint64), valid)
@@ -233,7 +240,7 @@ def _bytes(column: pa.Array, valid: _Mask | None) -> _Field:
     source = unaligned_words(padded)
     short = lengths <= INLINE_LIMIT
     slot = lengths.astype(np.uint64)
-    inline = source[starts[short]] & _low_bytes(lengths[short])
+    inline = source[starts[short]] & _LOW_BYTES[lengths[short]]
     slot[short] = inline | np.left_shift(slot[short] | np.uint64(0x80), np.uint64(56))
     if valid is not None:
         slot = slot * valid
@@ -241,21 +248,17 @@ def _bytes(column: pa.Array, valid: _Mask | None) -> _Field:
         return _Field(slot, valid)
     words = np.where(short, 0, (lengths + 7) >> 3)
 
-    def put(out: Words, at: _Positions) -> None:
+    def put(out: Words, at: Int64s) -> None:
         long = np.flatnonzero(~short)
         sizes = words[long]
         step = np.arange(int(sizes.sum()), dtype=np.int64) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         values = source[np.repeat(starts[long], sizes) + 8 * step]
         last = np.cumsum(sizes) - 1
-        values[last] &= _low_bytes(lengths[long] - 8 * (sizes - 1))
+        values[last] &= _LOW_BYTES[lengths[long] - 8 * (sizes - 1)]
         out[np.repeat(at[long], sizes) + step] = values
 
     return _Field(slot, valid, words, ~short, put)
 
 
-def _low_bytes(counts: _Positions) -> Words:
-    """Masks of the lowest 0 … 8 bytes of a word."""
-    return _LOW_BYTES[counts]
-
-
 _LOW_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
+"""Masks of the lowest 0 … 8 bytes of a word."""

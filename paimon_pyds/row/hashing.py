@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Words
+from paimon_pyds.buffers import Int64s, Words
 from paimon_pyds.row.encode import row_words
 from paimon_pyds.types import DataType
 
@@ -47,7 +47,7 @@ def hash_ints(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     return _finish(state, np.ones(len(values), np.int64)).view(np.int32)
 
 
-def _murmur(words: Words, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+def _murmur(words: Words, starts: Int64s) -> npt.NDArray[np.uint32]:
     halves = words.view("<u4")
     lengths = np.diff(starts) * 2
     if len(lengths) == 0:
@@ -83,7 +83,7 @@ def _mix(state: npt.NDArray[np.uint32], block: npt.NDArray[np.uint32]) -> None:
     state += np.uint32(0xE6546B64)
 
 
-def _finish(state: npt.NDArray[np.uint32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+def _finish(state: npt.NDArray[np.uint32], lengths: Int64s) -> npt.NDArray[np.uint32]:
     state = state ^ (lengths * 4).astype(np.uint32)
     state ^= state >> np.uint32(16)
     state *= np.uint32(0x85EBCA6B)

@@ -13,13 +13,12 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.avro.container import Block
 from paimon_pyds.avro.encode import varints
-from paimon_pyds.buffers import fixed_binary, fixed_values, slices
+from paimon_pyds.buffers import Flags, Int64s, fixed_binary, fixed_values, slices
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
@@ -31,7 +30,6 @@ _NULL = pa.scalar(b"\x00", pa.binary())
 _THERE = pa.scalar(b"\x02", pa.binary())
 _EMPTY = pa.scalar(b"", pa.binary())
 _END = b"\x00"
-_I64 = npt.NDArray[np.int64]
 
 
 class RecordDecoder:
@@ -126,7 +124,7 @@ def _decimals(values: list[Any], type_: AtomicType) -> pa.Array:
 
 
 def _validity(values: list[Any]) -> tuple[pa.Buffer | None, int]:
-    there: npt.NDArray[np.bool_] = np.fromiter((v is not None for v in values), np.bool_, len(values))
+    there: Flags = np.fromiter((v is not None for v in values), np.bool_, len(values))
     nulls = len(values) - int(there.sum())
     return (pa.py_buffer(np.packbits(there, bitorder="little")) if nulls else None), nulls
 
@@ -218,7 +216,7 @@ def _values(array: pa.Array, type_: DataType) -> pa.Array:
 
 def _items(array: pa.Array, items: pa.Array) -> pa.Array:
     """Arrays: the number of items, the items, and a zero; just the zero when there is none."""
-    offsets: _I64 = array.offsets.to_numpy().astype(np.int64)
+    offsets: Int64s = array.offsets.to_numpy().astype(np.int64)
     offsets = offsets - offsets[0]
     counts = np.diff(offsets)
     _, ends, data = items.buffers() if len(items) else (None, None, None)

@@ -16,13 +16,11 @@ from dataclasses import fields, replace
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from threading import Semaphore
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import unaligned_words, varint
+from paimon_pyds.buffers import Int64s, Octets, Words, unaligned_words, varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED
 from paimon_pyds.formats.parquet.footer import get
@@ -50,8 +48,6 @@ from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct
 from paimon_pyds.formats.threads import all_of
 
-_Bytes: TypeAlias = npt.NDArray[np.uint8]
-_Int64s: TypeAlias = npt.NDArray[np.int64]
 _THREADS_FROM = 64
 """Pages that are worth a thread."""
 _MOST_BYTES = 256 << 20
@@ -147,7 +143,7 @@ def _has_places(pick: PagePick) -> bool:
     return _width(pick) > 0 or pick.chunk.physical == BYTE_ARRAY
 
 
-def _length_of_all(bodies: _Bytes, starts: _Int64s, sizes: _Int64s, rows: _Int64s) -> int:
+def _length_of_all(bodies: Octets, starts: Int64s, sizes: Int64s, rows: Int64s) -> int:
     """Bytes of each text, with those of its length, in pages of plain texts when all have as many; else 0.
 
     Args:
@@ -171,7 +167,7 @@ def _length_of_all(bodies: _Bytes, starts: _Int64s, sizes: _Int64s, rows: _Int64
     return stride
 
 
-def _cut(bodies: _Bytes, at: _Int64s, width: int) -> bytes:
+def _cut(bodies: Octets, at: Int64s, width: int) -> bytes:
     """The ``width`` bytes that begin at each of these places."""
     if width in _NUMBERS:
         words = np.ndarray((max(0, bodies.size - width + 1),), _NUMBERS[width], bodies, 0, (1,))
@@ -254,10 +250,10 @@ class ColumnPages:
     def _plain(self) -> bool:
         return _has_places(self._picks[0]) and bool((self._heads.encoding == PLAIN).all())
 
-    def _bodies(self, block: int) -> Iterator[tuple[slice, _Bytes, _Int64s]]:
+    def _bodies(self, block: int) -> Iterator[tuple[slice, Octets, Int64s]]:
         return page_bodies(self._data, self._positions, self._heads, self.codec, block)
 
-    def _values(self, part: slice, bodies: _Bytes, starts: _Int64s) -> _Int64s | None:
+    def _values(self, part: slice, bodies: Octets, starts: Int64s) -> Int64s | None:
         """Where the first value of each of these pages lies; None when some row may have no value."""
         if not self._picks[0].leaf.max_definition:
             return starts
@@ -286,7 +282,7 @@ class ColumnPages:
                 done += size
         return buffer
 
-    def _check_lengths(self, part: slice, needed: _Int64s) -> None:
+    def _check_lengths(self, part: slice, needed: Int64s) -> None:
         if bool((self._heads.uncompressed[part] < needed).any()):
             raise _too_short()
 
@@ -344,7 +340,7 @@ class ColumnPages:
             first = part.stop
         return picks, found
 
-    def _longer_than_values(self, starts: _Int64s, values: _Int64s) -> bool:
+    def _longer_than_values(self, starts: Int64s, values: Int64s) -> bool:
         width, heads = _width(self._picks[0]), self._heads
         return width > 0 and bool((heads.uncompressed != values - starts + heads.values * width).any())
 
@@ -356,7 +352,7 @@ class ColumnPages:
         return encode_struct({1: (I32, DICTIONARY_PAGE), 2: size, 3: size, 7: (STRUCT, of_kind)}) + body
 
 
-def _ranges(starts: _Int64s, sizes: _Int64s) -> Iterator[tuple[int, int]]:
+def _ranges(starts: Int64s, sizes: Int64s) -> Iterator[tuple[int, int]]:
     return zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
 
 
@@ -364,7 +360,7 @@ def _too_short() -> CorruptFileError:
     return CorruptFileError("pages that are shorter than their values", field="values")
 
 
-def _usual_levels(counts: _Int64s) -> tuple[_Int64s, npt.NDArray[np.uint64]]:
+def _usual_levels(counts: Int64s) -> tuple[Int64s, Words]:
     """`_no_nulls` of many counts below 2^20: the lengths, and the bytes as numbers, the first one lowest."""
     twice = counts << 1
     more = (twice >= 1 << 7).astype(np.int64) + (twice >= 1 << 14)

@@ -16,15 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.formats import GroupPlan
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96
 from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf
 from paimon_pyds.formats.parquet.page_index import PageTable
 from paimon_pyds.records import dataclass
-
-_Int64s = npt.NDArray[np.int64]
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 _DICTIONARIES = frozenset({PLAIN_DICTIONARY, RLE_DICTIONARY})
@@ -68,10 +66,10 @@ class PagePick:
 
     leaf: Leaf
     chunk: Chunk
-    starts: _Int64s
-    sizes: _Int64s
-    rows: _Int64s
-    local: _Int64s
+    starts: Int64s
+    sizes: Int64s
+    rows: Int64s
+    local: Int64s
     prefix: tuple[int, int]
     boundaries: bytes
 
@@ -95,12 +93,12 @@ class PagePick:
         return [*found, *zip(begins.tolist(), lengths.tolist(), strict=True)]
 
 
-def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s) -> dict[int, PagePick]:
+def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: Int64s) -> dict[int, PagePick]:
     """The pages of column chunks of one row group that hold ``rows`` (numbers within it, ascending, at least one).
 
     The chunks go by any number; those whose pages begin at the same rows share the arrays of their picks.
     """
-    picked: dict[bytes, tuple[_Int64s, _Int64s, _Int64s, bytes]] = {}
+    picked: dict[bytes, tuple[Int64s, Int64s, Int64s, bytes]] = {}
     picks = {}
     for number, (leaf, chunk, table) in pages.items():
         key = table.first_rows.tobytes()
@@ -112,7 +110,7 @@ def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s
     return picks
 
 
-def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _Int64s, bytes]:
+def _pages_with(first_rows: Int64s, rows: Int64s) -> tuple[Int64s, Int64s, Int64s, bytes]:
     """Which pages hold these rows, how many rows each has, where in them the wanted ones are, and their boundaries."""
     wanted = np.diff(np.searchsorted(rows, first_rows))
     pages = np.flatnonzero(wanted)
@@ -123,7 +121,7 @@ def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _
 
 
 def pick_whole_pages(
-    leaf: Leaf, chunk: Chunk, table: PageTable, pages: _Int64s, local: _Int64s | None = None
+    leaf: Leaf, chunk: Chunk, table: PageTable, pages: Int64s, local: Int64s | None = None
 ) -> PagePick:
     """Some pages of a column chunk, at least one; all of their rows are wanted, unless ``local`` says which."""
     first, rows = table.first_rows[pages], np.diff(table.first_rows)[pages]

@@ -11,10 +11,9 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, keep_freed_memory, one_array
+from paimon_pyds.buffers import Int64s, from_numpy, keep_freed_memory, one_array
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
@@ -41,7 +40,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, arrow_schema
 
-_Int64s = npt.NDArray[np.int64]
 _WINDOW_GROUPS = 16
 """Row groups that are planned together: their page indexes are one request."""
 _PASS_BYTES = 16 << 20
@@ -85,8 +83,8 @@ class _Task:
     read by pages, of which ``estimated`` is how many pages they have, and what both ways cost."""
 
     group: int
-    rows: _Int64s | None
-    dropped: _Int64s | None = None
+    rows: Int64s | None
+    dropped: Int64s | None = None
     picks: dict[int, PagePick] = field(default_factory=dict)
     estimated: tuple[int, Estimate] | None = None
 
