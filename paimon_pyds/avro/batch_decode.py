@@ -14,20 +14,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union
-from paimon_pyds.buffers import (
-    LONGER,
-    Flags,
-    Int64s,
-    Octets,
-    Words,
-    slices,
-    unaligned_words,
-    unsigned_varints,
-    zigzag_decoded,
-)
+from paimon_pyds.buffers import LONGER, Flags, Int64s, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
 
 _Numbers: TypeAlias = Int64s
 """Numbers of cursors."""
@@ -87,7 +78,7 @@ class Walk:
 
 
 def walk_records(
-    schema: Record, data: Octets, starts: Int64s, wanted: frozenset[str], max_items: int = MAX_ITEMS
+    schema: Record, data: npt.NDArray[np.uint8], starts: Int64s, wanted: frozenset[str], max_items: int = MAX_ITEMS
 ) -> Walk:
     """Decode a record at each of ``starts``. Only fields directly in records can be captured, not those of records that
     are nullable or items of arrays.
@@ -112,7 +103,7 @@ class _TooManySteps(Exception):
 
 
 class _Walker:
-    def __init__(self, data: Octets, wanted: frozenset[str], max_items: int) -> None:
+    def __init__(self, data: npt.NDArray[np.uint8], wanted: frozenset[str], max_items: int) -> None:
         self._data = data
         self._words: Words = unaligned_words(data)
         self.limit = data.size - PADDING
@@ -291,7 +282,7 @@ def _collect(totals: Int64s, pieces: list[tuple[_Numbers, Int64s, Capture | None
 # ------------------------------------------------------------------------------------------------------------ Arrow
 
 
-def to_arrow(capture: Capture, type_: pa.DataType, data: Octets) -> pa.Array:
+def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) -> pa.Array:
     """An Arrow array of what was captured at cursors that did not fail.
     Raises pa.ArrowInvalid: a string that is not UTF-8, an integer that does not fit the type."""
     validity = None if capture.valid is None else pa.py_buffer(np.packbits(capture.valid, bitorder="little"))

@@ -11,23 +11,11 @@ import pyarrow.compute as pc
 from paimon_pyds.expression import operators
 from paimon_pyds.expression.coercion import NUMBERS, as_decimal, decimal_result
 from paimon_pyds.expression.date_functions import DATE_FUNCTIONS
-from paimon_pyds.expression.nodes import (
-    ANY,
-    Apply,
-    Column,
-    Constant,
-    Function,
-    Logic,
-    Node,
-    Part,
-    Resolve,
-    arrow_of,
-    type_text,
-)
+from paimon_pyds.expression.nodes import ANY, Apply, Column, Constant, Function, Logic, Node, Part, Resolve, type_text
 from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
 from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
 from paimon_pyds.sql import tree
-from paimon_pyds.types import AtomicType
+from paimon_pyds.types import AtomicType, arrow_type
 from paimon_pyds.types.kinds import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 if TYPE_CHECKING:
@@ -185,7 +173,7 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     if len(listed) < len(given) - 1 or type_.kind in FLOAT_KINDS:
         parts = [Apply(tree.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]
         return Logic(tree.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
-    values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_of(type_))
+    values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_type(type_))
     return Apply(tree.BOOLEAN, operators.among, (given[0],), (values, len(values) < len(listed)))
 
 
@@ -246,10 +234,10 @@ FUNCTIONS: dict[str, Function] = {
     **NUMBER_FUNCTIONS,
     **DATE_FUNCTIONS,
 }
-"""Functions by name in lower case; operators by their sign or word."""
 _OTHER_NAMES = {
     "mod": "%", "ifnull": "nvl", "ucase": "upper", "lcase": "lower", "substr": "substring", "position": "locate",
     "sha": "sha1", "signum": "sign", "ceiling": "ceil", "pow": "power", "dateadd": "date_add", "date_diff": "datediff",
     "to_date": "date", "curdate": "current_date", "now": "current_timestamp",
 }  # fmt: skip
 FUNCTIONS |= {other: FUNCTIONS[name] for other, name in _OTHER_NAMES.items()}
+"""Functions by name in lower case; operators by their sign or word."""

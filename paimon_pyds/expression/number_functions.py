@@ -11,17 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import (
-    Datum,
-    arrays,
-    by_distinct,
-    filled,
-    from_unscaled,
-    rescale,
-    unscaled,
-    valid,
-    wide,
-)
+from paimon_pyds.expression.arrays import Datum, by_distinct, filled, from_unscaled, rescale, unscaled, valid, wide
 from paimon_pyds.expression.coercion import NUMBERS
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import tree
@@ -178,8 +168,7 @@ def _nanvl(binder: Binder, arguments: list[Node]) -> Node:
 
 
 def _unless_nan(a: Datum, b: Datum) -> pa.Array:
-    first, second = arrays((a, b))
-    return pc.if_else(pc.is_nan(first), second, first)
+    return pc.if_else(pc.is_nan(a), b, a)
 
 
 NUMBER_FUNCTIONS: dict[str, Function] = {

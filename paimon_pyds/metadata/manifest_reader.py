@@ -11,20 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import (
-    Flags,
-    array,
-    from_numpy,
-    is_true,
-    one_array,
-    one_batch,
-    pc,
-    scalar,
-    to_numpy,
-    valid_mask,
-)
+from paimon_pyds.buffers import array, from_numpy, is_true, one_array, one_batch, pc, scalar, to_numpy, valid_mask
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
 from paimon_pyds.metadata.partition import partition_mask, partition_values
@@ -207,7 +197,7 @@ class EntryFilter:
         keep = self._by_partition(manifests)
         return [m for m, k in zip(manifests, keep.tolist(), strict=True) if k and self._may_hold_buckets(m)]
 
-    def mask(self, entries: pa.RecordBatch | pa.Table) -> Flags:
+    def mask(self, entries: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
         """Which entries are wanted; they have `columns`."""
         keep = np.ones(entries.num_rows, np.bool_)
         if self.partitions is not None:
@@ -219,7 +209,7 @@ class EntryFilter:
             keep &= np.isin(to_numpy(one_array(entries.column("bucket"))), list(self.buckets))
         return keep
 
-    def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[Flags, int, int]:
+    def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[npt.NDArray[np.bool_], int, int]:
         """Which entries lie in partitions that the predicate keeps, and how many partitions of how many these are."""
         coded = pc.dictionary_encode(one_array(entries.column("partition")))
         wanted = partition_mask(self.schema, self.predicate, coded.dictionary)
@@ -227,7 +217,7 @@ class EntryFilter:
 
     # --------------------------------------------------------------------------------------------------------- helpers
 
-    def _by_partition(self, manifests: Sequence[ManifestFile]) -> Flags:
+    def _by_partition(self, manifests: Sequence[ManifestFile]) -> npt.NDArray[np.bool_]:
         predicate = self.predicate if self.partitions is None else self._condition_around(self.partitions)
         if predicate is Const.TRUE:
             return np.ones(len(manifests), np.bool_)
@@ -281,7 +271,7 @@ class RowStatistics:
     null_counts: pa.ListArray
     row_counts: pa.Int64Array
     exact_strings: bool = False
-    nan_counted: bool | Flags = True
+    nan_counted: bool | npt.NDArray[np.bool_] = True
 
     def of(self, column: ColumnRef) -> ColumnStats | None:
         """The statistics of one column; None when the files have none for it."""
@@ -314,7 +304,7 @@ def unpadded(minimum: pa.Array) -> pa.Array:
     return pc.utf8_rtrim(pc.replace_substring_regex(minimum, r"(?s)[\x00-\x1f].*", ""), " ")
 
 
-def _either(a: Flags | None, b: Flags | None) -> Flags | None:
+def _either(a: npt.NDArray[np.bool_] | None, b: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
     if a is None or b is None:
         return b if a is None else a
     return a | b

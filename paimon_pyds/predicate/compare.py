@@ -46,15 +46,15 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     if type_.kind in FLOAT_KINDS:
         return _compare_float(op, column, _float(literal, type_), type_)
     place = bounds_of(literal, type_, zone, as_double=as_double)
-    found = _compare_steps(op, column, place, type_)
+    found = compare_steps(op, column, place, type_)
     skipped = skipped_hour(literal, type_, zone)
     if skipped is None:
         return found
     start, stop = (LiteralBounds(step, step + 1) for step in (skipped.start, skipped.stop))
-    before, behind = _compare_steps(Op.LT, column, start, type_), _compare_steps(Op.GE, column, stop, type_)
+    before, behind = compare_steps(Op.LT, column, start, type_), compare_steps(Op.GE, column, stop, type_)
     inside = make_and(
-        _compare_steps(Op.GE, column, start, type_), _compare_steps(Op.LT, column, stop, type_),
-        _compare_steps(op, column, skipped.bounds, type_),
+        compare_steps(Op.GE, column, start, type_), compare_steps(Op.LT, column, stop, type_),
+        compare_steps(op, column, skipped.bounds, type_),
     )  # fmt: skip
     return make_or(make_and(make_or(before, behind), found), inside)
 
@@ -111,7 +111,7 @@ def _compare_float(op: Op, column: ColumnRef, number: float, type_: AtomicType) 
     return Leaf(Op.GE, column, (above,))
 
 
-def _compare_steps(op: Op, column: ColumnRef, place: LiteralBounds, type_: AtomicType) -> Predicate:
+def compare_steps(op: Op, column: ColumnRef, place: LiteralBounds, type_: AtomicType) -> Predicate:
     """A comparison with a place among the ordered values of a type."""
     low, high = domain(type_)
     lower, upper = min(max(place.lower, low), high + 1), min(max(place.upper, low), high + 1)

@@ -15,19 +15,7 @@ from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.compare import compare_literals
 from paimon_pyds.predicate.disjunction import MANY, any_of
 from paimon_pyds.predicate.like import like_parts
-from paimon_pyds.predicate.tree import (
-    And,
-    ColumnRef,
-    Const,
-    Leaf,
-    MapKey,
-    Op,
-    Or,
-    Predicate,
-    Wanted,
-    make_and,
-    negate,
-)
+from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate, Wanted, make_and, negate
 from paimon_pyds.records import dataclass
 from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText

@@ -7,20 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import (
-    Flags,
-    Int64s,
-    Octets,
-    Words,
-    array,
-    binary_parts,
-    build,
-    one_array,
-    slices,
-    unaligned_words,
-)
+from paimon_pyds.buffers import Flags, Int64s, Words, array, binary_parts, build, one_array, slices, unaligned_words
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.types import AtomicType, DataType, Kind, arrow_type, scalar_to_internal, timestamp_unit
 
@@ -160,7 +150,7 @@ class _Rows:
     def _corrupt(self, message: str, field: str) -> CorruptFileError:
         return CorruptFileError(message, path=self._path, field=field)
 
-    def _check_arity(self, data: Octets, starts: Int64s, ends: Int64s, fields: int) -> None:
+    def _check_arity(self, data: npt.NDArray[np.uint8], starts: Int64s, ends: Int64s, fields: int) -> None:
         if (ends - starts < 4).any():
             raise self._corrupt("a row is shorter than its arity", "arity")
         arities = np.zeros(len(starts), np.int64)

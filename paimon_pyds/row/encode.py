@@ -10,23 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import (
-    Flags,
-    Int64s,
-    Words,
-    array,
-    binary_parts,
-    fixed_values,
-    one_array,
-    unaligned_words,
-    valid_mask,
-)
+from paimon_pyds.buffers import Int64s, Words, array, binary_parts, fixed_values, one_array, unaligned_words, valid_mask
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.row.decode import FIXED, INLINE_LIMIT, Form, form_of, header_words
 from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
 
 EMPTY_ROW = bytes(12)
 """The row without fields, in manifest form: the partition of an unpartitioned table, the keys of an append table."""
+
+_Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -38,9 +30,9 @@ class _Field:
     """
 
     slot: Words
-    valid: Flags | None
+    valid: _Mask | None
     words: int | Int64s = 0
-    refers: Flags | None = None
+    refers: _Mask | None = None
     put: Callable[[Words, Int64s], None] | None = None
 
 
@@ -178,12 +170,12 @@ def _prepare(column: pa.Array, type_: DataType) -> _Field:
             return _bytes(column, valid)
 
 
-def _cleared(values: npt.NDArray[Any], valid: Flags | None) -> Words:
+def _cleared(values: npt.NDArray[Any], valid: _Mask | None) -> Words:
     words = values.astype(np.uint64)
     return words if valid is None else words * valid
 
 
-def _fixed(column: pa.Array, kind: Kind, valid: Flags | None) -> Words:
+def _fixed(column: pa.Array, kind: Kind, valid: _Mask | None) -> Words:
     if kind is Kind.BOOLEAN:
         bits = column.buffers()[1]
         if bits is None or len(column) == 0:
@@ -193,7 +185,7 @@ def _fixed(column: pa.Array, kind: Kind, valid: Flags | None) -> Words:
     return _cleared(fixed_values(column, FIXED[kind].str), valid)
 
 
-def _nanos(column: pa.Array, type_: DataType, valid: Flags | None) -> _Field:
+def _nanos(column: pa.Array, type_: DataType, valid: _Mask | None) -> _Field:
     per_milli, to_nanos = (1_000, 1_000) if timestamp_unit(type_) == "us" else (1_000_000, 1)
     values = _cleared(fixed_values(column, "<u8"), valid).view(np.int64)
     millis = np.floor_divide(values, per_milli)
@@ -205,7 +197,7 @@ def _nanos(column: pa.Array, type_: DataType, valid: Flags | None) -> _Field:
     return _Field(nanos.view(np.uint64), valid, 1, None, put)
 
 
-def _big_decimal(column: pa.Array, valid: Flags | None) -> _Field:
+def _big_decimal(column: pa.Array, valid: _Mask | None) -> _Field:
     raw = fixed_values(column, "u1", 16).reshape(-1, 16)[:, ::-1]
     if valid is not None:
         raw = raw * valid[:, None].astype(np.uint8)
@@ -227,7 +219,7 @@ def _big_decimal(column: pa.Array, valid: Flags | None) -> _Field:
     return _Field(length, valid, 2, None, put)
 
 
-def _bytes(column: pa.Array, valid: Flags | None) -> _Field:
+def _bytes(column: pa.Array, valid: _Mask | None) -> _Field:
     data, starts, ends = binary_parts(column)
     if len(starts) == 0:
         return _Field(np.zeros(0, np.uint64), valid)

@@ -22,19 +22,8 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import Int64s, Octets, Words, unaligned_words, varint
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.parquet.arrays import FIXED
-from paimon_pyds.formats.parquet.footer import get
 from paimon_pyds.formats.parquet.page_bodies import ZSTD, page_bodies, page_body
-from paimon_pyds.formats.parquet.page_picks import (
-    BYTE_ARRAY,
-    CODECS,
-    PLAIN,
-    RLE,
-    UNCOMPRESSED,
-    WIDTHS,
-    PagePick,
-    few_wanted,
-)
+from paimon_pyds.formats.parquet.page_picks import BYTE_ARRAY, CODECS, PLAIN, RLE, UNCOMPRESSED, PagePick, few_wanted
 from paimon_pyds.formats.parquet.pages import (
     DATA_PAGE,
     DICTIONARY_PAGE,
@@ -111,7 +100,7 @@ def _gathered_one_by_one(picks: Sequence[PagePick], data: bytes) -> tuple[Sequen
         or sum(head.uncompressed for head in each) > _MOST_BYTES
     ):
         return None
-    values, codec, width = list[bytes](), CODECS.get(chunk.codec), _width(picks[0])
+    values, codec, width = list[bytes](), CODECS.get(chunk.codec), picks[0].width
     for pick, found in zip(picks, heads, strict=True):
         low = first = 0
         ends = np.searchsorted(pick.local, np.cumsum(pick.rows)).tolist()
@@ -131,16 +120,9 @@ def _gathered_one_by_one(picks: Sequence[PagePick], data: bytes) -> tuple[Sequen
     return _page_of(picks, b"".join(values))
 
 
-def _width(pick: PagePick) -> int:
-    """Bytes of a plain value; 0 for those of any length."""
-    if pick.chunk.physical == FIXED:
-        return int(get(pick.leaf.element, 2, I32, "type_length") or 0)
-    return WIDTHS.get(pick.chunk.physical, 0)
-
-
 def _has_places(pick: PagePick) -> bool:
     """Whether plain values lie where their number says, if texts have one length."""
-    return _width(pick) > 0 or pick.chunk.physical == BYTE_ARRAY
+    return pick.width > 0 or pick.chunk.physical == BYTE_ARRAY
 
 
 def _length_of_all(bodies: Octets, starts: Int64s, sizes: Int64s, rows: Int64s) -> int:
@@ -266,7 +248,7 @@ class ColumnPages:
 
     def values(self) -> pa.Buffer | None:
         """The bytes of all values of a column of numbers; None where they are not stored plain, or some are NULL."""
-        width, rows = _width(self._picks[0]), self._heads.values
+        width, rows = self._picks[0].width, self._heads.values
         if not (self._understood and self._plain and width and (rows * width <= self._heads.uncompressed).all()):
             return None
         buffer, done = pa.allocate_buffer(int(rows.sum()) * width), 0  # Arrow keeps memory that it has had
@@ -290,7 +272,7 @@ class ColumnPages:
         """One page of the wanted values; None where places of values can't be reckoned."""
         if not self._plain:
             return None
-        width, rows, found = _width(self._picks[0]), self._heads.values, list[bytes]()
+        width, rows, found = self._picks[0].width, self._heads.values, list[bytes]()
         stops = np.cumsum(rows)
         before = accumulate((pick.covered for pick in self._picks), initial=0)
         wanted = np.concatenate([pick.local + count for pick, count in zip(self._picks, before, strict=False)])
@@ -341,7 +323,7 @@ class ColumnPages:
         return picks, found
 
     def _longer_than_values(self, starts: Int64s, values: Int64s) -> bool:
-        width, heads = _width(self._picks[0]), self._heads
+        width, heads = self._picks[0].width, self._heads
         return width > 0 and bool((heads.uncompressed != values - starts + heads.values * width).any())
 
     def _dictionary(self, begin: int, head: PageHead) -> bytes:

@@ -20,8 +20,9 @@ import numpy as np
 from paimon_pyds.buffers import Int64s
 from paimon_pyds.formats import GroupPlan
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96
-from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf
+from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, get
 from paimon_pyds.formats.parquet.page_index import PageTable
+from paimon_pyds.formats.parquet.thrift import I32
 from paimon_pyds.records import dataclass
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
@@ -72,6 +73,13 @@ class PagePick:
     local: Int64s
     prefix: tuple[int, int]
     boundaries: bytes
+
+    @property
+    def width(self) -> int:
+        """Bytes of a plain value; 0 for those of any length."""
+        if self.chunk.physical == FIXED:
+            return int(get(self.leaf.element, 2, I32, "type_length") or 0)
+        return WIDTHS.get(self.chunk.physical, 0)
 
     @property
     def covered(self) -> int:

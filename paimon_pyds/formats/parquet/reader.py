@@ -17,15 +17,7 @@ from paimon_pyds.buffers import Int64s, from_numpy, keep_freed_memory, one_array
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
-from paimon_pyds.formats.parquet.arrays import (
-    INT96,
-    BatchRows,
-    all_but,
-    conform,
-    conform_batch,
-    rows_at_once,
-    without_rows,
-)
+from paimon_pyds.formats.parquet.arrays import INT96, BatchRows, all_but, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.footer import Chunk, Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose, group_plan, pick_pages, too_many_rows
@@ -368,8 +360,7 @@ class ParquetReader:
         ]
         places = [*by_pages, *(i for i in range(len(columns.leaves)) if i not in by_pages)]
         arrays = [array for _, array in sorted(zip(places, found, strict=True), key=itemgetter(0))]
-        whole = [conform(a, f.type, f.name, self._path) for a, f in zip(arrays, columns.schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(whole, schema=columns.schema)
+        yield conform_batch(pa.RecordBatch.from_arrays(arrays, columns.schema.names), columns.schema, self._path)
 
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
         # else each pass asks for new memory, which takes longer than copying pages into it
