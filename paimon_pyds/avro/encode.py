@@ -77,19 +77,24 @@ def _blank(type_: pa.DataType) -> object:
 def _array(item: Node, column: pa.Array) -> list[pa.Array]:
     lengths = pc.list_value_length(column)
     counts = to_numpy(lengths.fill_null(scalar(0, lengths.type))).astype(np.int64)
-    items = join(encode_field(item, column.flatten()))
-    bounds = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=bounds[1:])
-    # The items of one list lie side by side: only offsets are needed to take them together.
+    return list_pieces(np.append(0, np.cumsum(counts)), join(encode_field(item, column.flatten())))
+
+
+def list_pieces(bounds: Int64s, items: pa.Array) -> list[pa.Array]:
+    """The pieces of arrays: how many items each has, its items, and a zero; just that where it has none.
+
+    Args:
+        bounds: where the items of each begin, and where the last ones end.
+        items: the encoded items of all, one array after another.
+    """
+    counts = np.diff(bounds)
     _, offsets, body = items.buffers()
-    if offsets is None:
-        ends = np.zeros(1, np.int32)
-    else:
-        ends = np.frombuffer(offsets, "<i4")[items.offset : items.offset + len(items) + 1]
-    together = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(ends[bounds]), body])
+    ends = np.frombuffer(offsets, "<i4")[items.offset :] if len(items) else np.zeros(1, np.int32)
+    # The items of one array lie side by side: only offsets are needed to take them together.
+    buffers = [None, pa.py_buffer(ends[bounds]), body or pa.py_buffer(b"")]
+    together = pa.Array.from_buffers(pa.binary(), len(counts), buffers)
     head = pc.if_else(from_numpy(counts > 0), varints(counts), scalar(b"", pa.binary()))
-    end = array([b"\x00"] * len(counts), pa.binary())
-    return [head, together, end]
+    return [head, together, array([b"\x00"] * len(counts), pa.binary())]
 
 
 def varints(values: Int64s) -> pa.Array:

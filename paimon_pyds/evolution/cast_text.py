@@ -109,8 +109,7 @@ def _parse_date(text: str, type_: AtomicType) -> int:
         day = datetime.date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
     except (ValueError, OverflowError):
         raise _refuse(text, type_) from None
-    days: int = day.toordinal() - _EPOCH
-    return days
+    return day.toordinal() - _EPOCH
 
 
 def _parse_time(text: str, type_: AtomicType) -> int:

@@ -158,17 +158,14 @@ def unscaled(array: pa.Array) -> Ints:
     """The unscaled values of a decimal128 array; those of nulls are any."""
     words = fixed_values(array, "<i8", 2).reshape(-1, 2)
     if array.type.precision <= NARROW:
-        narrow: Ints = np.where(valid(array), words[:, 0], 0)
-        return narrow
+        return np.where(valid(array), words[:, 0], 0)
     low, high = words[:, 0].view(np.uint64).astype(object), words[:, 1].astype(object)
-    found: Ints = np.where(valid(array), (high << 64) + low, 0) if len(array) else low
-    return found
+    return np.where(valid(array), (high << 64) + low, 0) if len(array) else low
 
 
 def wide(values: Ints) -> Ints:
     """The same values as Python's integers."""
-    found: Ints = values.astype(object)
-    return found
+    return values.astype(object)
 
 
 def rescale(values: Ints, scale: int, target: int) -> Ints:

@@ -219,8 +219,7 @@ class SourceKeys:
         if len(self.starts) < 2:
             return np.zeros(len(codes), np.int64)
         places = np.where(codes >= 0, codes, 0)
-        found: Int64s = np.where(codes >= 0, self.starts[places + 1] - self.starts[places], 0)
-        return found
+        return np.where(codes >= 0, self.starts[places + 1] - self.starts[places], 0)
 
 
 def expand(keys: SourceKeys, codes: Int64s) -> tuple[Int64s, Int64s]:
@@ -256,8 +255,7 @@ def _places(array: pa.Array, values: pa.Array, null_safe: bool) -> Int64s:
         found = pc.index_in(array, value_set=values, skip_nulls=not null_safe)
     except pa.ArrowNotImplementedError:
         raise ExpressionError(f"keys of type {array.type} can't be matched") from None
-    places: Int64s = filled(found, -1).astype(np.int64)
-    return places
+    return filled(found, -1).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -304,17 +302,14 @@ def _numbers(array: pa.Array) -> Int64s | None:
         array = array.view(pa.int32() if type_.bit_width == 32 else pa.int64())
     elif not pa.types.is_signed_integer(type_):
         return None
-    numbers: Int64s = filled(array).astype(np.int64, copy=False)
-    return numbers
+    return filled(array).astype(np.int64, copy=False)
 
 
 def _joined(codes: Int64s, more: Int64s, size: int) -> Int64s:
-    found: Int64s = np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
-    return found
+    return np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
 
 
 def _search(codes: Int64s, ordered: Int64s) -> Int64s:
     places = np.searchsorted(ordered, codes)
     inside = np.minimum(places, max(len(ordered) - 1, 0))
-    found: Int64s = np.where(ordered[inside] == codes, inside, -1) if len(ordered) else np.full(len(codes), -1)
-    return found
+    return np.where(ordered[inside] == codes, inside, -1) if len(ordered) else np.full(len(codes), -1)

@@ -263,8 +263,7 @@ def is_nan(value: Any) -> bool:
 def _search_sorted(values: pa.Array, wanted: pa.Array) -> Int64s:
     """Place of the first of the sorted values that is not below each wanted one, as np.searchsorted gives it."""
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
-        found: Int64s = np.searchsorted(to_numpy(values), to_numpy(wanted))
-        return found
+        return np.searchsorted(to_numpy(values), to_numpy(wanted))
     # By ranks in one sorted whole; the wanted ones come first among equals, as the sort is stable.
     order = to_numpy(pc.sort_indices(pa.concat_arrays([wanted, values])))
     is_value = order >= len(wanted)

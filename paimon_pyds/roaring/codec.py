@@ -63,26 +63,13 @@ def decode_bitmap(
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
     if len(raw) >= _LARGE and raw[:4] == _PLAIN_COOKIE:
-        if not _is_full(raw, bitmap):
-            _measured(raw, path, origin)
+        _measured(raw, path, origin)
     elif bitmap.serialize() != (raw := bytes(raw)):
         _check_odd(raw, bitmap, path, origin)
     if row_count is not None and bitmap and bitmap.max() >= row_count:
         message = f"position {bitmap.max()} in a file of {row_count} rows"
         raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
     return bitmap
-
-
-def _is_full(raw: bytes | memoryview, bitmap: BitMap) -> bool:
-    """Whether a bitmap without runs, which the library took, has only containers of one size and all of them where its
-    offsets say, and ends where these bytes do: it spares measuring it."""
-    found = bitmap.get_statistics()
-    count: int = found["n_containers"]
-    if count != found["n_bitset_containers"] or len(raw) != (8 + BITMAP_BYTES) * count + 8:
-        return False
-    first = 8 + 8 * count
-    starts = (first + BITMAP_BYTES * np.arange(count)).astype("<u4")
-    return bool(raw[8 + 4 * count : first] == starts.tobytes())
 
 
 def _measured(raw: bytes | memoryview, path: object, origin: int) -> RoaringLayout:
@@ -110,8 +97,7 @@ def encode_bitmap(bitmap: BitMap) -> bytes:
     """The serialized form, with the smallest container for each 65,536 positions."""
     optimised = bitmap.copy()
     optimised.run_optimize()
-    data: bytes = optimised.serialize()
-    return data
+    return optimised.serialize()
 
 
 def encode_mask(mask: Flags) -> bytes:
