@@ -279,9 +279,6 @@ def _collect(totals: Int64s, pieces: list[tuple[_Numbers, Int64s, Capture | None
     return Items(totals, Bytes(values, ends, valid) if is_bytes else Longs(values, valid))
 
 
-# ------------------------------------------------------------------------------------------------------------ Arrow
-
-
 def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) -> pa.Array:
     """An Arrow array of what was captured at cursors that did not fail.
     Raises pa.ArrowInvalid: a string that is not UTF-8, an integer that does not fit the type."""

@@ -239,9 +239,6 @@ class ContainerReader:
         return self._read(size, "header")
 
 
-# ---------------------------------------------------------------------------------------------------------- records
-
-
 @dataclass(frozen=True, slots=True)
 class Container:
     """A container file taken apart: its schema, and blocks of records after decompression.

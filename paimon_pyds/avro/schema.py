@@ -141,9 +141,6 @@ def _takes_bytes(node: Node) -> bool:
     return node not in (_PRIMITIVES["null"], Sized(0))
 
 
-# ----------------------------------------------------------------------------------------------------------- values
-
-
 class Overrun(Exception):
     """The bytes end before the value does, or hold no such value."""
 

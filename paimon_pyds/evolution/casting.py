@@ -127,9 +127,6 @@ def _find_temporal(a: Kind, b: Kind) -> _Cast | None:
     return None
 
 
-# -------------------------------------------------------------------------------------------------------- numbers
-
-
 def _numbers(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     """Integers wrap around when narrowed, floats round to the nearest; what C does here is what Java does."""
     return pc.cast(array, arrow_type(target), safe=False)
@@ -186,9 +183,6 @@ def _from_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa
     return pc.cast(values, arrow_type(target), safe=False)
 
 
-# --------------------------------------------------------------------------------------------- strings and binary
-
-
 def _string(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     """Cut to the length in characters; CHAR is filled with spaces."""
     length = target.length or 1
@@ -229,9 +223,6 @@ def _binary(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array
     if target.kind is not Kind.BINARY:
         return array
     return by_distinct(array, lambda v: v.ljust(length, b"\0"), pa.binary())
-
-
-# ------------------------------------------------------------------------------------------------ dates and times
 
 
 def _in_unit(array: pa.Array, source: int, target: int, type_: pa.DataType) -> pa.Array:

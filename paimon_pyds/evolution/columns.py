@@ -244,9 +244,6 @@ def plan_evolution(
     return replace(evolution, constants=constants) if constants else evolution
 
 
-# ------------------------------------------------------------------------------------------------------ conversion
-
-
 def same_type(a: DataType, b: DataType) -> bool:
     """Whether values of both types are the same: equal but for NOT NULL and comments, at every depth."""
     if isinstance(a, RowType) and isinstance(b, RowType):
@@ -338,9 +335,6 @@ def _map_converter(file: MapType | MultisetType, read: MapType | MultisetType) -
         return rebuild(array, type_, [entries])
 
     return convert
-
-
-# ------------------------------------------------------------------------------------------------------- predicates
 
 
 def _on_null(op: Op) -> Predicate:

@@ -84,8 +84,6 @@ class Binder:
             raise ExpressionError(message, hint=hint)
         self._source.fail(where.start, message, hint=hint)
 
-    # ------------------------------------------------------------------------------------------- values and names
-
     def literal(self, literal: Literal) -> Constant:
         """A constant node of a literal."""
         if literal.value is None and literal.type is None:
@@ -159,8 +157,6 @@ class Binder:
                 return Part(normal(element), node, value, _char(element))
         self.fail(at, f"a value of type {type_text(node.type)} has no part {value!r:.100}")
 
-    # ------------------------------------------------------------------------------------------ casts and branches
-
     def coerce(self, node: Node, type_: Type) -> Node:
         """The node as one of a type, by a cast if need be. Raises LookupError where SQL casts only on request."""
         if type_ is None or same(node.type, type_):
@@ -230,8 +226,6 @@ class Binder:
             return self.condition(node)
         except LookupError as error:
             self.fail(where, str(error.args[0]))
-
-    # -------------------------------------------------------------------------------------------------- functions
 
     def _call(self, call: Call) -> Node:
         from paimon_pyds.expression.functions import FUNCTIONS, spelled

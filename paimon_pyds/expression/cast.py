@@ -100,9 +100,6 @@ def _plain(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -
     return array.cast(arrow_type(target))
 
 
-# -------------------------------------------------------------------------------------------------------------- texts
-
-
 def _to_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     kind = source.kind
     if kind in INTEGER_KINDS or kind is Kind.BOOLEAN or kind in STRING_KINDS or kind in BINARY_KINDS:
@@ -140,9 +137,6 @@ def _from_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: st
     if kind is Kind.DATE:
         return by_distinct(array, value, pa.int32()).view(wanted)
     return by_distinct(array, value, wanted)
-
-
-# ------------------------------------------------------------------------------------------------------------ numbers
 
 
 def _to_boolean(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
@@ -224,9 +218,6 @@ _FROM_NUMBERS: dict[Kind, _Cast] = {
     Kind.DECIMAL: _to_decimal,
     Kind.TIMESTAMP_LTZ: _to_timestamp,
 }
-
-
-# ----------------------------------------------------------------------------------------------------- dates and times
 
 
 def _seconds(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:

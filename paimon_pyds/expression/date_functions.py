@@ -70,9 +70,6 @@ def _date_part(binder: Binder, arguments: list[Node]) -> Node:
     return _field(name)(binder, arguments[1:])
 
 
-# ------------------------------------------------------------------------------------------------------------- moving
-
-
 def _moved(direction: int) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         days = arguments[1]
@@ -147,9 +144,6 @@ def _unit(node: Node) -> str | None:
 
 def _floored(values: pa.Array, unit: str) -> pa.Array:
     return pc.floor_temporal(values, unit=unit).cast(values.type)
-
-
-# ------------------------------------------------------------------------------------------------------------- making
 
 
 def _taken_to(type_: AtomicType) -> Resolve:

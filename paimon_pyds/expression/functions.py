@@ -27,9 +27,6 @@ def spelled(name: str) -> str:
     return {"negative": "-", "isnull": "IS NULL"}.get(name, name)
 
 
-# --------------------------------------------------------------------------------------------------------- arithmetic
-
-
 def _arithmetic(operator: str) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         if operator in ("+", "-") and (moved := _date_arithmetic(binder, operator, arguments)) is not None:
@@ -118,9 +115,6 @@ def _bits(operator: str) -> Resolve:
     return resolve
 
 
-# ---------------------------------------------------------------------------------------------------------- conditions
-
-
 def char_length(nodes: Sequence[Node]) -> int | None:
     """The n of the longest CHAR(n) column among texts that are compared; None where there is none."""
     return max((n.char for n in nodes if isinstance(n, Column | Part) and n.char is not None), default=None)
@@ -183,9 +177,6 @@ def _logic(every: bool) -> Resolve:
 
 def _null_test(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
     return lambda binder, arguments: Apply(tree.BOOLEAN, kernel, tuple(arguments))
-
-
-# ------------------------------------------------------------------------------------------------------------ choices
 
 
 def _coalesce(binder: Binder, arguments: list[Node]) -> Node:

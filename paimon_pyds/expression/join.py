@@ -151,9 +151,6 @@ def _plain(node: Node, scope: Scope) -> DataField | None:
     return next(field for field in scope.fields if field.name == name)
 
 
-# -------------------------------------------------------------------------------------------------------------- codes
-
-
 @dataclass(frozen=True)
 class SourceKeys:
     """The rows of a source by their keys. It pickles.

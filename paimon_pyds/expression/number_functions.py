@@ -50,9 +50,6 @@ def _sign(values: pa.Array) -> pa.Array:
     return pc.sign(values).cast(pa.float64())
 
 
-# ----------------------------------------------------------------------------------------------------------- rounding
-
-
 def _whole(up: bool) -> Resolve:
     """Floor and ceil: BIGINT, or a DECIMAL without digits behind the point."""
 
@@ -137,9 +134,6 @@ def _rounded_integer(values: pa.Array, digits: int, type_: AtomicType) -> pa.Arr
 def _rounded_decimal(values: pa.Array, digits: int, scale: int, result: AtomicType) -> pa.Array:
     found = rescale(unscaled(values), scale, digits) if digits < scale else unscaled(values)
     return from_unscaled(rescale(found, min(digits, scale), result.scale or 0), valid(values), result)
-
-
-# ------------------------------------------------------------------------------------------------------------ floating
 
 
 def _power(a: Datum, b: Datum) -> pa.Array:

@@ -134,9 +134,6 @@ def bitwise(*arguments: Any) -> pa.Array:
     return _BITS[operator](*data)
 
 
-# --------------------------------------------------------------------------------------------------------- comparison
-
-
 def compare(a: Datum, b: Datum, operator: str) -> pa.Array:
     """A comparison of values of one type; decimals of any two."""
     if pa.types.is_decimal(a.type) and a.type != b.type:

@@ -146,9 +146,6 @@ def _python(*arguments: Any) -> pa.Array:
     return by_distinct_rows(function, type_, *data)
 
 
-# ------------------------------------------------------------------------------------------------------------ joining
-
-
 def _concat(binder: Binder, arguments: list[Node]) -> Node:
     if all(node.type is not None and node.type.kind in BINARY_KINDS for node in arguments):
         return Apply(tree.BYTES, _joined, tuple(arguments))
@@ -171,9 +168,6 @@ def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
     for column in columns:  # one by one: Arrow's own skipping of nulls leaves out rows that have nothing else
         found = pc.coalesce(pc.binary_join_element_wise(found, column, between), found, column)
     return pc.if_else(between.is_valid(), found.fill_null(""), pa.scalar(None, pa.string()))
-
-
-# ---------------------------------------------------------------------------------------------------- parts and sums
 
 
 def _translate(text: str, old: str, new: str) -> str:

@@ -53,8 +53,6 @@ class ManifestReader:
         self._kept = kept
         self._wanted = None if wanted is None or wanted.keeps_all else wanted
 
-    # ----------------------------------------------------------------------------------------------------------- lists
-
     def manifests(self, snapshot: Snapshot | None) -> list[ManifestFile]:
         """The manifests of a snapshot, those of its base first; none for None."""
         if snapshot is None:
@@ -74,8 +72,6 @@ class ManifestReader:
     def listed(self, name: str, size: int | None = None) -> list[ManifestFile]:
         """The manifests of a manifest list; ``size`` in bytes is what names it says of it."""
         return list(self._store.read_manifest_list(name, size))
-
-    # --------------------------------------------------------------------------------------------------------- entries
 
     def entries(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.Table:
         """The entries of some manifests, in order, ADDs and DELETEs, with these columns of `ENTRY_SCHEMA` (all when
@@ -157,9 +153,6 @@ class ManifestReader:
         return entries
 
 
-# ---------------------------------------------------------------------------------------------------------- pruning
-
-
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
     """Entries of some partitions and buckets.
@@ -214,8 +207,6 @@ class EntryFilter:
         coded = pc.dictionary_encode(one_array(entries.column("partition")))
         wanted = partition_mask(self.schema, self.predicate, coded.dictionary)
         return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
-
-    # --------------------------------------------------------------------------------------------------------- helpers
 
     def _by_partition(self, manifests: Sequence[ManifestFile]) -> npt.NDArray[np.bool_]:
         predicate = self.predicate if self.partitions is None else self._condition_around(self.partitions)

@@ -91,8 +91,6 @@ class TableBinder:
                 return any_of(*[self.bind(child) for child in children])
         return predicate
 
-    # ---------------------------------------------------------------------------------------------------- columns
-
     def column(self, column: ColumnRef) -> ColumnRef:
         """The column with type and field id."""
         found = self._columns.get((column.name, column.path))
@@ -151,8 +149,6 @@ class TableBinder:
         if isinstance(equal, Leaf) and equal.op is Op.EQ:
             return MapKey(equal.literals[0], type_)
         raise PredicateError(f"{literal.value!r:.100} can't be a key of {at}, whose keys are of type {type_}")
-
-    # ----------------------------------------------------------------------------------------------------- leaves
 
     def _leaf(self, leaf: Leaf) -> Predicate:
         column = self.column(leaf.column)

@@ -172,8 +172,6 @@ def _compare_boolean(op: Op, column: ColumnRef, lower: int, upper: int) -> Predi
     return Leaf(Op.IS_NOT_NULL, column) if kept else Const.FALSE
 
 
-# ------------------------------------------------------------------------------------------------------- CHAR columns
-
 _MAX_TEXT = 64 << 20
 """Characters that all forms of the texts of a comparison may have together."""
 
@@ -223,9 +221,6 @@ def _among(inside: bool, column: ColumnRef, forms: list[str]) -> Leaf:
     if len(forms) == 1:
         return Leaf(Op.EQ if inside else Op.NE, column, tuple(forms))
     return Leaf(Op.IN if inside else Op.NOT_IN, column, tuple(sorted(forms)))
-
-
-# -------------------------------------------------------------------------------------------------------- two literals
 
 
 def compare_literals(op: Op, left: Literal, right: Literal) -> Const:

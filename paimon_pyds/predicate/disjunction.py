@@ -67,9 +67,6 @@ def sort_key(value: Any) -> object:
     return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
 
 
-# ------------------------------------------------------------------------------------------------------------- ranges
-
-
 def _join_ranges(parts: Sequence[Predicate]) -> list[Predicate]:
     """The same conditions, with very many ranges of a column as one `Or` behind the others."""
     ranges: dict[ColumnRef, list[tuple[int, int]]] = defaultdict(list)
@@ -129,9 +126,6 @@ def _between(column: ColumnRef, type_: AtomicType, low: int, high: int) -> Predi
     tests = [] if low == first else [Leaf(Op.GE, column, (from_step(low, type_),))]
     tests += [] if high == last else [Leaf(Op.LE, column, (from_step(high, type_),))]
     return make_and(*tests) if tests else Leaf(Op.IS_NOT_NULL, column)
-
-
-# ------------------------------------------------------------------------------------------------------ balanced trees
 
 
 class _Span(NamedTuple):

@@ -157,9 +157,6 @@ def ratio_bounds(numerator: int, denominator: int) -> LiteralBounds:
     return LiteralBounds(-(-numerator // denominator), numerator // denominator + 1)
 
 
-# ------------------------------------------------------------------------------------------------------------ numbers
-
-
 def _number_bounds(literal: Literal, type_: AtomicType, as_double: bool) -> LiteralBounds:
     assert literal.type is not None
     given, value = literal.type.kind, literal.value
@@ -209,9 +206,6 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
         else:
             low = middle + 1
     return low
-
-
-# -------------------------------------------------------------------------------------------------------------- times
 
 
 def _midnight_bounds(instant: int, zone: str) -> LiteralBounds:

@@ -87,9 +87,6 @@ def _computed(text: str, columns: Iterable[ColumnRef], condition: RowCondition) 
     return make_computed(text, (column.name for column in columns), condition)
 
 
-# --------------------------------------------------------------------------------------------------- values of columns
-
-
 @dataclass(frozen=True)
 class _AnyRow:
     """Whether rows have, in some columns, the values of one of many rows.
@@ -151,9 +148,6 @@ def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[Int64s
             codes.append(distinct)
         lists.append(values)
     return lists, tuple(codes)
-
-
-# ------------------------------------------------------------------------------------------------------ parts of texts
 
 
 @dataclass(frozen=True)
@@ -305,9 +299,6 @@ def _spans(column: ColumnRef, ranges: Sequence[tuple[Any, Any]]) -> Predicate:
     return make_or(*(make_and(Leaf(Op.GE, column, (low,)), Leaf(Op.LE, column, (high,))) for low, high in spans))
 
 
-# ------------------------------------------------------------------------------------------------------------- ranges
-
-
 @dataclass(frozen=True)
 class _AnyRange:
     """Whether the values of a column lie in one of many ranges.
@@ -349,9 +340,6 @@ def _any_range(members: Sequence[And]) -> Predicate:
     text = f"{column} in {len(members):,} ranges"
     computed = _computed(text, [column], _AnyRange(column, tuple(end for one in joined for end in one)))
     return make_and(_spans(column, [(low[0], high[0]) for low, high in joined]), computed)
-
-
-# ------------------------------------------------------------------------------------------------------ computed values
 
 
 @dataclass(frozen=True)

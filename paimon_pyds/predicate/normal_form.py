@@ -112,8 +112,6 @@ class _NormalForm:
         self._leaves = 0
         self._most_leaves = 0
 
-    # ------------------------------------------------------------------------------------------------- conditions
-
     def rows(self, node: Expression, wanted: Wanted) -> Predicate:
         """The rows where a condition is what is wanted."""
         if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
@@ -337,8 +335,6 @@ class _NormalForm:
             return Const.TRUE
         test = Leaf(test.op, leaf.column, values)
         return self._joined(False, [self._bound(one) for one in (Leaf(Op.IS_NULL, leaf.column), test)])
-
-    # --------------------------------------------------------------------------------------------------- operands
 
     def _operands(self, left: Expression, right: Expression) -> tuple[ColumnRef | None, Literal | None, bool]:
         """The column of a comparison, the literal of its other side, and whether the column is on the right."""

@@ -88,8 +88,6 @@ class ColumnBounds:
             self._has_min &= counted | ~self._min_nan
             self._has_max &= counted | ~self._max_nan
 
-    # ------------------------------------------------------------------------------------------------- may match
-
     def may(self, leaf: Leaf) -> Flags:
         """Whether some row of a file may satisfy the leaf."""
         if leaf.op is Op.IS_NULL:
@@ -231,8 +229,6 @@ class ColumnBounds:
         low, high = domain(self._type)
         least, greatest = steps_of(self._min), steps_of(self._max)
         return np.where(self._has_min, least, low), np.where(self._has_max, greatest, high)
-
-    # ---------------------------------------------------------------------------------------------- always true
 
     def always(self, leaf: Leaf) -> Flags:
         """Whether surely every row of a file satisfies the leaf."""
