@@ -59,13 +59,13 @@ class Table:
     Attributes:
         bind: binds a leaf to its columns.
         fields: its columns.
-        evaluator: evaluates what predicates have no leaf for.
+        evaluator: gives what evaluates what predicates have no leaf for, the same each time.
         qualifiers: what may stand before a column's name, such as ``("target", "t")``.
     """
 
     bind: Callable[[Leaf], Predicate]
     fields: Sequence[DataField]
-    evaluator: RowEvaluator | None = None
+    evaluator: Callable[[], RowEvaluator] | None = None
     qualifiers: Sequence[str] = ()
 
 
@@ -137,11 +137,12 @@ class _NormalForm:
 
     def _on_computed_columns(self, parts: Sequence[Expression]) -> tuple[Sequence[Expression], list[Predicate]]:
         """Of conditions joined by OR, those that are left, and what very many on computed values come to."""
-        table, evaluator = self._table, self._evaluator
-        if table is None or evaluator is None:
+        table = self._table
+        if table is None or self._evaluator is None:
             return parts, []
         from paimon_pyds.predicate.computed_columns import with_computed_columns  # most filters are short
 
+        evaluator = self._evaluator()
         others, groups = with_computed_columns(parts, evaluator.type_of)
         found: list[Predicate] = []
         for group in groups:
@@ -167,7 +168,7 @@ class _NormalForm:
             node = Call("<=>", (node, value), start=node.start, stop=node.stop)
         if wanted is not Wanted.TRUE:
             node = Call("NOT", (node,), start=node.start, stop=node.stop)
-        return self._evaluator.condition(node, text)
+        return self._evaluator().condition(node, text)
 
     def _bound(self, leaf: Leaf) -> Predicate:
         """A leaf, bound to the table's columns if there is a table. Raises PredicateError."""
@@ -382,7 +383,7 @@ class _NormalForm:
             found = None
         if found is not None or self._evaluator is None or next(names(node), None) is not None:
             return found
-        return self._evaluator.constant(node)
+        return self._evaluator().constant(node)
 
     def _literal(self, node: Expression) -> Literal | None:
         """A cast literal, or one with signs; None for other operands."""
