@@ -20,9 +20,6 @@ import pyarrow as pa
 from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union
 from paimon_pyds.buffers import LONGER, Flags, Int64s, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
 
-_Numbers: TypeAlias = Int64s
-"""Numbers of cursors."""
-
 PADDING = 16
 """Zero bytes that must follow the records: failed cursors read them."""
 
@@ -162,7 +159,7 @@ class _Walker:
             self._long_tail(longer, where, group, after)
         return zigzag_decoded(group), after
 
-    def _long_tail(self, numbers: _Numbers, where: Int64s, group: Words, after: Int64s) -> None:
+    def _long_tail(self, numbers: Int64s, where: Int64s, group: Words, after: Int64s) -> None:
         """Numbers of nine and ten bytes."""
         start = where[numbers]
         ninth = self._data[start + 8].astype(np.uint64)
@@ -202,7 +199,7 @@ class _Walker:
 
     def _array(self, item: Node, at: Int64s, path: str, keep: bool) -> tuple[Capture | None, Int64s]:
         totals = np.zeros(len(at), np.int64)
-        pieces: list[tuple[_Numbers, Int64s, Capture | None]] = []
+        pieces: list[tuple[Int64s, Int64s, Capture | None]] = []
         inner = path + "[]"
         at = at.copy()
         live = np.arange(len(at))
@@ -241,7 +238,7 @@ class _Walker:
 _NULL = Primitive("null")
 
 
-def _spread(found: Capture, numbers: _Numbers, mine: Flags, at: Int64s) -> Capture:
+def _spread(found: Capture, numbers: Int64s, mine: Flags, at: Int64s) -> Capture:
     """What was captured at some cursors, as a capture at all of them, in which the others are null."""
     if isinstance(found, Longs):
         values = np.zeros(len(mine), np.int64)
@@ -256,7 +253,7 @@ def _spread(found: Capture, numbers: _Numbers, mine: Flags, at: Int64s) -> Captu
     return Items(counts, found.items, mine)
 
 
-def _collect(totals: Int64s, pieces: list[tuple[_Numbers, Int64s, Capture | None]]) -> Items:
+def _collect(totals: Int64s, pieces: list[tuple[Int64s, Int64s, Capture | None]]) -> Items:
     """The items of all arrays, one array after another, from what each step captured."""
     base = np.cumsum(totals) - totals
     size = int(totals.sum())

@@ -149,7 +149,9 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
         whole = pc.cast(array, pa.int64())
         room = (target.precision or 0) - (target.scale or 0)
         if room < 19:
-            whole = pc.if_else(pc.less(pc.abs(_not_least(whole)), pa.scalar(10**room, pa.int64())), whole, None)
+            # The one int64 that has no absolute value is compared as its neighbour is.
+            near = pc.max_element_wise(whole, pa.scalar(-(2**63) + 1, pa.int64()), skip_nulls=False)
+            whole = pc.if_else(pc.less(pc.abs(near), pa.scalar(10**room, pa.int64())), whole, None)
         return pc.cast(pc.cast(whole, pa.decimal128(19, 0)), type_)
     if source.kind is Kind.DECIMAL and widens_to_decimal(source, target):
         return pc.cast(array, type_)
@@ -161,11 +163,6 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
         return cast_text.rounded(exact, target)
 
     return by_distinct(array, convert, type_)
-
-
-def _not_least(whole: pa.Array) -> pa.Array:
-    """Without the one int64 that has no absolute value; its neighbour is as good for a comparison of magnitude."""
-    return pc.max_element_wise(whole, pa.scalar(-(2**63) + 1, pa.int64()), skip_nulls=False)
 
 
 def _from_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:

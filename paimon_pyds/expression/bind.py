@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -58,21 +58,11 @@ class Binder:
         except LookupError as error:
             self.fail(expression, str(error.args[0]))
 
-    def _bind(self, expression: Expression) -> Node:
-        match expression:
-            case Value():
-                return self.literal(expression.literal)
-            case Name():
-                return self._name(expression)
-            case Item():
-                return self._item(expression)
-            case Case():
-                return self._case(expression)
-            case CastTo():
-                return self._cast_to(expression)
-            case Call():
-                return self._call(expression)
-        raise AssertionError(expression)
+    def _bind(self, expression: Any) -> Node:
+        binders: dict[type[Expression], Callable[[Any], Node]] = {
+            Name: self._name, Item: self._item, Case: self._case, CastTo: self._cast_to, Call: self._call,
+        }  # fmt: skip
+        return self.literal(expression.literal) if type(expression) is Value else binders[type(expression)](expression)
 
     def text_of(self, expression: Expression) -> str:
         """What was written for a part of the tree."""

@@ -191,17 +191,13 @@ def _digest(function: Callable[..., str | None]) -> Resolve:
     return resolve
 
 
-def _md5(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
-
-
-def _sha1(data: bytes) -> str:
-    return hashlib.sha1(data, usedforsecurity=False).hexdigest()
+def _hex(data: bytes, name: str) -> str:
+    return hashlib.new(name, data, usedforsecurity=False).hexdigest()
 
 
 def _sha2(data: bytes, bits: int) -> str | None:
     name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
-    return None if name is None else hashlib.new(name, data).hexdigest()
+    return None if name is None else _hex(data, name)
 
 
 def _length_of(binder: Binder, arguments: list[Node]) -> Node:
@@ -316,8 +312,8 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "endswith": Function((2, 2), _by_text(str.endswith, _BOOLEAN, _TEXT)),
     "contains": Function((2, 2), _by_text(operator.contains, _BOOLEAN, _TEXT)),
     "translate": Function((3, 3), _by_text(_translate, _TEXT, _TEXT)),
-    "md5": Function((1, 1), _digest(_md5)),
-    "sha1": Function((1, 1), _digest(_sha1)),
+    "md5": Function((1, 1), _digest(partial(_hex, name="md5"))),
+    "sha1": Function((1, 1), _digest(partial(_hex, name="sha1"))),
     "sha2": Function((2, 2), _digest(_sha2)),
     "like": Function((2, 3), _like(False)),
     "ilike": Function((2, 3), _like(True)),

@@ -70,10 +70,11 @@ def read_containers(
     if isinstance(headers, int):
         message = "the header of a bitmap contradicts itself"
         raise corrupt(source, message, offset=places[headers][0], field="bitmap")
-    whole = sorted(headers.without_offsets)
+    without_offsets, containers = headers
+    whole = sorted(without_offsets)
     is_wanted = np.zeros(MAX_CONTAINERS, np.bool_)
     is_wanted[wanted] = True
-    chosen = headers.containers.take(is_wanted[headers.containers.keys])
+    chosen = containers.take(is_wanted[containers.keys])
     begins = np.array([offset for offset, _ in places], np.int64)[chosen.owners] + chosen.starts
     ranges, within = _together(begins, chosen.sizes)
     read = source.read_many([*ranges, *(places[number] for number in whole)])
@@ -84,7 +85,7 @@ def read_containers(
     bounds = itertools.pairwise(chosen.owners.searchsorted(np.arange(len(places) + 1)).tolist())
     for number, (begin, end) in enumerate(bounds):
         sizes, first = chosen.sizes[begin:end], places[number][0]
-        if number in headers.without_offsets:
+        if number in without_offsets:
             data = read[len(ranges) + whole.index(number)]
         else:
             until = at + int(sizes.sum())
@@ -132,19 +133,9 @@ class _Containers:
         return _Containers(self.owners[which], keys, cards, is_run, self.starts[which], self.sizes[which])
 
 
-@dataclass(frozen=True, slots=True)
-class _Headers:
-    """The headers of several bitmaps: the containers of all, bitmap after bitmap.
-
-    Bitmaps ``without_offsets`` do not tell where their containers are: these are not listed.
-    """
-
-    without_offsets: set[int]
-    containers: _Containers
-
-
-def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> _Headers | int:
-    """The headers of bitmaps of these lengths, which ``heads`` begin with; or the number of one that is wrong.
+def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> tuple[set[int], _Containers] | int:
+    """Which bitmaps do not tell where their containers are, and the containers of the others, bitmap after bitmap; or
+    the number of a bitmap whose header is wrong. ``heads`` are the first bytes of bitmaps of these lengths.
 
     Sizes of run containers follow from where the next one begins: whether so many runs are there is yet to be seen.
     """
@@ -191,4 +182,4 @@ def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> _Headers | int:
     owners = np.repeat(np.arange(len(heads)), number_of)
     if not right.all():
         return int(owners[right.argmin()])
-    return _Headers(alone, _Containers(owners, keys, cards, is_run, begins, sizes))
+    return alone, _Containers(owners, keys, cards, is_run, begins, sizes)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -98,22 +98,14 @@ class ColumnBounds:
     def _may_value(self, op: Op, literals: Sequence[Any]) -> Flags:
         """Whether some value that is not null may satisfy the leaf."""
         match op:
-            case Op.EQ:
-                return self._may_reach_down(literals[0]) & self._may_reach_up(literals[0])
-            case Op.LT:
-                return self._may_reach_down(literals[0], strictly=True)
-            case Op.LE:
-                return self._may_reach_down(literals[0])
-            case Op.GT:
-                return self._may_reach_up(literals[0], strictly=True)
-            case Op.GE:
-                return self._may_reach_up(literals[0])
-            case Op.NE:
-                return ~self._is_only(literals[0])
-            case Op.IN:
+            case Op.EQ | Op.IN:
                 return self._may_be_in(literals)
-            case Op.NOT_IN:
+            case Op.NE | Op.NOT_IN:
                 return ~self._only_in(literals)
+            case Op.LT | Op.LE:
+                return self._may_reach_down(literals[0], strictly=op is Op.LT)
+            case Op.GT | Op.GE:
+                return self._may_reach_up(literals[0], strictly=op is Op.GT)
             case Op.STARTS_WITH:
                 return self._may_start_with(literals[0])
             case Op.LIKE:
@@ -327,16 +319,14 @@ class StatisticsEvaluation:
                 return self._may_leaf(predicate, _rules_out_nan(predicate))
             case And(children):
                 plain = {c.column for c in children if isinstance(c, Leaf) and _rules_out_nan(c)}
-                return self._fold(np.logical_and, (self._may_within(c, plain) for c in children), True)
+                # No row that all parts keep has NaN in such a column.
+                parts = (self._may_leaf(c, c.column in plain) if isinstance(c, Leaf) else self.may(c) for c in children)
+                return self._fold(np.logical_and, parts, True)
             case Or(children, ranges):
                 if ranges is not None and (column := self._column(ranges.column)) is not None:
                     return column.may_lie_in(ranges)
                 return self._fold(np.logical_or, map(self.may, children), False)
         return self._all(predicate is Const.TRUE or isinstance(predicate, Computed))
-
-    def _may_within(self, child: Predicate, plain: Set[ColumnRef]) -> Flags:
-        """A part of an AND whose rows hold no NaN in the ``plain`` columns."""
-        return self._may_leaf(child, child.column in plain) if isinstance(child, Leaf) else self.may(child)
 
     def _may_leaf(self, leaf: Leaf, plain: bool = False) -> Flags:
         column = self._column(leaf.column, plain)
