@@ -9,6 +9,7 @@ What a predicate has no leaf for, a comparison of two columns or a function of o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from paimon_pyds.errors import PredicateError
@@ -318,10 +319,7 @@ class _NormalForm:
             return self._leaf(Leaf(op, column, (pattern,)), wanted)
         escape = rest[0].literal.value if rest and isinstance(rest[0], Value) else "\\"
         if text is not None:
-            try:
-                like_parts(text, escape)
-            except PredicateError as error:
-                raise self._source.error(right.start, error.message, error.hint) from None
+            self._source.located(right.start, lambda: like_parts(text, escape))
         return self._leaf(Leaf(op, column, (pattern, escape)), wanted)
 
     def _leaf(self, leaf: Leaf, wanted: Wanted) -> Predicate:
@@ -391,10 +389,7 @@ class _NormalForm:
             inner = self._constant(node.child)
             if inner is None:
                 return None
-            try:
-                return casts.cast_literal(inner, node.type, self._zone)
-            except PredicateError as error:
-                raise self._source.error(node.child.start, error.message, error.hint) from None
+            return self._source.located(node.child.start, partial(casts.cast_literal, inner, node.type, self._zone))
         if isinstance(node, Call) and node.function in ("negative", "positive"):
             inner = self._constant(node.arguments[0])
             if inner is None or inner.value is None:

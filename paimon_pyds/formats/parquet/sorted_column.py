@@ -20,6 +20,7 @@ from paimon_pyds.formats.parquet.page_index import ColumnIndex
 from paimon_pyds.formats.parquet.page_picks import PagePick, pick_whole_pages
 from paimon_pyds.formats.parquet.prune import orders_values
 from paimon_pyds.formats.parquet.source import ParquetSource, decoding
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField
 
 _WIDTHS = {1: 4, 2: 8}
@@ -83,19 +84,20 @@ def _parts(pages: Int64s, first_rows: Int64s) -> Iterator[Int64s]:
     yield from np.split(pages, np.flatnonzero(np.diff(rows)) + 1) if len(pages) else ()
 
 
+@dataclass(frozen=True, slots=True)
 class _Pages:
     """The pages of a sorted column in all row groups.
 
     Attributes:
-        first_rows: the number of the first row of each in the file, then that of all rows.
+        groups: how many pages come before each row group, and how many there are.
+        first_rows: the number of the first row of each page in the file, then that of all rows.
+        low, high: bounds of each page.
     """
 
-    def __init__(self, groups: Int64s, first_rows: Int64s, low: Int64s, high: Int64s) -> None:
-        self._groups = groups
-        """How many pages come before each row group, and how many there are."""
-        self.first_rows = first_rows
-        self._low = low
-        self._high = high
+    groups: Int64s
+    first_rows: Int64s
+    low: Int64s
+    high: Int64s
 
     @staticmethod
     def of(source: ParquetSource, leaf: Leaf) -> _Pages | None:
@@ -120,9 +122,9 @@ class _Pages:
 
     def of_values(self, values: Int64s) -> Int64s:
         """The pages that may hold some of the values."""
-        first, stop = np.searchsorted(self._high, values, "left"), np.searchsorted(self._low, values, "right")
+        first, stop = np.searchsorted(self.high, values, "left"), np.searchsorted(self.low, values, "right")
         some = first < stop
-        steps = np.zeros(len(self._low) + 1, np.int64)
+        steps = np.zeros(len(self.low) + 1, np.int64)
         np.add.at(steps, first[some], 1)
         np.subtract.at(steps, stop[some], 1)
         return np.flatnonzero(np.cumsum(steps[:-1]))
@@ -130,11 +132,11 @@ class _Pages:
     def picks(self, source: ParquetSource, leaf: Leaf, pages: Int64s) -> list[PagePick]:
         """Some pages; which rows of them are wanted is not said."""
         tables, found = source.tables(()), []
-        edges = np.searchsorted(pages, self._groups).tolist()
+        edges = np.searchsorted(pages, self.groups).tolist()
         for group, (low, high) in enumerate(pairwise(edges)):
             if low < high:
                 chunk = source.footer.chunk(group, leaf.index)
-                at = pages[low:high] - self._groups[group]
+                at = pages[low:high] - self.groups[group]
                 found.append(pick_whole_pages(leaf, chunk, tables[group, leaf.index], at, at[:0]))
         return found
 
