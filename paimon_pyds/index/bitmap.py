@@ -29,8 +29,7 @@ from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
 from paimon_pyds.records import dataclass
-from paimon_pyds.roaring.codec import decode_bitmap, encode_groups
-from paimon_pyds.roaring.layout import read_layout
+from paimon_pyds.roaring.codec import decode_bitmap, encode_groups, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 

@@ -23,8 +23,7 @@ from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, corrupt
-from paimon_pyds.roaring.codec import encode_mask
-from paimon_pyds.roaring.layout import read_layout
+from paimon_pyds.roaring.codec import encode_mask, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 

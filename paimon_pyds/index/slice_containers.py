@@ -15,8 +15,16 @@ from pyroaring import BitMap
 from paimon_pyds.buffers import Flags, Int64s
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.records import dataclass
-from paimon_pyds.roaring.codec import container_entries, decode_bitmap, encode_header
-from paimon_pyds.roaring.layout import BITMAP_BYTES, COOKIE_PLAIN, COOKIE_RUNS, MAX_CONTAINERS, NO_OFFSETS_BELOW
+from paimon_pyds.roaring.codec import (
+    BITMAP_BYTES,
+    COOKIE_PLAIN,
+    COOKIE_RUNS,
+    MAX_CONTAINERS,
+    NO_OFFSETS_BELOW,
+    container_entries,
+    decode_bitmap,
+    encode_header,
+)
 from paimon_pyds.storage import ByteSource
 
 _SHARE = 5

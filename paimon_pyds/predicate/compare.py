@@ -64,13 +64,8 @@ def bytes_or_text(literal: Literal, type_: AtomicType) -> str | bytes:
     assert literal.type is not None
     given, value = literal.type.kind, literal.value
     if type_.kind in STRING_KINDS:
-        if given in STRING_KINDS:
-            return str(value)
-        if given in BINARY_KINDS:
-            try:
-                return bytes(value).decode()
-            except UnicodeDecodeError:
-                raise PredicateError(f"the bytes X'{value.hex():.60}' are not UTF-8 text") from None
+        if given in STRING_KINDS or given in BINARY_KINDS:
+            return casts.literal_text(literal, "UTC")
     elif given in BINARY_KINDS:
         return bytes(value)
     elif given in STRING_KINDS:
