@@ -138,7 +138,7 @@ class TableBinder:
 
     def _map_key(self, step: str | MapKey, type_: DataType, at: ColumnRef) -> MapKey:
         key = step.key if isinstance(step, MapKey) else step
-        literal = _literal(key, step.type if isinstance(step, MapKey) else None)
+        literal = literal_of(key, step.type if isinstance(step, MapKey) else None)
         if not isinstance(type_, AtomicType) or literal.value is None:
             raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
         stored = tree.STRING if type_.kind is Kind.CHAR else type_
@@ -166,7 +166,7 @@ class TableBinder:
         try:
             if leaf.op in TEXT_OPS:
                 return self._text(leaf, column)
-            literals = [_literal(value, leaf.column.type) for value in leaf.literals]
+            literals = [literal_of(value, leaf.column.type) for value in leaf.literals]
             if not literals:
                 raise PredicateError(f"{leaf.op.value} needs a literal")
             if leaf.op is Op.IN or leaf.op is Op.NOT_IN:
@@ -238,7 +238,7 @@ class TableBinder:
     def _text(self, leaf: Leaf, column: ColumnRef) -> Predicate:
         type_ = column.type
         assert type_ is not None
-        literal = _literal(leaf.literals[0], leaf.column.type) if type_.kind in STRING_KINDS else None
+        literal = literal_of(leaf.literals[0], leaf.column.type) if type_.kind in STRING_KINDS else None
         if literal is None or (literal.value is not None and not isinstance(literal.value, str)):
             raise PredicateError(f"{leaf.op.value} compares texts, this column is of type {type_}")
         if literal.value is None:
@@ -295,7 +295,7 @@ def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezo
     return bind(predicate, fields, timezone=timezone)
 
 
-def _literal(value: Any, bound_to: DataType | None) -> Literal:
+def literal_of(value: Any, bound_to: DataType | None) -> Literal:
     """A literal of a leaf: of the parser, a plain Python value, or an internal value of the type it was bound to."""
     if isinstance(value, Literal):
         return casts.from_python(value.value) if value.type is None else value

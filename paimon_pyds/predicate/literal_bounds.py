@@ -114,7 +114,8 @@ def bounds_of(literal: Literal, type_: AtomicType, zone: str, *, as_double: bool
     if kind in _EXACT:
         return _number_bounds(literal, type_, as_double)
     if given in STRING_KINDS:
-        literal = casts.cast_literal(literal, _compared(type_), zone)
+        of_text = AtomicType(kind, precision=9) if kind is Kind.TIME else type_
+        literal = casts.cast_literal(literal, of_text, zone)
         assert literal.type is not None
         given = literal.type.kind
     if kind is Kind.BOOLEAN and given is Kind.BOOLEAN:
@@ -145,11 +146,6 @@ def mismatch(literal: Literal, type_: AtomicType) -> PredicateError:
     return PredicateError(
         f"{type_} can't be compared with the {literal.type.kind.value} literal {shown:.100}", hint=hint
     )
-
-
-def _compared(type_: AtomicType) -> AtomicType:
-    """The type that Spark casts a text to, to compare it with this column."""
-    return AtomicType(type_.kind, precision=9) if type_.kind is Kind.TIME else type_
 
 
 def ratio_bounds(numerator: int, denominator: int) -> LiteralBounds:

@@ -11,11 +11,11 @@ import struct
 from typing import Any
 
 from paimon_pyds.one_line import one_line
-from paimon_pyds.predicate.bind import internal_literal
+from paimon_pyds.predicate.bind import literal_of
 from paimon_pyds.predicate.tree import TEXT_OPS, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import AtomicType, DataType
+from paimon_pyds.types import DataType
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -100,11 +100,7 @@ def _name(name: str) -> str:
 
 
 def _literal(value: Any, bound_to: DataType | None) -> str:
-    if isinstance(value, Literal):
-        return literal_sql(value)
-    if isinstance(bound_to, AtomicType):
-        return literal_sql(internal_literal(value, bound_to))
-    return literal_sql(casts.from_python(value))
+    return literal_sql(literal_of(value, bound_to))
 
 
 def literal_sql(literal: Literal) -> str:
