@@ -218,10 +218,7 @@ def reader_of(node: Node) -> Reader:
         case Array(item):
             return _array_reader(reader_of(item))
         case Mapping(value):
-            pairs = _array_reader(reader_of(Record((("key", _PRIMITIVES["string"]), ("value", value)))))
-            return lambda data, at: (lambda found: ({p["key"]: p["value"] for p in found[0]}, found[1]))(
-                pairs(data, at)
-            )
+            return _map_reader(_array_reader(reader_of(Record((("key", _PRIMITIVES["string"]), ("value", value))))))
         case Union(branches):
             return _union_reader([reader_of(branch) for branch in branches])
         case Record(fields):
@@ -254,6 +251,14 @@ def _array_reader(item: Reader) -> Reader:
             for _ in range(count):
                 value, at = item(data, at)
                 values.append(value)
+
+    return read
+
+
+def _map_reader(pairs: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        found, at = pairs(data, at)
+        return {pair["key"]: pair["value"] for pair in found}, at
 
     return read
 

@@ -217,7 +217,7 @@ FUNCTIONS: dict[str, Function] = {
     "if": Function((3, 3), lambda binder, given: binder.choice([binder.condition(given[0])], given[1:])),
     "nullif": Function((2, 2), _nullif),
     "nvl2": Function(
-        (3, 3), lambda binder, given: binder.choice([_null_test(pc.is_valid)(binder, given[:1])], given[1:])
+        (3, 3), lambda binder, given: binder.choice([Apply(tree.BOOLEAN, pc.is_valid, (given[0],))], given[1:])
     ),
     "greatest": Function((2, ANY), _extreme(">")),
     "least": Function((2, ANY), _extreme("<")),
