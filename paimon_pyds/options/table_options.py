@@ -57,16 +57,11 @@ def dynamic_option(key: str) -> Option | None:
                 return Option(key=key, kind=kind, default=None, doc=doc, status=status, why=why,
                               accepted=("default",), primary_key_only=primary_key_only)  # fmt: skip
     if match := _INDEX_COLUMNS.fullmatch(key):
-        supported = match[1] in INDEX_TYPES
-        return Option(
-            key=key,
-            kind=Kind.LIST,
-            default=None,
-            doc=f"columns with a {match[1]} index",
-            status=Status.HONOURED if supported else Status.REFUSED,
-            why="" if supported else f"no index of type {match[1]} can be built",
-            scope=Scope.WRITE,
-        )
+        status, why = Status.HONOURED, ""
+        if match[1] not in INDEX_TYPES:
+            status, why = Status.REFUSED, f"no index of type {match[1]} can be built"
+        return Option(key=key, kind=Kind.LIST, default=None, doc=f"columns with a {match[1]} index", status=status,
+                      why=why, scope=Scope.WRITE)  # fmt: skip
     if match := _INDEX_OPTION.fullmatch(key):
         return Option(key=key, kind=_INDEX_KINDS.get(match[3], Kind.STRING), default=None,
                       doc=f"{match[3]} of the {match[1]} index on {match[2]}", status=Status.HONOURED)  # fmt: skip

@@ -10,16 +10,15 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 from paimon_pyds.one_line import one_line
-from paimon_pyds.predicate.bind import internal_literal
-from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.predicate.bind import literal_of
+from paimon_pyds.predicate.tree import TEXT_OPS, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import AtomicType, DataType
+from paimon_pyds.types import DataType
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,10 +26,6 @@ _RESERVED = frozenset({
     "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "TRUE", "FALSE", "NULL",
     "CAST", "CASE", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE", "SELECT", "WITH",
 })  # fmt: skip
-_TEXT_FUNCTIONS = {
-    Op.STARTS_WITH: "startswith", Op.ENDS_WITH: "endswith", Op.CONTAINS: "contains",
-    Op.NOT_STARTS_WITH: "NOT startswith", Op.NOT_ENDS_WITH: "NOT endswith", Op.NOT_CONTAINS: "NOT contains",
-}  # fmt: skip
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
 _SHOWN = 20
 _SHOWN_TEXT = 200
@@ -130,8 +125,8 @@ def _leaf(leaf: Leaf, shorten: bool) -> str:
             items.append(f"… {len(leaf.literals)} values")
         return f"{column} {leaf.op.value} ({', '.join(items)})"
     value = _literal(leaf.literals[0], leaf.column.type)
-    if leaf.op in _TEXT_FUNCTIONS:
-        return f"{_TEXT_FUNCTIONS[leaf.op]}({column}, {value})"
+    if leaf.op in TEXT_OPS:
+        return f"{leaf.op.value.lower().replace('not', 'NOT')}({column}, {value})"
     return f"{column} {leaf.op.value} {value}"
 
 
@@ -153,11 +148,7 @@ def _name(name: str) -> str:
 
 
 def _literal(value: Any, bound_to: DataType | None) -> str:
-    if isinstance(value, Literal):
-        return literal_sql(value)
-    if isinstance(bound_to, AtomicType):
-        return literal_sql(internal_literal(value, bound_to))
-    return literal_sql(casts.from_python(value))
+    return literal_sql(literal_of(value, bound_to))
 
 
 def literal_sql(literal: Literal) -> str:
@@ -175,7 +166,7 @@ def literal_sql(literal: Literal) -> str:
     if kind is Kind.BOOLEAN:
         return "TRUE" if value else "FALSE"
     if kind is Kind.DECIMAL:
-        return _decimal(value)
+        return text if "." in (text := f"{value:f}") else f"{text}BD"
     if kind in INTEGER_KINDS:
         return str(value)
     if kind in (Kind.FLOAT, Kind.DOUBLE):
@@ -188,11 +179,6 @@ def literal_sql(literal: Literal) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + "".join(_ESCAPES.get(char, char) for char in text) + "'"
-
-
-def _decimal(value: Decimal) -> str:
-    text = f"{value:f}"
-    return text if "." in text else f"{text}BD"
 
 
 def _float(value: float, kind: Kind) -> str:

@@ -102,9 +102,6 @@ def from_python(value: object) -> Literal:
     )
 
 
-# --------------------------------------------------------------------------------------------------------------- CAST
-
-
 def cast_literal(literal: Literal, target: AtomicType, zone: str) -> Literal:
     """CAST(literal AS target), evaluated. ``zone`` names the time zone of texts and timestamps without one.
     Raises PredicateError: the cast is not allowed, or the value does not fit."""
