@@ -789,13 +789,14 @@ class Table(RowStream):
             self._maintain(summary.snapshot_id, options)
         return summary
 
-    def expire_snapshots(
+    def expire_snapshots(  # noqa: PLR0913 - named arguments that users type
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
         older_than: timedelta | datetime | str | int | None = None,
         dry_run: bool = False,
         *,
+        max_deletes: int | None = None,
         options: OptionValues | None = None,
         progress: Progress | None = None,
     ) -> RemovalSummary:
@@ -811,23 +812,26 @@ class Table(RowStream):
             older_than: only those made before this time, in milliseconds since the epoch or as text in UTC; or of this
                 age, such as ``"7 days"``.
             dry_run: only tell what would go.
+            max_deletes: snapshots that go at most, the oldest first; all that are due by default.
             options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 
-        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
+        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
         with shown("expire", progress):
             return expire_snapshots(self._store, request)
 
-    def expire_changelogs(
+    def expire_changelogs(  # noqa: PLR0913 - named arguments that users type
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
         older_than: timedelta | datetime | str | int | None = None,
         dry_run: bool = False,
         *,
+        max_deletes: int | None = None,
         everything: bool = False,
+        options: OptionValues | None = None,
         progress: Progress | None = None,
     ) -> RemovalSummary:
         """Remove old changelogs of snapshots that have expired, and the files that only these need.
@@ -840,12 +844,14 @@ class Table(RowStream):
             retain_min: snapshots and changelogs that stay at least.
             older_than: as for `expire_snapshots`.
             dry_run: only tell what would go.
+            max_deletes: changelogs that go at most, the oldest first; all that are due by default.
             everything: all go that no streaming reader has to read, also the last one.
+            options: table options for this run.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_changelogs
 
-        request = ExpireOptions(retain_max, retain_min, older_than, dry_run)
+        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
         with shown("expire", progress):
             return expire_changelogs(self._store, request, everything=everything)
 

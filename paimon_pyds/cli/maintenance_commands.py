@@ -79,33 +79,36 @@ def _add_damage_commands(commands: Commands) -> None:
 
 def _add_expiry_commands(commands: Commands) -> None:
     """What removes old states."""
-    parser = add_table_command(commands, "expire", "Remove old snapshots, and the files that only they need.")
+    help_ = "Remove old snapshots, and the files that only they need."
+    parser = add_table_command(commands, "expire", help_, options=True)
     parser.add_argument("--retain-max", type=int, help="snapshots that stay at most, however young")
     parser.add_argument("--retain-min", type=int, help="snapshots that stay at least")
     parser.add_argument("--older-than", help=f"only snapshots made before: {_TIME}")
+    parser.add_argument("--max-deletes", type=int, help="snapshots that go at most, the oldest first")
     _removes(parser, _expire)
 
     help_ = "Remove old changelogs, of snapshots that have expired, and the files that only they need."
-    parser = add_table_command(commands, "expire-changelogs", help_)
+    parser = add_table_command(commands, "expire-changelogs", help_, options=True)
     parser.add_argument("--retain-max", type=int, help="snapshots and changelogs that stay at most, however young")
     parser.add_argument("--retain-min", type=int, help="snapshots and changelogs that stay at least")
     parser.add_argument("--older-than", help=f"only those made before: {_TIME}")
+    parser.add_argument("--max-deletes", type=int, help="changelogs that go at most, the oldest first")
     parser.add_argument("--all", action="store_true", help="all of them, also the last one")
     _removes(parser, _expire_changelogs)
 
     help_ = "Delete the partitions that are older than the option partition.expiration-time says."
-    _removes(add_table_command(commands, "expire-partitions", help_), _expire_partitions)
+    _removes(add_table_command(commands, "expire-partitions", help_, options=True), _expire_partitions)
 
 
 def _add_table_commands(commands: Commands) -> None:
     """What works on the whole table, or on partitions."""
     help_ = "Write the manifests anew, fewer and without deleted entries."
-    parser = add_table_command(commands, "compact-manifests", help_)
+    parser = add_table_command(commands, "compact-manifests", help_, options=True)
     parser.add_argument("--dry-run", action="store_true", help="only show how many")
     parser.set_defaults(run=_compact_manifests)
 
     help_ = "Make statistics of the table and its columns, which Java's optimizers use."
-    parser = add_table_command(commands, "analyze", help_)
+    parser = add_table_command(commands, "analyze", help_, options=True)
     parser.add_argument("--columns", type=names_in, help="separated by commas; all by default")
     parser.add_argument("--dry-run", action="store_true", help="only show what is found")
     parser.set_defaults(run=_analyze)
@@ -124,10 +127,10 @@ def _add_table_commands(commands: Commands) -> None:
     parser.set_defaults(run=_clone)
 
     help_ = "Delete all rows; older snapshots still have them."
-    _removes(add_table_command(commands, "truncate", help_), _truncate)
+    _removes(add_table_command(commands, "truncate", help_, options=True), _truncate)
 
     help_ = "Delete the rows of the partitions that a condition on partition columns keeps."
-    parser = add_table_command(commands, "drop-partitions", help_)
+    parser = add_table_command(commands, "drop-partitions", help_, options=True)
     parser.add_argument("where", metavar="CONDITION", help="such as \"day < '2026-01-01'\"")
     _removes(parser, _drop_partitions)
 
@@ -295,14 +298,14 @@ def _moment(text: str | None) -> str | int | None:
 
 
 def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    options, older_than = table_options(arguments), _moment(arguments.older_than)
-    limits = (arguments.retain_max, arguments.retain_min)
-    return table.expire_snapshots(*limits, older_than, arguments.dry_run, options=options)
+    limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than), arguments.dry_run)
+    return table.expire_snapshots(*limits, max_deletes=arguments.max_deletes, options=table_options(arguments))
 
 
 def _expire_changelogs(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than))
-    return table.expire_changelogs(*limits, arguments.dry_run, everything=arguments.all)
+    limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than), arguments.dry_run)
+    how = {"max_deletes": arguments.max_deletes, "everything": arguments.all}
+    return table.expire_changelogs(*limits, **how, options=table_options(arguments))
 
 
 def _expire_partitions(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
