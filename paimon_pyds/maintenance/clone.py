@@ -302,6 +302,7 @@ class _Copy:
                 if not self._target.try_create_schema(_for_another_place(self._store.schema(id_))):
                     self._made.pop()
                     raise AlreadyExistsError("another table was made in the place of the copy", path=self._target.root)
+            self._keep_all_but_lock()
             return
         temporary = f"{self._target.root}/.schema.{uuid.uuid4()}.tmp"
         try:
@@ -309,14 +310,23 @@ class _Copy:
                 text = schema_to_json(_for_another_place(self._store.schema(id_)))
                 io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
             io.rename(temporary, paths.schema_dir)
-        except BaseException:
-            if not _is_renamed(io, temporary, paths.schema(newest)):
+            self._keep_all_but_lock()
+        except BaseException as error:
+            is_renamed = _is_renamed(io, temporary, paths.schema(newest))
+            if is_renamed:
+                self._keep_all_but_lock()
+            else:
                 with suppress(PaimonError, OSError):
                     io.delete_tree(temporary)
+            if not (is_renamed and isinstance(error, Exception)):
                 raise
 
+    def _keep_all_but_lock(self) -> None:
+        """The copy is a table by now, whatever happens: readers may have found it."""
+        del self._made[1:]
+
     def remove(self) -> None:
-        """Remove what was written, and the directories that are empty then; best effort."""
+        """Remove what was written and is no table yet, and the directories that are empty then; best effort."""
         io, root = self._target.io, self._target.root
         discard(io, self._made)
         directories = {path.rpartition("/")[0] for path in self._made}
