@@ -240,6 +240,12 @@ class Table(RowStream):
         """Tags by name."""
         return self._store.tags()
 
+    def consumers(self) -> dict[str, int]:
+        """The snapshot that each streaming reader of other engines reads next: it stays, and so do later ones."""
+        from paimon_pyds.maintenance.references import consumers
+
+        return consumers(self._store)
+
     def branches(self) -> list[str]:
         """Names of branches besides main."""
         return list(self._store.branches())
@@ -917,6 +923,57 @@ class Table(RowStream):
 
         with shown("expire tags", progress):
             return expire_tags(self._store, older_than, dry_run=dry_run)
+
+    def create_due_tags(
+        self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> tuple[str, ...]:
+        """Make the tags that ``tag.automatic-creation`` asks for and that are due, as each commit does; for tables that
+        are ``write-only``, whose commits leave it to other jobs.
+
+        Args:
+            options: table options for this run, such as ``{"tag.automatic-creation": "process-time"}``.
+            dry_run: only tell which.
+            progress: as for `append`.
+
+        Returns:
+            Their names.
+        """
+        from paimon_pyds.maintenance.expire import maintenance_options
+        from paimon_pyds.maintenance.tag_creation import create_due_tags
+
+        with shown("create tags", progress):
+            store = self._store
+            return tuple(create_due_tags(store, maintenance_options(store, option_texts(options)), dry_run=dry_run))
+
+    def reset_consumer(self, name: str, next_snapshot: int | None = None, *, dry_run: bool = False) -> int | None:
+        """Set which snapshot a streaming reader of another engine reads next, or forget the reader, as Java's procedure
+        of that name. Stop the reader before: it writes its own position again.
+
+        Args:
+            name: of the reader, its ``consumer-id``.
+            next_snapshot: a snapshot that is there, or the number of the next one; without it the reader is forgotten.
+            dry_run: only look whether it can be done.
+
+        Returns:
+            What it would have read next; None where it was not known.
+        """
+        from paimon_pyds.maintenance.consumers import reset_consumer
+
+        return reset_consumer(self._store, name, next_snapshot, dry_run=dry_run)
+
+    def clear_consumers(
+        self, including: str | None = None, excluding: str | None = None, *, dry_run: bool = False
+    ) -> RemovalSummary:
+        """Forget streaming readers, so that the snapshots that they have not read can expire.
+
+        Args:
+            including: a regular expression that whole names match; all by default.
+            excluding: one for those that stay.
+            dry_run: only tell which.
+        """
+        from paimon_pyds.maintenance.consumers import clear_consumers
+
+        return clear_consumers(self._store, including, excluding, dry_run=dry_run)
 
     def expire_partitions(
         self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None

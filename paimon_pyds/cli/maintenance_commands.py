@@ -1,5 +1,5 @@
 """The commands that keep a table healthy: ``verify``, ``repair``, ``diff``, ``orphans``, ``expire``, ``tag``,
-``branch``, ``rollback``, and those of partitions, manifests, statistics and copies."""
+``branch``, ``consumer``, ``rollback``, and those of partitions, manifests, statistics and copies."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def add_maintenance_commands(commands: Commands) -> None:
     _add_table_commands(commands)
     _add_tag_commands(commands)
     _add_branch_commands(commands)
+    _add_consumer_commands(commands)
 
 
 def _add_damage_commands(commands: Commands) -> None:
@@ -180,6 +181,11 @@ def _add_tag_commands(commands: Commands) -> None:
     parser.add_argument("--older-than", help=f"also those made before: {_TIME}")
     _removes(parser, _expire_tags)
 
+    help_ = "Make the tags that the option tag.automatic-creation asks for and that are due, as commits do."
+    parser = add_table_command(tag, "create-due", help_, options=True)
+    parser.add_argument("--dry-run", action="store_true", help="only show which")
+    parser.set_defaults(run=_create_due_tags)
+
     add_table_command(tag, "list", "Show the tags.").set_defaults(run=_list_tags)
 
 
@@ -207,6 +213,23 @@ def _add_branch_commands(commands: Commands) -> None:
     _removes(parser, _fast_forward)
 
     add_table_command(branch, "list", "Show the branches.").set_defaults(run=_list_branches)
+
+
+def _add_consumer_commands(commands: Commands) -> None:
+    consumer = _group(commands, "consumer", "Streaming readers of other engines, whose next snapshots do not expire.")
+    help_ = "Set which snapshot a reader reads next, or forget the reader. Stop it before."
+    parser = add_table_command(consumer, "reset", help_)
+    parser.add_argument("name")
+    parser.add_argument("--next-snapshot", type=int, help="its number; without it the reader is forgotten")
+    _looks(parser)
+    parser.set_defaults(run=_reset_consumer)
+
+    parser = add_table_command(consumer, "clear", "Forget readers, so that what they have not read can expire.")
+    parser.add_argument("--including", metavar="REGEX", help="whose whole names match; all by default")
+    parser.add_argument("--excluding", metavar="REGEX", help="but not those")
+    _removes(parser, _clear_consumers)
+
+    add_table_command(consumer, "list", "Show the readers.").set_defaults(run=_list_consumers)
 
 
 def _group(commands: Commands, name: str, help_: str) -> Commands:
@@ -385,6 +408,11 @@ def _expire_tags(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     return table.expire_tags(_moment(arguments.older_than), dry_run=arguments.dry_run)
 
 
+def _create_due_tags(arguments: argparse.Namespace) -> None:
+    names = open_table(arguments).create_due_tags(options=table_options(arguments), dry_run=arguments.dry_run)
+    _show(arguments, names, *map(visible, names))
+
+
 def _list_tags(arguments: argparse.Namespace) -> None:
     tags = open_table(arguments).tags()
     _show(
@@ -417,6 +445,24 @@ def _fast_forward(table: Table, arguments: argparse.Namespace) -> RemovalSummary
 def _list_branches(arguments: argparse.Namespace) -> None:
     branches = open_table(arguments).branches()
     _show(arguments, branches, *map(visible, branches))
+
+
+def _reset_consumer(arguments: argparse.Namespace) -> None:
+    table, next_ = open_table(arguments), arguments.next_snapshot
+    before = table.reset_consumer(arguments.name, next_, dry_run=arguments.dry_run)
+    result = {"consumer": arguments.name, "before": before, "next_snapshot": next_, "dry_run": arguments.dry_run}
+    what = f"{_verb(arguments)} forgotten" if next_ is None else f"{_verb(arguments)} at snapshot {next_}"
+    _show(arguments, result, f"the reader {what}" + ("" if before is None else f"; it was at {before}"))
+
+
+def _clear_consumers(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.clear_consumers(arguments.including, arguments.excluding, dry_run=arguments.dry_run)
+
+
+def _list_consumers(arguments: argparse.Namespace) -> None:
+    found = open_table(arguments).consumers()
+    listed = [{"consumer": name, "next_snapshot": id_} for name, id_ in found.items()]
+    _show(arguments, listed, *(f"{visible(name)}  snapshot {id_}" for name, id_ in found.items()))
 
 
 def _show(arguments: argparse.Namespace, value: object, *lines: str) -> None:

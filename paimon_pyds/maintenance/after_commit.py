@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 
 from paimon_pyds.commit.publisher import logging_errors
+from paimon_pyds.maintenance.consumers import expire_consumers
 from paimon_pyds.maintenance.expire import ExpireOptions, changelogs_outlive, expire_changelogs, expire_snapshots
 from paimon_pyds.maintenance.partitions import expire_partitions
-from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tag_creation import create_due_tags
 from paimon_pyds.maintenance.tags import expire_tags
 from paimon_pyds.metadata.store import TableStore
@@ -54,25 +54,3 @@ def _may_expire(store: TableStore, options: TableOptions) -> bool:
     oldest, latest = store.snapshot(earliest), store.latest_snapshot_id() or 0
     is_old = oldest.time_millis < time.time() * 1000 - options.get("snapshot.time-retained")
     return bool(is_old or latest - earliest >= options.get("snapshot.num-retained.max"))
-
-
-def expire_consumers(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> RemovalSummary:
-    """Forget the streaming readers that have not moved for ``consumer.expiration-time``.
-
-    Args:
-        store: the table.
-        options: of the table.
-        dry_run: only tell which.
-    """
-    age = options.get("consumer.expiration-time")
-    if age is None:
-        return RemovalSummary(dry_run=dry_run)
-    limit = time.time() * 1000 - age
-    old = [
-        status
-        for status in store.io.list(store.paths.consumer_dir)
-        if status.name.startswith("consumer-") and not status.is_dir and 0 < status.modified_ms < limit
-    ]
-    if not dry_run:
-        delete_files(store.io, (status.path for status in old), 1)
-    return RemovalSummary(consumers=tuple(status.name[len("consumer-") :] for status in old), dry_run=dry_run)

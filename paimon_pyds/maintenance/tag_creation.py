@@ -59,12 +59,13 @@ class _Period:
         return _EPOCH + (time - _EPOCH) // self.length * self.length - self.length
 
 
-def create_due_tags(store: TableStore, options: TableOptions) -> list[str]:
+def create_due_tags(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> list[str]:
     """Make the tags of periods that are over, and delete the oldest beyond ``tag.num-retained-max``; the new names.
 
     Args:
         store: the table.
         options: of the table.
+        dry_run: only tell the names.
 
     Raises:
         OptionError: a delay as long as a period, or a time zone that nobody knows.
@@ -92,13 +93,13 @@ def create_due_tags(store: TableStore, options: TableOptions) -> list[str]:
         name = begin.strftime(period.names)
         if name not in store.tag_names():
             try:
-                create_tag(store, name, TagOptions(snapshot.id))
+                create_tag(store, name, TagOptions(snapshot.id, dry_run=dry_run))
             except SnapshotNotFoundError:  # it expires just now
                 continue
             made.append(name)
         due = begin + 2 * period.length
     most = options.get("tag.num-retained-max")
-    if made and most is not None:
+    if made and most is not None and not dry_run:
         automatic = _automatic(store, period)
         for name, _, _ in automatic[: max(len(automatic) - most, 0)]:
             delete_tag(store, name)

@@ -81,9 +81,12 @@ _TAGS: list[tuple[dict[str, str], list[str]]] = [
 @pytest.mark.parametrize(("options", "names"), _TAGS)
 def test_automatic_tags(tmp_path: Path, options: dict[str, str], names: list[str]) -> None:
     table = _due_for_tags(tmp_path / "t", options)
-    create_due_tags(table.store, TableOptions(table.options))
+    planned = table.create_due_tags(dry_run=True)
+    assert table.tags() == {}
+    assert table.create_due_tags() == planned
     assert sorted(table.tags()) == names
-    assert create_due_tags(table.store, TableOptions(table.options)) == []
+    assert table.create_due_tags() == ()
+    assert table.create_due_tags(options={"tag.automatic-creation": "none"}) == ()
 
 
 def _due_for_tags(path: Path, options: dict[str, str]) -> pp.Table:

@@ -1,4 +1,5 @@
 import java.util.Map;
+import org.apache.paimon.consumer.ConsumerManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
@@ -9,7 +10,8 @@ import org.apache.paimon.table.FileStoreTableFactory;
 /**
  * Maintenance by Java: all {@code changelogs} that outlive their snapshots expire, a {@code rollback} to a tag or a
  * snapshot, the {@code tags} that a commit makes, {@code partitions} that expire, or {@code orphans} that are removed and
- * printed: {@code changelogs|tags|partitions|orphans TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}.
+ * printed, or what {@code consumers} read next: {@code changelogs|tags|partitions|orphans|consumers TABLE_PATH}, {@code
+ * rollback TABLE_PATH TAG_OR_NUMBER}.
  */
 public final class MaintenanceOracle {
     public static void main(String[] args) throws Exception {
@@ -24,6 +26,10 @@ public final class MaintenanceOracle {
                 } else {
                     table.rollbackTo(args[2]);
                 }
+                break;
+            case "consumers":
+                new ConsumerManager(LocalFileIO.create(), new Path(args[1]))
+                        .consumers().forEach((name, next) -> System.out.println(name + "=" + next));
                 break;
             case "tags":
                 table.store().newTagAutoManager(table).run();
