@@ -1118,12 +1118,15 @@ class Table(RowStream):
 
         return read_statistics(self._store, self.snapshot())
 
-    def create_branch(self, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
+    def create_branch(
+        self, name: str, tag: str | None = None, *, ignore_if_exists: bool = False, dry_run: bool = False
+    ) -> Snapshot | None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
 
         Args:
             name: of the branch.
             tag: the branch begins with its rows; without one, with none.
+            ignore_if_exists: a branch of this name stays as it is.
             dry_run: only look whether it can be done.
 
         Returns:
@@ -1131,7 +1134,7 @@ class Table(RowStream):
         """
         from paimon_pyds.maintenance.branches import create_branch
 
-        return create_branch(self._store, name, tag, dry_run=dry_run)
+        return create_branch(self._store, name, tag, ignore_if_exists=ignore_if_exists, dry_run=dry_run)
 
     def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> None:
         """Give a branch another name, or only look whether it can be done."""
@@ -1172,6 +1175,7 @@ class Table(RowStream):
         tag: str | None = None,
         timestamp: datetime | str | int | None = None,
         *,
+        watermark: int | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> RemovalSummary:
@@ -1181,13 +1185,14 @@ class Table(RowStream):
             snapshot: its number; text is taken for the name of a tag.
             tag: its name.
             timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            watermark: of the writers' events, in milliseconds since the epoch: the newest snapshot with none later.
             dry_run: only tell what would go.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.rollback import rollback
 
         with shown("roll back", progress):
-            return rollback(self._store, snapshot, tag, timestamp, dry_run=dry_run)
+            return rollback(self._store, snapshot, tag, timestamp, watermark, dry_run=dry_run)
 
     def clone(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -1196,6 +1201,7 @@ class Table(RowStream):
         tag: str | None = None,
         timestamp: datetime | str | int | None = None,
         *,
+        where: Filter = None,
         dry_run: bool = False,
         storage_options: Mapping[str, str] | None = None,
         progress: Progress | None = None,
@@ -1207,6 +1213,7 @@ class Table(RowStream):
             snapshot: the number of the state; the newest by default. Text is taken for the name of a tag.
             tag: its name.
             timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            where: a condition on partition columns: only those partitions are copied.
             dry_run: only tell how much would be copied.
             storage_options: of that place.
             progress: as for `append`.
@@ -1216,7 +1223,7 @@ class Table(RowStream):
 
         copy = TableStore(*open_file_io(path_like("target", target), storage_options))
         with shown("clone", progress):
-            return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run))
+            return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run, where))
 
     def purge(
         self, confirm: str = "", *, named_states: bool = False, dry_run: bool = False, progress: Progress | None = None

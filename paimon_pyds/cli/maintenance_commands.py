@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
+    WHERE_PARTITIONS,
     Commands,
     add_table_command,
     key_values,
@@ -124,6 +125,7 @@ def _add_table_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "clone", help_)
     parser.add_argument("target", metavar="TARGET_PATH", help="where the copy will be")
     _add_state(parser, "the number of a snapshot; the newest by default")
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--dry-run", action="store_true", help="only show how much would be copied")
     parser.set_defaults(run=_clone)
 
@@ -143,16 +145,22 @@ def _add_table_commands(commands: Commands) -> None:
 
     help_ = "Make an older snapshot, or a tag, the newest state: what came after goes."
     parser = add_table_command(commands, "rollback", help_)
-    _add_state(parser, "the number of a snapshot", required=True)
+    state = _add_state(parser, "the number of a snapshot", required=True)
+    state.add_argument(
+        "--watermark", type=int, help="the newest snapshot whose watermark, in milliseconds, is no later"
+    )
     _removes(parser, _rollback)
 
 
-def _add_state(parser: argparse.ArgumentParser, snapshot: str, *, required: bool = False) -> None:
+def _add_state(
+    parser: argparse.ArgumentParser, snapshot: str, *, required: bool = False
+) -> argparse._MutuallyExclusiveGroup:
     """The options that name one state; ``snapshot`` is the help of the first."""
     state = parser.add_mutually_exclusive_group(required=required)
     state.add_argument("--snapshot", type=int, help=snapshot)
     state.add_argument("--tag", help="the name of a tag")
     state.add_argument("--timestamp", help=f"the state of: {_TIME}")
+    return state
 
 
 def _add_tag_commands(commands: Commands) -> None:
@@ -194,6 +202,7 @@ def _add_branch_commands(commands: Commands) -> None:
     parser = add_table_command(branch, "create", "Make a branch.")
     parser.add_argument("name")
     parser.add_argument("--tag", help="begin with the rows of this tag; without it, with none")
+    parser.add_argument("--if-missing", action="store_true", help="leave a branch of this name as it is")
     _looks(parser)
     parser.set_defaults(run=_create_branch)
 
@@ -357,8 +366,8 @@ def _analyze(arguments: argparse.Namespace) -> None:
 def _clone(arguments: argparse.Namespace) -> None:
     state = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
     storage = storage_options(arguments)
-    table, target = open_table(arguments), arguments.target
-    summary = table.clone(target, *state, dry_run=arguments.dry_run, storage_options=storage)
+    table, how = open_table(arguments), {"where": arguments.where, "dry_run": arguments.dry_run}
+    summary = table.clone(arguments.target, *state, **how, storage_options=storage)
     _show(arguments, asdict(summary), str(summary))
 
 
@@ -383,7 +392,7 @@ def _mark_done(arguments: argparse.Namespace) -> None:
 
 def _rollback(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     target = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
-    return table.rollback(*target, dry_run=arguments.dry_run)
+    return table.rollback(*target, watermark=arguments.watermark, dry_run=arguments.dry_run)
 
 
 def _create_tag(arguments: argparse.Namespace) -> None:
@@ -423,7 +432,8 @@ def _list_tags(arguments: argparse.Namespace) -> None:
 
 
 def _create_branch(arguments: argparse.Namespace) -> None:
-    open_table(arguments).create_branch(arguments.name, arguments.tag, dry_run=arguments.dry_run)
+    table, how = open_table(arguments), {"ignore_if_exists": arguments.if_missing, "dry_run": arguments.dry_run}
+    table.create_branch(arguments.name, arguments.tag, **how)
     result = {"branch": arguments.name, "dry_run": arguments.dry_run}
     _show(arguments, result, f"the branch {_verb(arguments)} made")
 

@@ -50,13 +50,16 @@ from paimon_pyds.storage import discard
 _TRIES = 10
 
 
-def create_branch(store: TableStore, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
+def create_branch(
+    store: TableStore, name: str, tag: str | None = None, *, ignore_if_exists: bool = False, dry_run: bool = False
+) -> Snapshot | None:
     """Make a branch: of a tag, with its rows; without one it has the columns only. The snapshot that it begins with.
 
     Args:
         store: the table, on the branch that the new one comes from.
         name: not ``main``, blank or a number.
         tag: of the table.
+        ignore_if_exists: give the first snapshot of a branch of this name, and leave it as it is.
         dry_run: only look whether it can be done.
 
     Raises:
@@ -64,6 +67,8 @@ def create_branch(store: TableStore, name: str, tag: str | None = None, *, dry_r
         TagNotFoundError: there is no such tag.
         OptionError: no name for a branch.
     """
+    if ignore_if_exists and name in store.branches():
+        return next(iter(on_branch(store, name).snapshots()), None)
     _check_free(store, name)
     snapshot = None if tag is None else store.tag(text("tag", tag))
     if dry_run:

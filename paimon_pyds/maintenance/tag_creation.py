@@ -13,14 +13,13 @@ from zoneinfo import ZoneInfo
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError
 from paimon_pyds.maintenance.references import tag_references
 from paimon_pyds.maintenance.tags import TagOptions, create_tag, delete_tag
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.records import dataclass
 
 _EPOCH = datetime(1970, 1, 1)
 _HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
-_NO_WATERMARK = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ def _time_of(snapshot: Snapshot, mode: str, options: TableOptions) -> datetime |
     """When a snapshot was made, on the clock of the zone that the options name; None for one without a watermark."""
     key = "sink.process-time-zone" if mode == "process-time" else "sink.watermark-time-zone"
     millis, zone = (snapshot.time_millis if mode == "process-time" else snapshot.watermark), options.get(key)
-    if millis is None or millis == _NO_WATERMARK:
+    if millis is None or millis == NO_WATERMARK:
         return None
     try:
         moment = datetime.fromtimestamp(millis / 1000, None if zone is None else ZoneInfo(zone))

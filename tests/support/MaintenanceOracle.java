@@ -10,8 +10,9 @@ import org.apache.paimon.table.FileStoreTableFactory;
 /**
  * Maintenance by Java: all {@code changelogs} that outlive their snapshots expire, a {@code rollback} to a tag or a
  * snapshot, the {@code tags} that a commit makes, {@code partitions} that expire, or {@code orphans} that are removed and
- * printed, or what {@code consumers} read next: {@code changelogs|tags|partitions|orphans|consumers TABLE_PATH}, {@code
- * rollback TABLE_PATH TAG_OR_NUMBER}.
+ * printed, what {@code consumers} read next, or the snapshots that {@code watermarks} stand for: {@code
+ * changelogs|tags|partitions|orphans|consumers TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}, {@code watermarks
+ * TABLE_PATH NUMBERS}.
  */
 public final class MaintenanceOracle {
     public static void main(String[] args) throws Exception {
@@ -30,6 +31,12 @@ public final class MaintenanceOracle {
             case "consumers":
                 new ConsumerManager(LocalFileIO.create(), new Path(args[1]))
                         .consumers().forEach((name, next) -> System.out.println(name + "=" + next));
+                break;
+            case "watermarks":
+                for (int i = 2; i < args.length; i++) {
+                    System.out.println(
+                            table.snapshotManager().earlierOrEqualWatermark(Long.parseLong(args[i])).id());
+                }
                 break;
             case "tags":
                 table.store().newTagAutoManager(table).run();
