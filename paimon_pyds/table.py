@@ -861,7 +861,7 @@ class Table(RowStream):
         with shown("expire", progress):
             return expire_changelogs(self._store, request, everything=everything)
 
-    def create_tag(
+    def create_tag(  # noqa: PLR0913 - named arguments that users type
         self,
         name: str,
         snapshot: int | None = None,
@@ -870,6 +870,7 @@ class Table(RowStream):
         replace: bool = False,
         *,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> Snapshot:
         """Keep a state of the table readable under a name: that of the newest snapshot, or the one that is named.
 
@@ -879,12 +880,14 @@ class Table(RowStream):
             timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
             retain: for how long the tag lives, such as ``"7 d"``: then `expire_tags`, or a commit, deletes it. By
                 default as ``tag.default-time-retained`` says, or until `delete_tag`.
-            replace: a tag of this name may be there, and names this state from now on.
+            replace: a tag of this name may be there, and names this state from now on; what only it needed goes.
             dry_run: only look whether it can be done.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.tags import TagOptions, create_tag
 
-        return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
+        with shown("create tag", progress):
+            return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
 
     def rename_tag(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
         """Give a tag another name, or only look whether it can be done; the snapshot that it keeps."""
@@ -1136,11 +1139,11 @@ class Table(RowStream):
 
         return create_branch(self._store, name, tag, ignore_if_exists=ignore_if_exists, dry_run=dry_run)
 
-    def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> None:
-        """Give a branch another name, or only look whether it can be done."""
+    def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
+        """Give a branch another name, or only look whether it can be done; the newest snapshot of the branch."""
         from paimon_pyds.maintenance.branches import rename_branch
 
-        rename_branch(self._store, name, new_name, dry_run=dry_run)
+        return rename_branch(self._store, name, new_name, dry_run=dry_run)
 
     def delete_branch(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Delete a branch, and the files that only it needed.

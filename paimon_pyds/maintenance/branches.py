@@ -187,19 +187,20 @@ def removal_of(
     return removal
 
 
-def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> None:
-    """Give a branch another name, or only look whether it can be done.
+def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
+    """Give a branch another name, or only look whether it can be done; its newest snapshot.
 
     Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name.
     """
-    _check_there(store, name)
+    newest = _check_there(store, name).latest_snapshot()
     _check_free(store, new_name)
     if dry_run:
-        return
+        return newest
     if store.server is not None:
         store.server.rename_branch(store, name, new_name)
     else:
         store.io.rename(store.paths.branch_dir(name), store.paths.branch_dir(new_name))
+    return newest
 
 
 def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> RemovalSummary:

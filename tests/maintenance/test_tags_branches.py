@@ -113,7 +113,11 @@ def test_a_branch_has_a_history_of_its_own(table: pp.Table) -> None:
     branch.expire_snapshots(retain_max=1)
     branch.delete_tag("x")
     is_exact(table)
-    table.rename_branch("b", "c")
+    newest = branch.snapshot()
+    assert table.rename_branch("b", "c", dry_run=True) == newest
+    assert table.rename_branch("b", "c") == newest
+    assert table.rename_branch("empty", "none") is None
+    table.rename_branch("none", "empty")
     branch = pp.Table.open(table.path, branch="c")
     after = rows_of(branch)
     assert table.branches() == ["c", "empty"]
