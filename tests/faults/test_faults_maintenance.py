@@ -156,6 +156,8 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table], object], Callable[[pp.Table], 
     "repair an index": (_damaged_index, lambda t: t.repair()),
     "repair": (_dangling_hints, lambda t: t.repair()),
     "repair a killed expiry": (_killed_expiry, lambda t: t.repair()),
+    "set consumer": (lambda t: t.reset_consumer("c", 2), lambda t: t.reset_consumer("c", 4)),
+    "forget consumers": (lambda t: t.reset_consumer("c", 2), lambda t: t.clear_consumers()),
     "rollback to a tag": (_expired_tag, lambda t: t.rollback("old")),
 }  # fmt: skip
 _INTERRUPTED = "interrupted"
@@ -173,6 +175,7 @@ def _states(table: pp.Table) -> dict[tuple[str, str, object], list[str]]:
     for name in ("main", *table.branches()):
         branch = pp.Table.open(table.path, branch=name)
         found[name, "latest", None] = rows_of(branch)
+        found[name, "consumers", None] = [f"{id_}: {next_}" for id_, next_ in branch.consumers().items()]
         found |= {(name, "tag", tag): rows_of(branch, tag=tag) for tag in branch.tags()}
         for id_ in branch.store.snapshot_ids():
             try:
