@@ -433,9 +433,10 @@ def _list_tags(arguments: argparse.Namespace) -> None:
 
 def _create_branch(arguments: argparse.Namespace) -> None:
     table, how = open_table(arguments), {"ignore_if_exists": arguments.if_missing, "dry_run": arguments.dry_run}
+    is_there = arguments.name in table.branches()
     table.create_branch(arguments.name, arguments.tag, **how)
     result = {"branch": arguments.name, "dry_run": arguments.dry_run}
-    _show(arguments, result, f"the branch {_verb(arguments)} made")
+    _show(arguments, result, "the branch is there already" if is_there else f"the branch {_verb(arguments)} made")
 
 
 def _delete_branch(table: Table, arguments: argparse.Namespace) -> RemovalSummary:

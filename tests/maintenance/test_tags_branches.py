@@ -221,7 +221,7 @@ def test_java_goes_back_to_the_same_watermarks(oracle: Oracle, table: pp.Table) 
     assert [5 - table.rollback(watermark=w, dry_run=True).snapshots for w in wanted] == [int(id_) for id_ in found]
 
 
-def test_a_branch_that_may_be_there(table: pp.Table) -> None:
+def test_a_branch_that_may_be_there(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
     table.create_tag("x", 2)
     assert table.create_branch("b", "x", ignore_if_exists=True) == table.store.snapshot(2)
     branch = pp.Table.open(table.path, branch="b")
@@ -230,6 +230,7 @@ def test_a_branch_that_may_be_there(table: pp.Table) -> None:
     assert len(branch.snapshots()) == 2
     assert main(["branch", "create", table.path, "b"]) == 1
     assert main(["branch", "create", table.path, "b", "--if-missing"]) == 0
+    assert capsys.readouterr().out == "the branch is there already\n"
     with pytest.raises(OptionError, match="no name for a branch"):
         table.create_branch("main", ignore_if_exists=True)
 
