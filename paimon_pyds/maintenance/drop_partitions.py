@@ -23,7 +23,7 @@ from paimon_pyds.execution.live_files import partition_condition
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.maintenance.partitions import Partition, partitions_in, partitions_of
 from paimon_pyds.maintenance.removal import RemovalSummary
-from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.maintenance.success_file import SUCCESS, write_success_file
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import partition_predicate, partitions_meeting
@@ -37,7 +37,6 @@ from paimon_pyds.predicate.tree import Leaf, make_or
 from paimon_pyds.progress import counted
 
 _ENTRY_COLUMNS = ("kind", "partition", "file_size", "creation_time")
-_SUCCESS = "_SUCCESS"
 
 
 def truncate(
@@ -160,12 +159,7 @@ def mark_partitions_done(
         raise OptionError("partitions to mark are a list of {column: value}", path=store.root)
     directories = tuple(dict.fromkeys(_directory(schema, one) for one in given))
     for directory in counted(() if dry_run else directories, "marking", files=len(directories)):
-        path, now = f"{store.root.rstrip('/')}/{directory}/{_SUCCESS}", int(time.time() * 1000)
-        try:
-            created = store.parse_file(path, lambda data, at: JsonObject(data, at).integer("creationTime"))
-        except FileNotFoundError:
-            created = now
-        store.io.replace(path, to_java_json({"creationTime": created, "modificationTime": now}).encode())
+        write_success_file(store, f"{store.root.rstrip('/')}/{directory}/{SUCCESS}")
     return directories
 
 

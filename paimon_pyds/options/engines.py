@@ -222,17 +222,18 @@ _EXPIRY = _group("", [
     ("tag.default-time-retained", _T, None, "age of tags"),
     ("tag.time-expire-enabled", _B, "true", "tags expire by age"),
     ("tag.automatic-completion", _B, "false", "missed tags are made up for"),
+    ("tag.create-success-file", _B, "false", "a file that tells of each new tag"),
     ("sink.watermark-time-zone", _S, "UTC", "zone of tags by watermark"),
     ("sink.process-time-zone", _S, None, "zone of tags by time"),
     ("partition.timestamp-formatter", _S, None, "time of a partition"),
     ("partition.timestamp-pattern", _S, None, "time of a partition"),
+    ("partition.timestamp-format.strict", _B, "false", "no rows go into partitions that are no times"),
 ], status=Status.HONOURED)  # fmt: skip
 
 _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("continuous.discovery-interval", _T, "10 s", "how often streams look"),
     ("snapshot.watermark-idle-timeout", _T, None, "watermark of idle streams"),
     ("tag.batch.customized-name", _S, None, "name of a batch tag"),
-    ("tag.create-success-file", _B, "false", "a file beside a tag"),
     ("consumer-id", _S, None, "who reads"),
     ("consumer.mode", _E, "exactly-once", "how progress is kept"),
     ("consumer.ignore-progress", _B, "false", "start anew"),
@@ -244,7 +245,6 @@ _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("partition.mark-done-action.http.url", _S, None, "how a partition is marked done"),
     ("partition.mark-done-action.http.params", _S, None, "how a partition is marked done"),
     ("partition.sink-strategy", _E, "none", "how rows are shuffled"),
-    ("partition.timestamp-format.strict", _B, "false", "time of a partition"),
     ("partition.idle-time-to-report-statistic", _T, "0 ms", "statistics of partitions"),
     ("lookup.hash-load-factor", _D, "0.75", "look-up joins"),
     ("lookup.cache-rows", _L, "10000", "look-up joins"),

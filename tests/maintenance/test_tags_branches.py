@@ -192,6 +192,33 @@ def test_rollback(table: pp.Table) -> None:
     assert table.rollback(snapshot=3).snapshots == 0
 
 
+@pytest.mark.java
+@requires_java_oracle
+def test_files_tell_of_new_tags(oracle: Oracle, tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "db.db/t", _SCHEMA, options={"tag.create-success-file": "true"})
+    _append(table, 1)
+    files = tmp_path / "db.db/t/tag/tag-success-file"
+    with oracle.batch() as batch:
+        batch.tag(tmp_path, "db.t", "theirs")
+    table.create_tag("ours")
+    assert sorted(file.name for file in files.iterdir()) == ["ours_SUCCESS", "theirs_SUCCESS"]
+    ours, theirs = (json.loads((files / f"{name}_SUCCESS").read_text()) for name in ("ours", "theirs"))
+    assert list(ours) == list(theirs)
+    assert ours["creationTime"] == ours["modificationTime"]
+    assert sorted(table.tags()) == ["ours", "theirs"]
+    table.create_tag("dry", dry_run=True)
+    table.rename_tag("ours", "renamed")
+    table.delete_tag("theirs")
+    assert [file.name for file in files.iterdir()] == ["renamed_SUCCESS"]
+    assert table.verify().ok
+    assert not table.remove_orphan_files(0).files.num_rows
+    with oracle.batch() as batch:
+        read = batch.read(tmp_path, "db.t", tag="renamed")
+    assert len(read.lines) == 1
+    table.purge("t", named_states=True)
+    assert list(files.iterdir()) == []
+
+
 def test_rollback_to_a_watermark(table: pp.Table) -> None:
     _watermarks(table, [None, 20, 20, -(2**63), 50])
     for watermark, id_ in ((49, 3), (50, 5), (10**15, 5), (20, 3)):
