@@ -1402,7 +1402,7 @@ class Table(RowStream):
             return index_advise(self._store, recorded, files=files, where=where)
 
     def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
-        """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
+        """What follows a commit, unless ``write-only``: old snapshots expire, and the like; tags of batch writes."""
         if committed is None:
             return
         from paimon_pyds.commit.publisher import logging_errors
@@ -1411,7 +1411,8 @@ class Table(RowStream):
         with logging_errors(store):
             typed = TableOptions({**store.schema_read_last().options, **given})
             others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
-            if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
+            is_due = not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min"))
+            if is_due or typed.get("tag.automatic-creation") == "batch":
                 from paimon_pyds.maintenance.after_commit import maintain
 
                 maintain(store, typed, given)

@@ -22,6 +22,8 @@ from paimon_pyds.options import OPTIONS, TableOptions
 def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
     """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands.
 
+    Tags of batch writes are made in any case: no other job makes them.
+
     Args:
         store: the table.
         typed: the options of the write over the table's own.
@@ -29,6 +31,9 @@ def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str])
     """
     given = {key: value for key, value in options.items() if key in OPTIONS}
     if typed.get("write-only"):
+        if typed.get("tag.automatic-creation") == "batch":
+            with logging_errors(store):
+                create_due_tags(store, typed)
         return
     with logging_errors(store):
         create_due_tags(store, typed)

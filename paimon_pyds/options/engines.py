@@ -223,6 +223,7 @@ _EXPIRY = _group("", [
     ("tag.time-expire-enabled", _B, "true", "tags expire by age"),
     ("tag.automatic-completion", _B, "false", "missed tags are made up for"),
     ("tag.create-success-file", _B, "false", "a file that tells of each new tag"),
+    ("tag.batch.customized-name", _S, None, "name of a batch tag"),
     ("sink.watermark-time-zone", _S, "UTC", "zone of tags by watermark"),
     ("sink.process-time-zone", _S, None, "zone of tags by time"),
     ("partition.timestamp-formatter", _S, None, "time of a partition"),
@@ -233,7 +234,6 @@ _EXPIRY = _group("", [
 _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("continuous.discovery-interval", _T, "10 s", "how often streams look"),
     ("snapshot.watermark-idle-timeout", _T, None, "watermark of idle streams"),
-    ("tag.batch.customized-name", _S, None, "name of a batch tag"),
     ("consumer-id", _S, None, "who reads"),
     ("consumer.mode", _E, "exactly-once", "how progress is kept"),
     ("consumer.ignore-progress", _B, "false", "start anew"),

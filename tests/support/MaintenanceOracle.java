@@ -6,12 +6,13 @@ import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.table.ExpireChangelogImpl;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.tag.TagBatchCreation;
 
 /**
  * Maintenance by Java: all {@code changelogs} that outlive their snapshots expire, a {@code rollback} to a tag or a
- * snapshot, the {@code tags} that a commit makes, {@code partitions} that expire, or {@code orphans} that are removed and
+ * snapshot, the {@code tags} that a commit makes, the {@code batch-tag} of a batch write, {@code partitions} that expire, or {@code orphans} that are removed and
  * printed, what {@code consumers} read next, or the snapshots that {@code watermarks} stand for: {@code
- * changelogs|tags|partitions|orphans|consumers TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}, {@code watermarks
+ * changelogs|tags|batch-tag|partitions|orphans|consumers TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}, {@code watermarks
  * TABLE_PATH NUMBERS}.
  */
 public final class MaintenanceOracle {
@@ -31,6 +32,9 @@ public final class MaintenanceOracle {
             case "consumers":
                 new ConsumerManager(LocalFileIO.create(), new Path(args[1]))
                         .consumers().forEach((name, next) -> System.out.println(name + "=" + next));
+                break;
+            case "batch-tag":
+                new TagBatchCreation(table).createTag();
                 break;
             case "watermarks":
                 for (int i = 2; i < args.length; i++) {
