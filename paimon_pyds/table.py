@@ -1411,6 +1411,11 @@ class Table(RowStream):
         with logging_errors(store):
             typed = TableOptions({**store.schema_read_last().options, **given})
             others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
+            if typed.get("partition.end-input-to-done"):
+                from paimon_pyds.maintenance.drop_partitions import mark_written
+
+                with logging_errors(store):
+                    mark_written(store, typed, committed)
             is_due = not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min"))
             if is_due or typed.get("tag.automatic-creation") == "batch":
                 from paimon_pyds.maintenance.after_commit import maintain

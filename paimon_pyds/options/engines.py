@@ -195,6 +195,7 @@ _CURVES = _group("curves run over ranks of values, by a sample of the rows, and 
 
 _EXPIRY = _group("", [
     ("partition.mark-done-action", _S, "success-file", "how a partition is marked done"),
+    ("partition.end-input-to-done", _B, "false", "each write marks its partitions as done"),
     ("snapshot.num-retained.min", _N, "10", "snapshots that stay"),
     ("snapshot.num-retained.max", _N, _INT_MAX, "most snapshots"),
     ("snapshot.time-retained", _T, "1 h", "age of snapshots"),
@@ -240,7 +241,6 @@ _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("streaming.read.snapshot.delay", _T, None, "how late streams read"),
     ("streaming-read-overwrite", _B, "false", "streams see overwrites"),
     ("streaming-read-append-overwrite", _B, "false", "streams see overwrites as appends"),
-    ("partition.end-input-to-done", _B, "false", "mark partitions at the end"),
     ("partition.mark-done-action.custom.class", _S, None, "how a partition is marked done"),
     ("partition.mark-done-action.http.url", _S, None, "how a partition is marked done"),
     ("partition.mark-done-action.http.params", _S, None, "how a partition is marked done"),
