@@ -71,13 +71,16 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {visible(redact(plain(message)))} ({self.prog} --help)\n")
 
 
-def add_table_command(commands: Commands, name: str, help_: str, *, rows: bool = False) -> Parser:
+def add_table_command(
+    commands: Commands, name: str, help_: str, *, rows: bool = False, options: bool = False
+) -> Parser:
     """The parser of a new command on a table, with the arguments that all of these have. ``rows``: what it prints are
-    rows, which files may hold as well."""
+    rows, which files may hold as well. ``options``: it takes options of Paimon's; what has no use for them must not
+    swallow them."""
     parser = commands.add_parser(name, help=help_, description=help_)
     parser.add_argument("table", metavar="TABLE_PATH", help=TABLE_HELP)
     parser.add_argument("--branch", help="a branch of the table")
-    add_common_arguments(parser, rows=rows)
+    add_common_arguments(parser, rows=rows, options=options)
     return parser
 
 

@@ -36,7 +36,6 @@ _PLAIN = (
     (r"the following arguments are required: COMMAND", "a command is missing"),
     (r"the following arguments are required: (.*), (.*)", r"\1 and \2 are missing"),
     (r"the following arguments are required: (.*)", r"\1 is missing"),
-    (r"one of the arguments (\S+) (.* )?(\S+) is required", r"\1, \2or \3 is missing"),
     (r"argument (\S+): invalid int value: (.*)", r"\1 takes a whole number, not \2"),
     (r"argument (\S+): expected one argument", r"a value is missing after \1"),
     (r"argument (\S+): expected at least one argument", r"values are missing after \1"),
@@ -55,9 +54,11 @@ _CALLS = (
 
 def plain(message: str) -> str:
     """A message of argparse in plain words."""
+    if one_of := re.fullmatch(r"one of the arguments (.+) (\S+) is required", message):
+        return f"{one_of[1].replace(' ', ', ')} or {one_of[2]} is missing"
     for theirs, ours in _PLAIN:
         if found := re.fullmatch(theirs, message, re.DOTALL):
-            return found.expand(ours).replace(", or ", " or ") if "or" in ours else found.expand(ours)
+            return found.expand(ours)
     return message
 
 

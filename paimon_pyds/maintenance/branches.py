@@ -50,16 +50,21 @@ from paimon_pyds.storage import discard
 _TRIES = 10
 
 
-def create_branch(store: TableStore, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
+def create_branch(
+    store: TableStore, name: str, tag: str | None = None, *, ignore_if_exists: bool = False, dry_run: bool = False
+) -> Snapshot | None:
     """Make a branch: of a tag, with its rows; without one it has the columns only. The snapshot that it begins with.
 
     ``store``: the table, on the branch that the new one comes from. ``name``: not ``main``, blank or a number.
+    ``ignore_if_exists``: give the first snapshot of a branch of this name, and leave it as it is.
 
     Raises:
         AlreadyExistsError: there is a branch of this name.
         TagNotFoundError: there is no such tag.
         OptionError: no name for a branch.
     """
+    if ignore_if_exists and name in store.branches():
+        return next(iter(on_branch(store, name).snapshots()), None)
     _check_free(store, name)
     snapshot = None if tag is None else store.tag(text("tag", tag))
     if dry_run:
@@ -172,19 +177,20 @@ def removal_of(
     return removal
 
 
-def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> None:
-    """Give a branch another name, or only look whether it can be done.
+def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
+    """Give a branch another name, or only look whether it can be done; its newest snapshot.
 
     Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name.
     """
-    _check_there(store, name)
+    newest = _check_there(store, name).latest_snapshot()
     _check_free(store, new_name)
     if dry_run:
-        return
+        return newest
     if store.server is not None:
         store.server.rename_branch(store, name, new_name)
     else:
         store.io.rename(store.paths.branch_dir(name), store.paths.branch_dir(new_name))
+    return newest
 
 
 def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> RemovalSummary:

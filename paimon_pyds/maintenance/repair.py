@@ -147,9 +147,12 @@ class UnexistingFiles:
         return pc.sum(self.files["record_count"]).as_py() or 0
 
     def __repr__(self) -> str:
+        return f"{type(self).__name__}: {self}"
+
+    def __str__(self) -> str:
         verb = "would be" if self.dry_run else "are"
         what = f"{counted(self.files.num_rows, 'data file')} ({counted(self.rows, 'row')})"
-        return f"{type(self).__name__}: entries of {what} that are gone {verb} removed"
+        return f"entries of {what} that are gone {verb} removed"
 
 
 def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> UnexistingFiles:

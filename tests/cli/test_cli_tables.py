@@ -179,7 +179,7 @@ def test_mistakes_in_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
         ("read", "read: TABLE_PATH is missing"),
         ("merge /t", "merge: --source and --on are missing"),
         ("merge /t --using x --on id", "there is no option --using — did you mean --source?"),
-        ("rollback /t", "rollback: --snapshot, --tag or --timestamp is missing"),
+        ("rollback /t", "rollback: --snapshot, --tag, --timestamp or --watermark is missing"),
         ("index advise /t", "--filters or --filter is missing"),
         ("read /t --limit x", "--limit takes a whole number, not 'x'"),
         ("read /t --limit", "a value is missing after --limit"),
