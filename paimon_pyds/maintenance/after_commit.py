@@ -21,7 +21,8 @@ from paimon_pyds.options import OPTIONS, TableOptions
 
 def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
     """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands. Tags of batch writes
-    are made in any case: no other job makes them. ``typed``: the write's options over the table's own."""
+    are made in any case: no other job makes them.
+    ``typed``: the options of the write over the table's own."""
     given = {key: value for key, value in options.items() if key in OPTIONS}
     if typed.get("write-only"):
         if typed.get("tag.automatic-creation") == "batch":
@@ -37,7 +38,8 @@ def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str])
         if due and typed.get("partition.expiration-time") is not None:
             expire_partitions(store, given)
     with logging_errors(store):
-        expire_consumers(store, typed)
+        if typed.get("consumer.expiration-time") is not None:
+            expire_consumers(store, typed)
         if _may_expire(store, typed):
             expire_snapshots(store, ExpireOptions(options=given), once=True)
             if changelogs_outlive(typed):

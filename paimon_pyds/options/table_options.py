@@ -150,6 +150,8 @@ class TableOptions(Mapping[str, str]):
 
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _SHAPE = IMMUTABLE_OPTIONS | {"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}
+_SHAPE_OF_READS = _SHAPE - {"bucket", "partition", "primary-key"}
+"""A view that also takes rows in may name those; they change nothing of what is read."""
 WRITTEN_BY_KEY = {"primary-key.nullable": (False,)}
 """Values of options that tables with a primary key are written with."""
 
@@ -283,15 +285,17 @@ def check_branch(schema: SchemaLike, branch: str, path: str) -> None:
         )
 
 
-def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str) -> None:
-    """Raises OptionError where options of one write say something else of the table's shape than the table at ``path``.
+def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str, *, reads: bool = False) -> None:
+    """Raises OptionError where options of one write, or of a scan (``reads``), say something else of the table's shape
+    than the table at ``path``.
 
     What is immutable, how rows are spread over buckets, and whether deletion vectors hide rows that readers find in
-    files, only a rewrite of the table may change.
+    files, only a rewrite of the table may change. A scan that took another merge engine's word would give other rows.
     """
     own, wanted = TableOptions(schema.options), TableOptions(options)
+    shape = _SHAPE_OF_READS if reads else _SHAPE
     for key, text in options.items():
-        if key in _SHAPE and own.get(key) != wanted.get(key):
+        if key in shape and own.get(key) != wanted.get(key):
             raise OptionError(
                 f"{key} is {text} here and {own.get(key)} in the table",
                 path=path,
