@@ -128,7 +128,7 @@ class TableStore(SchemaStore):
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
         store = TableStore(self.io, self.root, branch, self.external, self.publisher, self.local_cache)
-        if not _is_file_name(branch):
+        if not is_file_name(branch):
             raise store.no_table()
         with store.newest_ahead():
             store.latest_schema()
@@ -335,7 +335,7 @@ class TableStore(SchemaStore):
     def tag(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps. Raises TagNotFoundError, with similar names."""
         try:
-            if _is_file_name(name):
+            if is_file_name(name):
                 return self.parse_file(self.paths.tag(name), parse_snapshot)
         except FileNotFoundError:
             pass
@@ -580,7 +580,8 @@ def _joined(parts: Sequence[pa.RecordBatch], columns: Sequence[str]) -> pa.Recor
     return whole.select(list(columns))
 
 
-def _is_file_name(name: str) -> bool:
+def is_file_name(name: str) -> bool:
+    """Whether a file of a table can have this name."""
     return bool(name) and "/" not in name and is_path(name)
 
 

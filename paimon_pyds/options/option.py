@@ -220,10 +220,28 @@ class Option:
 # ------------------------------------------------------------------------------------------ arguments of public calls
 
 
-def _refused(name: str, wanted: str, value: object) -> ArgumentTypeError:
-    shown = repr(value)
-    shown = shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
-    return ArgumentTypeError(f"{name} takes {wanted}, not {shown} ({type(value).__name__})")
+def shown_argument(value: object) -> str:
+    """An argument as a message shows it: its own text, cut, and its type."""
+    kind = type(value).__name__
+    try:
+        shown = repr(value)
+    except ValueError:  # Python makes no texts of integers of thousands of digits
+        return f"one ({kind})"
+    return f"{shown if len(shown) <= _LONGEST else f'{shown[: _LONGEST - 1]}…'} ({kind})"
+
+
+def refused_argument(name: str, wanted: str, value: object) -> ArgumentTypeError:
+    """The error for an argument of another Python type."""
+    return ArgumentTypeError(f"{name} takes {wanted}, not {shown_argument(value)}")
+
+
+def is_utf8(text: str) -> bool:
+    """Whether the text can be stored: half of a surrogate pair is no character, and has no bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def integer(name: str, value: Any) -> int:
@@ -237,14 +255,14 @@ def integer(name: str, value: Any) -> int:
             if -(2**63) <= number < 2**63:
                 return number
             raise OptionError(f"{name} is a number of {number.bit_length():,} bits; at most 64 are supported")
-    raise _refused(name, "an integer", value)
+    raise refused_argument(name, "an integer", value)
 
 
 def text(name: str, value: Any) -> str:
     """The value when it is a str. Raises ArgumentTypeError."""
     if isinstance(value, str):
         return value
-    raise _refused(name, "a text", value)
+    raise refused_argument(name, "a text", value)
 
 
 def texts(name: str, value: Any) -> list[str]:
@@ -252,8 +270,17 @@ def texts(name: str, value: Any) -> list[str]:
     if isinstance(value, str):
         return list(comma_separated(value))
     if not isinstance(value, Iterable):
-        raise _refused(name, "a list of names", value)
+        raise refused_argument(name, "a list of names", value)
     return [text(f"{name}: each", item) for item in value]
+
+
+def several(name: str, value: Any) -> list[Any]:
+    """The values in an iterable; a str is one value. Raises ArgumentTypeError."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, Iterable):
+        raise refused_argument(name, "a list", value)
+    return list(value)
 
 
 def mapping(name: str, value: Any) -> Mapping[Any, Any]:
@@ -262,7 +289,7 @@ def mapping(name: str, value: Any) -> Mapping[Any, Any]:
         return value
     if name == "storage_options":
         raise ArgumentTypeError(f"{name} takes a dictionary, not a value of type {type(value).__name__}")
-    raise _refused(name, "a dictionary", value)
+    raise refused_argument(name, "a dictionary", value)
 
 
 def option_texts(options: Any) -> dict[str, str]:
@@ -271,25 +298,33 @@ def option_texts(options: Any) -> dict[str, str]:
     Raises ArgumentTypeError.
     """
     given = mapping("options", options or {})
-    return {
-        str(key): str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in given.items()
-        if value is not None
-    }
+    return {str(key): option_text(str(key), value) for key, value in given.items() if value is not None}
+
+
+def option_text(key: str, value: Any) -> str:
+    """An option's value as Paimon keeps it. Raises OptionError for integers of more than 64 bits, ArgumentTypeError."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    try:
+        return str(integer(key, value) if type(value) is int else value)
+    except ValueError as error:  # a list of integers of thousands of digits
+        if isinstance(error, OptionError):
+            raise
+        raise refused_argument(key, "a text", value) from None
 
 
 def condition(name: str, value: Any) -> str | Predicate:
     """The value when it is SQL text or a predicate. Raises ArgumentTypeError."""
     if isinstance(value, str | Predicate):
         return value
-    raise _refused(name, "a condition as Spark SQL text", value)
+    raise refused_argument(name, "a condition as Spark SQL text", value)
 
 
 def path_like(name: str, value: Any) -> str | os.PathLike[str]:
     """The value when it is a path. Raises ArgumentTypeError."""
     if isinstance(value, str | os.PathLike):
         return value
-    raise _refused(name, "a path", value)
+    raise refused_argument(name, "a path", value)
 
 
 def columns(name: str, value: Any) -> tuple[DataField, ...]:
@@ -297,7 +332,7 @@ def columns(name: str, value: Any) -> tuple[DataField, ...]:
     found = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
     if all(isinstance(item, DataField) for item in found):
         return found
-    raise _refused(
+    raise refused_argument(
         name, "an Arrow schema, such as pa.schema([('id', pa.int64())]), a list of DataField, or data", value
     )
 
@@ -305,5 +340,5 @@ def columns(name: str, value: Any) -> tuple[DataField, ...]:
 def present(name: str, value: Any, what: str) -> Any:
     """The value when it is not None. Raises ArgumentTypeError."""
     if value is None:
-        raise _refused(name, what, value)
+        raise refused_argument(name, what, value)
     return value
