@@ -38,6 +38,8 @@ _TIME_UNITS = {
 }
 _TIME = {name: nanos for nanos, names in _TIME_UNITS.items() for name in names}
 _MAX_LONG = 2**63 - 1
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _LONGEST = 60
 _INT_RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), _MAX_LONG)}
 
@@ -208,6 +210,24 @@ class Option:
     def default_value(self) -> Any:
         """The typed default; None for no default."""
         return None if self.default is None else self.parse(self.default)
+
+    def stored(self, text: str) -> str:
+        """The text for a schema file: as it is where Java reads it, else one that Java takes for the same value.
+
+        Java trims no numbers and names, knows no ``1_000``, and has its choices with hyphens only.
+        Raises OptionError: it is no value.
+        """
+        value = self.parse(text)
+        match self.kind:
+            case Kind.STRING | Kind.LIST:
+                return text
+            case Kind.ENUM:
+                return text if text.lower() == value.lower() else str(value)
+            case Kind.INT | Kind.LONG:
+                return text if _WHOLE_NUMBER.fullmatch(text) else str(value)
+            case Kind.DOUBLE:
+                return text.strip() if _NUMBER.fullmatch(text.strip()) else str(value)
+        return text.strip()
 
     def accepts(self, text: str) -> bool:
         """Whether this package works with that value. Raises OptionError when it is no value at all."""
