@@ -1281,7 +1281,7 @@ class Table(RowStream):
         from paimon_pyds.maintenance.clone import CloneOptions, clone
         from paimon_pyds.storage import open_file_io
 
-        copy = TableStore(*open_file_io(path_like("target", target), storage_options))
+        copy = TableStore(*open_file_io(path_like("target", target), mapping("storage_options", storage_options or {})))
         with shown("clone", progress):
             return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run, where))
 

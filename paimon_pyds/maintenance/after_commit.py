@@ -20,9 +20,10 @@ from paimon_pyds.options import OPTIONS, TableOptions
 
 
 def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
-    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands. Tags of batch writes
-    are made in any case: no other job makes them.
-    ``typed``: the options of the write over the table's own."""
+    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands.
+
+    Tags of batch writes are made in any case: no other job makes them. ``typed``: ``options`` over the table's own.
+    """
     given = {key: value for key, value in options.items() if key in OPTIONS}
     if typed.get("write-only"):
         if typed.get("tag.automatic-creation") == "batch":

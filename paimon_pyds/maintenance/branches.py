@@ -42,7 +42,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.record_codec import encode_manifest_list
 from paimon_pyds.metadata.schema import utf8_bytes
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, snapshot_to_json
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import text
 from paimon_pyds.storage import discard
@@ -94,7 +94,7 @@ def create_branch(
 
 
 def _check_free(store: TableStore, name: str) -> None:
-    if not text("name", name).strip() or name == MAIN_BRANCH or name.isdecimal() or "/" in name or "\0" in name:
+    if not text("name", name).strip() or name == MAIN_BRANCH or name.isdecimal() or not is_file_name(name):
         raise OptionError(
             f"{name!r:.100} is no name for a branch", hint="a name is not main, blank or a number, and has no slash"
         )
@@ -104,7 +104,7 @@ def _check_free(store: TableStore, name: str) -> None:
 
 def _check_there(store: TableStore, name: str) -> TableStore:
     branches = store.branches()
-    if name not in branches:
+    if text("name", name) not in branches:
         what = "the main branch stays" if name == MAIN_BRANCH else f"there is no branch {name!r:.100}"
         raise BranchNotFoundError(what, path=store.root, hint=suggest(name, branches, "branches"))
     return on_branch(store, name)

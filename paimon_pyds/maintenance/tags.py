@@ -41,7 +41,7 @@ from paimon_pyds.maintenance.removal import Removal, RemovalSummary, threads_of
 from paimon_pyds.maintenance.success_file import SUCCESS, write_success_file
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import integer, parse_duration_ms, text
 from paimon_pyds.records import dataclass
@@ -123,7 +123,7 @@ def _success_file(store: TableStore, name: str) -> str:
 
 def check_tag_name(name: str) -> None:
     """Raises OptionError for what can't be the name of a tag."""
-    if not text("name", name).strip() or "/" in name or "\0" in name:
+    if not text("name", name).strip() or not is_file_name(name):
         raise OptionError(f"{name!r:.100} is no name for a tag", hint="a name is not blank and has no slash")
 
 
@@ -218,7 +218,7 @@ def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = F
         OptionError: it is no name for a tag.
     """
     check_tag_name(new_name)
-    snapshot = store.tag(name)
+    snapshot = store.tag(text("tag", name))
     if new_name in store.tag_names():
         raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
     if not dry_run:
@@ -236,7 +236,7 @@ def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> Remova
     """
     started = time.monotonic()
     options = maintenance_options(store, None)
-    snapshot = store.tag(name)
+    snapshot = store.tag(text("tag", name))
     removal = _unneeded(store, snapshot, threads_of(options), except_tag=name)  # fails before anything is gone
     if not dry_run and (store.server is None or not store.server.delete_tag(store, name)):
         store.io.delete([store.paths.tag(name)])

@@ -121,7 +121,7 @@ class TableStore(SchemaStore):
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
         store = self._over(self.io, branch)
-        if not _is_file_name(branch):
+        if not is_file_name(branch):
             raise store.no_table()
         with store.newest_ahead():
             store.latest_schema()
@@ -331,7 +331,7 @@ class TableStore(SchemaStore):
     def tag(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps. Raises TagNotFoundError, with similar names."""
         try:
-            if _is_file_name(name):
+            if is_file_name(name):
                 return self.parse_file(self.paths.tag(name), parse_snapshot)
         except FileNotFoundError:
             pass
@@ -575,7 +575,8 @@ def _bytes_of(entries: pa.RecordBatch) -> int:
     return int(entries.get_total_buffer_size()) + 4096
 
 
-def _is_file_name(name: str) -> bool:
+def is_file_name(name: str) -> bool:
+    """Whether a file of a table can have this name."""
     return bool(name) and "/" not in name and is_path(name)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from paimon_pyds.errors import OptionError, UnsupportedError, suggest
 from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
-from paimon_pyds.options.option import Kind, Option, Scope, Status
+from paimon_pyds.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret
 from paimon_pyds.types import DataField, DataType
 from paimon_pyds.types.kinds import REFUSED_KINDS
@@ -45,6 +45,10 @@ _INDEX_COLUMNS = re.compile(r"file-index\.([a-z0-9_-]+)\.columns")
 _INDEX_OPTION = re.compile(r"file-index\.([a-z0-9_-]+)\.(.+)\.([a-z0-9_-]+)")
 _INDEX_KINDS = {"fpp": Kind.DOUBLE, "items": Kind.LONG, "version": Kind.INT, "index-block-size": Kind.MEMORY,
                 "chunk-size": Kind.MEMORY}  # fmt: skip
+_LISTS = ("bucket-key", "sequence.field", "clustering.columns", "changelog-producer.row-deduplicate-ignore-fields",
+          "incremental-between", "incremental-between-timestamp")  # fmt: skip
+_LISTS_OF_COLUMNS = (".sequence-group", ".nested-key", ".nested-sequence-field")
+"""Options of texts that are lists: Java looks for their parts with the blanks that stand around the commas."""
 _PASSED_ON = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.", "format-table.")
 
 
@@ -348,6 +352,23 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: b
             index = folded.startswith(("file-index.", "fields.", "bucket", "scan.", "commit.", "manifest."))
             if similar or index or not own:
                 raise OptionError(f"unknown option {key}", hint=suggest(folded, names, "options"))
+
+
+def stored_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options as a schema file has them, so that Java reads the same values; what is no value stays as it is."""
+    return {key: _stored(key, text) for key, text in options.items()}
+
+
+def _stored(key: str, text: str) -> str:
+    if key in _LISTS or (key.startswith("fields.") and key.endswith(_LISTS_OF_COLUMNS)):
+        return ",".join(comma_separated(text))
+    if key.endswith(("stats-mode", "compression")):
+        return text.strip()
+    option = option_of(key)
+    try:
+        return text if option is None else option.stored(text)
+    except OptionError:
+        return text
 
 
 def check_no_secrets(options: Mapping[str, str]) -> None:
