@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -18,18 +18,6 @@ def rebuild(array: pa.Array, type_: pa.DataType, children: Sequence[pa.Array]) -
     return pa.Array.from_buffers(
         type_, len(array), array.buffers()[:own], array.null_count, array.offset, children=list(children)
     )
-
-
-def with_leaves(field: pa.Field, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.Field:
-    """The field with what ``leaf`` gives for each type in it that has nothing inside."""
-    type_ = field.type
-    if pa.types.is_struct(type_):
-        return field.with_type(pa.struct([with_leaves(inner, leaf) for inner in type_]))
-    if pa.types.is_map(type_):
-        return field.with_type(pa.map_(with_leaves(type_.key_field, leaf), with_leaves(type_.item_field, leaf)))
-    if pa.types.is_list(type_):
-        return field.with_type(pa.list_(with_leaves(type_.value_field, leaf)))
-    return field.with_type(leaf(type_))
 
 
 def list_window(array: pa.Array, children: pa.Array) -> pa.Array:

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.formats import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy
-from paimon_pyds.formats.arrays import list_window, rebuild, with_leaves
+from paimon_pyds.formats.arrays import list_window, rebuild
 from paimon_pyds.formats.orc.encoding import BlockSums
 from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timestamps, split_moments, write_end
 from paimon_pyds.formats.orc.zones import is_utc
 from paimon_pyds.options.option import parse_memory
 from paimon_pyds.storage import FileIO, OutputFile
-from paimon_pyds.types.arrow import arrow_schema
+from paimon_pyds.types.arrow import arrow_schema, with_leaves
 from paimon_pyds.types.kinds import TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 

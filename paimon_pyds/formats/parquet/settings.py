@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.formats.arrays import with_leaves
 from paimon_pyds.formats.parquet.arrays import INT96_BYTES
 from paimon_pyds.options.option import Kind as ValueKind
 from paimon_pyds.options.option import parse_value
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField, DataType, MultisetType, RowType, arrow_type
+from paimon_pyds.types.arrow import with_leaves
 from paimon_pyds.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
 
 PAGE_ROWS = 6_144
