@@ -7,6 +7,7 @@ For any other cast the leaf becomes TRUE: nothing is pruned by it, and exact eva
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from paimon_pyds.evolution.casting import cast_keeps_nulls, widens_to_decimal
@@ -46,14 +47,19 @@ def devolve_leaf(leaf: Leaf, column: ColumnRef, read: DataType, file: DataType) 
         return _compare(leaf.op, column, leaf.literals[0], read)
     if leaf.op is Op.NOT_IN and None in leaf.literals:
         return Const.FALSE  # NOT IN with a NULL is never true
-    if read.kind in INTEGER_KINDS:  # a list may be very long
-        same = tuple(value for value in leaf.literals if value in INTEGER_RANGES[file.kind])
-    else:
-        equal = (_compare(Op.EQ, column, literal, read) for literal in leaf.literals)
-        same = tuple(part.literals[0] for part in equal if isinstance(part, Leaf))
-    if same:
+    if same := _values_held(leaf.literals, column, read):
         return Leaf(leaf.op, column, same)
     return Const.FALSE if leaf.op is Op.IN else Leaf(Op.IS_NOT_NULL, column)
+
+
+@lru_cache(maxsize=8)  # a list may be very long, and there may be many files
+def _values_held(literals: tuple[Any, ...], column: ColumnRef, read: AtomicType) -> tuple[Any, ...]:
+    """The literals of the new type that the file's column can have, as values of its own."""
+    assert isinstance(column.type, AtomicType)
+    if read.kind in INTEGER_KINDS:
+        return tuple(value for value in literals if value in INTEGER_RANGES[column.type.kind])
+    equal = (_compare(Op.EQ, column, literal, read) for literal in literals)
+    return tuple(part.literals[0] for part in equal if isinstance(part, Leaf))
 
 
 def _same_values(leaf: Leaf, file: AtomicType, read: AtomicType) -> bool:
