@@ -19,6 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+Int64s = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Octets = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
 LONGER = 9
@@ -117,7 +120,7 @@ def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
 def from_numpy(values: npt.NDArray[Any]) -> pa.Array:
     """The same as ``pa.array(values)`` for an array of one dimension."""
     if values.dtype == np.bool_:
-        return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
+        return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits(values)])
     type_ = _NUMBERS.get(values.dtype)
     if type_ is None or values.ndim != 1:
         return pa.array(values)
@@ -171,14 +174,14 @@ def sliced(batch: pa.RecordBatch, rows: int, size: int) -> Iterator[pa.RecordBat
         yield batch.slice(start, step)
 
 
-def is_true(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+def is_true(values: pa.BooleanArray) -> Flags:
     """Where a boolean array is true; a null is not."""
     valid, data = values.buffers()
     found = _flags(data, values)
     return found & _flags(valid, values) if values.null_count else found
 
 
-def _flags(bits: pa.Buffer | None, of: pa.Array) -> npt.NDArray[np.bool_]:
+def _flags(bits: pa.Buffer | None, of: pa.Array) -> Flags:
     if bits is None:
         return np.zeros(len(of), np.bool_)
     first, skipped = divmod(of.offset, 8)
@@ -186,8 +189,14 @@ def _flags(bits: pa.Buffer | None, of: pa.Array) -> npt.NDArray[np.bool_]:
     return np.unpackbits(packed, count=skipped + len(of), bitorder="little")[skipped:].view(np.bool_)
 
 
-def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
+def bits(flags: Flags) -> pa.Buffer:
+    """Flags as Arrow has them, in a bit each."""
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def validity(array: pa.Array) -> pa.Buffer | None:
+    """The bits of a validity map, from the array's first value on; None where no value is NULL."""
+    return bits(is_true(array.is_valid())) if array.null_count else None
 
 
 def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array | None:
@@ -198,7 +207,7 @@ def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array | None:
         if len(kinds) == 1:
             return pa.nulls(len(values), type_)
         kinds.remove(_NONE)
-        valid = _bits(np.array([value is not None for value in values], np.bool_))
+        valid = bits(np.array([value is not None for value in values], np.bool_))
     found = _BUILDERS.get(type_)
     if found is not None:
         accepted, build = found
@@ -223,7 +232,7 @@ def _floats(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataTyp
 
 
 def _booleans(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array:
-    return pa.Array.from_buffers(type_, len(values), [valid, _bits(np.array(values, np.bool_))])
+    return pa.Array.from_buffers(type_, len(values), [valid, bits(np.array(values, np.bool_))])
 
 
 def _texts(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
@@ -271,7 +280,7 @@ def fixed_binary(rows: npt.NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(data), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def join_binary(*parts: pa.Array) -> tuple[bytes, npt.NDArray[np.int64]]:
+def join_binary(*parts: pa.Array) -> tuple[bytes, Int64s]:
     """The concatenation, row by row, of binary arrays, and where each row begins; one more bound at the end."""
     joined = pc.binary_join_element_wise(*parts, scalar(b"", pa.binary()))
     _, offsets, data = joined.buffers()
@@ -281,19 +290,19 @@ def join_binary(*parts: pa.Array) -> tuple[bytes, npt.NDArray[np.int64]]:
     return data.to_pybytes()[: bounds[-1]], bounds
 
 
-def unaligned_words(data: npt.NDArray[np.uint8]) -> Words:
+def unaligned_words(data: Octets) -> Words:
     """A view of bytes in which item i is the little-endian word that starts at byte i."""
     return np.ndarray((max(data.size - 7, 0),), dtype="<u8", buffer=data, strides=(1,))
 
 
-def valid_mask(array: pa.Array) -> npt.NDArray[np.bool_] | None:
+def valid_mask(array: pa.Array) -> Flags | None:
     """True where a value is there; None when all are."""
     if array.null_count == 0:
         return None
     return is_true(pc.is_valid(array))
 
 
-def binary_parts(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def binary_parts(array: pa.Array) -> tuple[Octets, Int64s, Int64s]:
     """The bytes, start offsets and end offsets of a binary or string array (large or not). Nulls may span bytes."""
     large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     _, offsets, data = array.buffers()
@@ -305,7 +314,7 @@ def binary_parts(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np
     return raw, bounds[:-1].astype(np.int64), bounds[1:].astype(np.int64)
 
 
-def slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> pa.Array:
+def slices(data: Octets, starts: Int64s, ends: Int64s) -> pa.Array:
     """A binary array of ``data[start:end]`` for every pair.
 
     The slices must be in ascending order and must not overlap: then they, with the gaps between them, are one Arrow
@@ -324,13 +333,10 @@ def slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt
     return found if small else found.cast(pa.binary())
 
 
-def build(
-    type_: pa.DataType, values: npt.NDArray[np.generic] | pa.Buffer, valid: npt.NDArray[np.bool_] | None, count: int
-) -> pa.Array:
+def build(type_: pa.DataType, values: npt.NDArray[np.generic] | pa.Buffer, valid: Flags | None, count: int) -> pa.Array:
     """An Arrow array of a fixed-width type from its value bytes and an optional mask of valid values."""
-    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffer = values if isinstance(values, pa.Buffer) else pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(type_, count, [bits, buffer])
+    return pa.Array.from_buffers(type_, count, [None if valid is None else bits(valid), buffer])
 
 
 def fixed_values(column: pa.Array, dtype: str, per_value: int = 1) -> npt.NDArray[Any]:
@@ -348,7 +354,7 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def unsigned_varints(words: Words) -> tuple[Words, npt.NDArray[np.uint8]]:
+def unsigned_varints(words: Words) -> tuple[Words, Octets]:
     """The unsigned number that begins each word, and its bytes; of those of `LONGER` size the lowest 56 bits."""
     # The lowest byte without the continuation bit ends the number; what lies above it is cut off.
     stop = ~words & _STOP
@@ -365,7 +371,7 @@ def unsigned_varints(words: Words) -> tuple[Words, npt.NDArray[np.uint8]]:
     return group, size
 
 
-def zigzag_decoded(numbers: Words) -> npt.NDArray[np.int64]:
+def zigzag_decoded(numbers: Words) -> Int64s:
     """The signed numbers behind unsigned ones (zigzag): 0, -1, 1, -2, …"""
     return (numbers >> _U1).view(np.int64) ^ -(numbers & _U1).view(np.int64)
 
@@ -383,7 +389,7 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def _stop_bytes(stop: Words) -> npt.NDArray[np.uint8]:
+def _stop_bytes(stop: Words) -> Octets:
     """Bytes up to the one whose highest bit is set (numpy before 2.0 can't count bits)."""
     size = np.full(stop.shape, LONGER, np.uint8)
     for byte in range(8):
@@ -391,7 +397,7 @@ def _stop_bytes(stop: Words) -> npt.NDArray[np.uint8]:
     return size
 
 
-def sorted_positions(numbers: Words, lost: int = 0) -> npt.NDArray[np.int64]:
+def sorted_positions(numbers: Words, lost: int = 0) -> Int64s:
     """Positions that sort numbers by all but their ``lost`` lowest bits, equal ones in order. ``numbers`` is used up.
 
     What is left of a number and a position (`index_bits`) have to fit 64 bits: words of both are sorted the fastest.

@@ -7,6 +7,7 @@ None of them is imported before it is asked for; Arrow's C stream and C array in
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import torch
 
 _ROWS_AT_ONCE = 65_536
+_NOT_ARROWS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError)
+"""What Arrow raises for values that it can't hold."""
 _TAKEN = (
     "give a pandas or polars DataFrame, a pyarrow Table, batch or reader, a DuckDB relation, a dictionary of columns, "
     "a list of dictionaries, or anything with __arrow_c_stream__ or __arrow_c_array__"
@@ -139,16 +142,23 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
         raise SchemaError(
             f"the columns have different numbers of values: {', '.join(f'{k} {v}' for k, v in lengths.items())}"
         )
-    return pa.table(arrays)
+    try:
+        return pa.table(arrays)
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"{error.object!r:.100} is no name of a column: {error.reason}") from None
 
 
 def _array(name: str, values: Any) -> pa.Array:
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except _NOT_ARROWS as error:
         from paimon_pyds.types.misfits import first_refused
 
         why, hint = str(error).splitlines()[0], "give values of one type"
+        if found := re.fullmatch(r"Expected bytes, got an? '(\w+)' object", why):
+            why = f"of type {found[1]} among texts or bytes"
+        if isinstance(error, UnicodeEncodeError):
+            why, hint = "half of a surrogate pair is not a character", "correct the text"
         if isinstance(error, OverflowError):
             why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
         refused = SchemaError(f"column {name!r}: {why}", hint=hint)
@@ -162,7 +172,7 @@ def _from_pandas(frame: Any) -> pa.Table:
         raise SchemaError(f"two columns have the same name: {twice}", hint="rename one, or leave it out")
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+    except _NOT_ARROWS:
         for name in frame.columns:
             _array(name, frame[name].reset_index(drop=True))  # tells the column and the row
         raise

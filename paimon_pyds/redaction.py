@@ -16,8 +16,9 @@ HIDDEN = "***"
 """What stands in the place of a secret."""
 
 _WORDS = (
-    r"(?:secret|passw(?:or)?d|passphrase|token(?!iz)|credential|authorization|signature"
-    r"|(?:access|account|private|api|encryption)[^a-z0-9\s]?key|(?<![a-z])(?:sas|sig|pwd)(?![a-z]))"
+    r"(?:secret|passw(?:or)?d|passphrase|token(?!iz)|credential|authorization|signature|connection[^a-z0-9\s]?string"
+    r"|(?:access|account|private|api|shared|hmac|signing|encryption(?:[\w.-]{0,24}[^a-z0-9\s])?)[^a-z0-9\s]?key"
+    r"|(?<![a-z])(?:sas|sig|pwd|jwt)(?![a-z]))"
 )
 _NAME = re.compile(_WORDS, re.IGNORECASE)
 _COLUMN_IN_KEY = ("fields.", "file-index.")

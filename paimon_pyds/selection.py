@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.records import dataclass
 
 STRIP_BINS = 120
@@ -23,8 +24,8 @@ STRIP_BINS = 120
 class RowSelection:
     """Rows of a file by position (0-based, in file order).
 
-    ``positions is None`` means every row. Build with ``RowSelection.ALL``, ``RowSelection.NONE``, ``of`` or
-    ``from_bitmap``; an empty set of positions always equals ``NONE``.
+    ``positions`` are a 32-bit roaring bitmap that is not changed afterwards; None means every row. An empty set of
+    positions always equals ``NONE``.
     """
 
     positions: BitMap | None
@@ -36,11 +37,6 @@ class RowSelection:
     def of(positions: Iterable[int] | npt.NDArray[np.integer]) -> RowSelection:
         """The rows at these positions (each in 0 … 2³²-1)."""
         return RowSelection(BitMap(positions))
-
-    @staticmethod
-    def from_bitmap(bitmap: BitMap) -> RowSelection:
-        """The rows in a 32-bit roaring bitmap, which must not be changed afterwards."""
-        return RowSelection(bitmap)
 
     @property
     def is_all(self) -> bool:
@@ -90,7 +86,7 @@ class RowSelection:
             return self
         return RowSelection(BitMap(range(n)) if self.positions is None else BitMap(self.positions[:n]))
 
-    def to_array(self, row_count: int) -> npt.NDArray[np.int64]:
+    def to_array(self, row_count: int) -> Int64s:
         """The wanted positions, ascending, as int64."""
         if self.positions is None:
             return np.arange(row_count, dtype=np.int64)

@@ -91,6 +91,11 @@ _ELSEWHERE = {
     "read": "scan().to_arrow()", "load": "scan().to_arrow()", "tail": "top_n('id desc, 5')",
     "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
     "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
+    "latest_snapshot": "snapshot()", "current_snapshot": "snapshot()", "version": "snapshot()",
+    "tag": "create_tag(name)", "branch": "create_branch(name)", "files": "system('files')",
+    "partitions": "system('partitions')", "inspect": "system('files')", "location": "path", "name": "path",
+    "properties": "options", "metadata": "schema", "fields": "schema.fields", "restore": "rollback(snapshot)",
+    "num_rows": "count()", "count_rows": "count()", "to_pyarrow_table": "to_arrow()", "sort": "scan(top_n=…)",
 }  # fmt: skip
 """What pandas, Spark, delta-rs and PyIceberg call it."""
 
@@ -236,6 +241,12 @@ class Table(RowStream):
     def tags(self) -> dict[str, Snapshot]:
         """Tags by name."""
         return self._store.tags()
+
+    def consumers(self) -> dict[str, int]:
+        """The snapshot that each streaming reader of other engines reads next: it stays, and so do later ones."""
+        from paimon_pyds.maintenance.references import consumers
+
+        return consumers(self._store)
 
     def branches(self) -> list[str]:
         """Names of branches besides main."""
@@ -829,13 +840,14 @@ class Table(RowStream):
             self._maintain(summary.snapshot_id, options)
         return summary
 
-    def expire_snapshots(
+    def expire_snapshots(  # noqa: PLR0913 - named arguments that users type
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
         older_than: timedelta | datetime | str | int | None = None,
         dry_run: bool = False,
         *,
+        max_deletes: int | None = None,
         options: OptionValues | None = None,
         progress: Progress | None = None,
     ) -> RemovalSummary:
@@ -851,23 +863,26 @@ class Table(RowStream):
             older_than: only those made before this time, in milliseconds since the epoch or as text in UTC; or of this
                 age, such as ``"7 days"``.
             dry_run: only tell what would go.
+            max_deletes: snapshots that go at most, the oldest first; all that are due by default.
             options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
 
-        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options))
+        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
         with shown("expire", progress):
             return expire_snapshots(self._store, request)
 
-    def expire_changelogs(
+    def expire_changelogs(  # noqa: PLR0913 - named arguments that users type
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
         older_than: timedelta | datetime | str | int | None = None,
         dry_run: bool = False,
         *,
+        max_deletes: int | None = None,
         everything: bool = False,
+        options: OptionValues | None = None,
         progress: Progress | None = None,
     ) -> RemovalSummary:
         """Remove old changelogs of snapshots that have expired, and the files that only these need.
@@ -880,16 +895,18 @@ class Table(RowStream):
             retain_min: snapshots and changelogs that stay at least.
             older_than: as for `expire_snapshots`.
             dry_run: only tell what would go.
+            max_deletes: changelogs that go at most, the oldest first; all that are due by default.
             everything: all go that no streaming reader has to read, also the last one.
+            options: table options for this run.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.expire import ExpireOptions, expire_changelogs
 
-        request = ExpireOptions(retain_max, retain_min, older_than, dry_run)
+        request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
         with shown("expire", progress):
             return expire_changelogs(self._store, request, everything=everything)
 
-    def create_tag(
+    def create_tag(  # noqa: PLR0913 - named arguments that users type
         self,
         name: str,
         snapshot: int | None = None,
@@ -898,6 +915,7 @@ class Table(RowStream):
         replace: bool = False,
         *,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> Snapshot:
         """Keep a state of the table readable under a name: that of the newest snapshot, or the one that is named.
 
@@ -907,12 +925,14 @@ class Table(RowStream):
             timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
             retain: for how long the tag lives, such as ``"7 d"``: then `expire_tags`, or a commit, deletes it. By
                 default as ``tag.default-time-retained`` says, or until `delete_tag`.
-            replace: a tag of this name may be there, and names this state from now on.
+            replace: a tag of this name may be there, and names this state from now on; what only it needed goes.
             dry_run: only look whether it can be done.
+            progress: as for `append`.
         """
         from paimon_pyds.maintenance.tags import TagOptions, create_tag
 
-        return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
+        with shown("create tag", progress):
+            return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
 
     def rename_tag(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:
         """Give a tag another name; the snapshot that it keeps.
@@ -957,6 +977,57 @@ class Table(RowStream):
 
         with shown("expire tags", progress):
             return expire_tags(self._store, older_than, dry_run=dry_run)
+
+    def create_due_tags(
+        self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> tuple[str, ...]:
+        """Make the tags that ``tag.automatic-creation`` asks for and that are due, as each commit does; for tables that
+        are ``write-only``, whose commits leave it to other jobs.
+
+        Args:
+            options: table options for this run, such as ``{"tag.automatic-creation": "process-time"}``.
+            dry_run: only tell which.
+            progress: as for `append`.
+
+        Returns:
+            Their names.
+        """
+        from paimon_pyds.maintenance.expire import maintenance_options
+        from paimon_pyds.maintenance.tag_creation import create_due_tags
+
+        with shown("create tags", progress):
+            store = self._store
+            return tuple(create_due_tags(store, maintenance_options(store, option_texts(options)), dry_run=dry_run))
+
+    def reset_consumer(self, name: str, next_snapshot: int | None = None, *, dry_run: bool = False) -> int | None:
+        """Set which snapshot a streaming reader of another engine reads next, or forget the reader, as Java's procedure
+        of that name. Stop the reader before: it writes its own position again.
+
+        Args:
+            name: of the reader, its ``consumer-id``.
+            next_snapshot: a snapshot that is there, or the number of the next one; without it the reader is forgotten.
+            dry_run: only look whether it can be done.
+
+        Returns:
+            What it would have read next; None where it was not known.
+        """
+        from paimon_pyds.maintenance.consumers import reset_consumer
+
+        return reset_consumer(self._store, name, next_snapshot, dry_run=dry_run)
+
+    def clear_consumers(
+        self, including: str | None = None, excluding: str | None = None, *, dry_run: bool = False
+    ) -> RemovalSummary:
+        """Forget streaming readers, so that the snapshots that they have not read can expire.
+
+        Args:
+            including: a regular expression that whole names match; all by default.
+            excluding: one for those that stay.
+            dry_run: only tell which.
+        """
+        from paimon_pyds.maintenance.consumers import clear_consumers
+
+        return clear_consumers(self._store, including, excluding, dry_run=dry_run)
 
     def expire_partitions(
         self, *, options: OptionValues | None = None, dry_run: bool = False, progress: Progress | None = None
@@ -1101,12 +1172,15 @@ class Table(RowStream):
 
         return read_statistics(self._store, self.snapshot())
 
-    def create_branch(self, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
+    def create_branch(
+        self, name: str, tag: str | None = None, *, ignore_if_exists: bool = False, dry_run: bool = False
+    ) -> Snapshot | None:
         """Make a branch, a history of its own: ``Table.open(path, branch=name)`` reads and writes it.
 
         Args:
             name: of the branch.
             tag: the branch begins with its rows; without one, with none.
+            ignore_if_exists: a branch of this name stays as it is.
             dry_run: only look whether it can be done.
 
         Returns:
@@ -1114,10 +1188,10 @@ class Table(RowStream):
         """
         from paimon_pyds.maintenance.branches import create_branch
 
-        return create_branch(self._store, name, tag, dry_run=dry_run)
+        return create_branch(self._store, name, tag, ignore_if_exists=ignore_if_exists, dry_run=dry_run)
 
-    def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> None:
-        """Give a branch another name.
+    def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
+        """Give a branch another name; its newest snapshot.
 
         Args:
             name: of the branch.
@@ -1126,7 +1200,7 @@ class Table(RowStream):
         """
         from paimon_pyds.maintenance.branches import rename_branch
 
-        rename_branch(self._store, name, new_name, dry_run=dry_run)
+        return rename_branch(self._store, name, new_name, dry_run=dry_run)
 
     def delete_branch(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Delete a branch, and the files that only it needed.
@@ -1161,6 +1235,7 @@ class Table(RowStream):
         tag: str | None = None,
         timestamp: datetime | str | int | None = None,
         *,
+        watermark: int | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> RemovalSummary:
@@ -1170,13 +1245,14 @@ class Table(RowStream):
             snapshot: its number; text is taken for the name of a tag.
             tag: its name.
             timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            watermark: of the writers' events, in milliseconds since the epoch: the newest snapshot with none later.
             dry_run: only tell what would go.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.rollback import rollback
 
         with shown("roll back", progress):
-            return rollback(self._store, snapshot, tag, timestamp, dry_run=dry_run)
+            return rollback(self._store, snapshot, tag, timestamp, watermark, dry_run=dry_run)
 
     def clone(  # noqa: PLR0913 - named arguments that users type
         self,
@@ -1185,6 +1261,7 @@ class Table(RowStream):
         tag: str | None = None,
         timestamp: datetime | str | int | None = None,
         *,
+        where: Filter = None,
         dry_run: bool = False,
         storage_options: Mapping[str, str] | None = None,
         progress: Progress | None = None,
@@ -1196,6 +1273,7 @@ class Table(RowStream):
             snapshot: the number of the state; the newest by default. Text is taken for the name of a tag.
             tag: its name.
             timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            where: a condition on partition columns: only those partitions are copied.
             dry_run: only tell how much would be copied.
             storage_options: of that place.
             progress: as for `append`.
@@ -1203,9 +1281,9 @@ class Table(RowStream):
         from paimon_pyds.maintenance.clone import CloneOptions, clone
         from paimon_pyds.storage import open_file_io
 
-        copy = TableStore(*open_file_io(path_like("target", target), storage_options))
+        copy = TableStore(*open_file_io(path_like("target", target), mapping("storage_options", storage_options or {})))
         with shown("clone", progress):
-            return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run))
+            return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run, where))
 
     def purge(
         self, confirm: str = "", *, named_states: bool = False, dry_run: bool = False, progress: Progress | None = None
@@ -1383,7 +1461,7 @@ class Table(RowStream):
             return index_advise(self._store, recorded, files=files, where=where)
 
     def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
-        """What follows a commit, unless ``write-only``: old snapshots expire, and the like."""
+        """What follows a commit, unless ``write-only``: old snapshots expire, and the like; tags of batch writes."""
         if committed is None:
             return
         from paimon_pyds.commit.publisher import logging_errors
@@ -1392,7 +1470,13 @@ class Table(RowStream):
         with logging_errors(store):
             typed = TableOptions({**store.schema_read_last().options, **given})
             others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
-            if not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min")):
+            if typed.get("partition.end-input-to-done"):
+                from paimon_pyds.maintenance.drop_partitions import mark_written
+
+                with logging_errors(store):
+                    mark_written(store, typed, committed)
+            is_due = not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min"))
+            if is_due or typed.get("tag.automatic-creation") == "batch":
                 from paimon_pyds.maintenance.after_commit import maintain
 
                 maintain(store, typed, given)

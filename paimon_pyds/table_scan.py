@@ -19,7 +19,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import names_text, one_line
-from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, check_readable, parse_value
+from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, check_readable, check_shape, parse_value
 from paimon_pyds.options.option import condition, integer, mapping, text, texts
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
@@ -110,6 +110,7 @@ class Scan(RowStream):
         check_known(options, ("timezone", "read-optimized"), own=False)
         self._options = TableOptions({**latest.options, **options})  # as in Java, of a state's schema the columns only
         check_readable(latest, options)
+        check_shape(latest, options, store.root, reads=True)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(filter)
         self._top_n = None if top_n is None else self._checked_order(top_n)

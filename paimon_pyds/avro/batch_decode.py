@@ -18,12 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union
-from paimon_pyds.buffers import LONGER, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
-
-Positions: TypeAlias = npt.NDArray[np.int64]
-_Mask: TypeAlias = npt.NDArray[np.bool_]
-_Numbers: TypeAlias = Positions
-"""Numbers of cursors."""
+from paimon_pyds.buffers import LONGER, Flags, Int64s, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
 
 PADDING = 16
 """Zero bytes that must follow the records: failed cursors read them."""
@@ -43,26 +38,26 @@ _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 class Longs:
     """One int or long at each cursor; ``valid`` None: all are there."""
 
-    values: Positions
-    valid: _Mask | None = None
+    values: Int64s
+    valid: Flags | None = None
 
 
 @dataclass(slots=True)
 class Bytes:
     """One run of bytes at each cursor, by its place in the data."""
 
-    starts: Positions
-    ends: Positions
-    valid: _Mask | None = None
+    starts: Int64s
+    ends: Int64s
+    valid: Flags | None = None
 
 
 @dataclass(slots=True)
 class Items:
     """One array at each cursor: ``counts`` of items, and the items, those of one array after another."""
 
-    counts: Positions
+    counts: Int64s
     items: Longs | Bytes | None
-    valid: _Mask | None = None
+    valid: Flags | None = None
 
 
 Capture: TypeAlias = "Longs | Bytes | Items"
@@ -74,13 +69,13 @@ Wanted: TypeAlias = "Map[str, Wanted] | bool"
 class Walk:
     """What walking over records found: where each ends, whether it could be read, the wanted fields by dotted path."""
 
-    ends: Positions
-    ok: _Mask
+    ends: Int64s
+    ok: Flags
     captured: dict[str, Capture] = field(default_factory=dict)
 
 
 def walk_records(
-    schema: Record, data: npt.NDArray[np.uint8], starts: Positions, wanted: frozenset[str], max_items: int = MAX_ITEMS
+    schema: Record, data: npt.NDArray[np.uint8], starts: Int64s, wanted: frozenset[str], max_items: int = MAX_ITEMS
 ) -> Walk:
     """Decode a record at each of ``starts``. Only fields directly in records can be captured, not those of records that
     are nullable or items of arrays.
@@ -116,7 +111,7 @@ class _Walker:
 
     # Every method takes cursors, and gives what it captured (None when not asked to) and new cursors.
 
-    def walk(self, node: Node, at: Positions, path: str, keep: bool = False) -> tuple[Capture | None, Positions]:
+    def walk(self, node: Node, at: Int64s, path: str, keep: bool = False) -> tuple[Capture | None, Int64s]:
         match node:
             case Primitive(name):
                 return self._primitive(name, at, keep)
@@ -137,7 +132,7 @@ class _Walker:
                         self.captured[inner] = found
                 return None, at
 
-    def _primitive(self, name: str, at: Positions, keep: bool) -> tuple[Capture | None, Positions]:
+    def _primitive(self, name: str, at: Int64s, keep: bool) -> tuple[Capture | None, Int64s]:
         if name in ("bytes", "string"):
             starts, at = self._length(at)
             return (Bytes(starts, at) if keep else None), at
@@ -148,7 +143,7 @@ class _Walker:
             at[(values < -(2**31)) | (values >= 2**31)] = _FAILED
         return (Longs(values) if keep else None), at
 
-    def _long(self, at: Positions) -> tuple[Positions, Positions]:
+    def _long(self, at: Int64s) -> tuple[Int64s, Int64s]:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise _TooManySteps
@@ -164,7 +159,7 @@ class _Walker:
             self._long_tail(longer, where, group, after)
         return zigzag_decoded(group), after
 
-    def _long_tail(self, numbers: _Numbers, where: Positions, group: Words, after: Positions) -> None:
+    def _long_tail(self, numbers: Int64s, where: Int64s, group: Words, after: Int64s) -> None:
         """Numbers of nine and ten bytes."""
         start = where[numbers]
         ninth = self._data[start + 8].astype(np.uint64)
@@ -174,7 +169,7 @@ class _Walker:
         group[numbers] |= np.where(ten, tenth, np.uint64(0)) << np.uint64(63)
         after[numbers] = np.where(ten & (tenth > 1), _FAILED, start + 9 + ten)
 
-    def _length(self, at: Positions) -> tuple[Positions, Positions]:
+    def _length(self, at: Int64s) -> tuple[Int64s, Int64s]:
         """A byte length, checked; the place after it, and the place after the bytes."""
         sizes, starts = self._long(at)
         ends = starts + sizes
@@ -183,9 +178,7 @@ class _Walker:
             ends[bad] = _FAILED
         return starts, ends
 
-    def _union(
-        self, branches: tuple[Node, ...], at: Positions, path: str, keep: bool
-    ) -> tuple[Capture | None, Positions]:
+    def _union(self, branches: tuple[Node, ...], at: Int64s, path: str, keep: bool) -> tuple[Capture | None, Int64s]:
         chosen, at = self._long(at)
         at[(chosen < 0) | (chosen >= len(branches))] = _FAILED
         kept: Capture | None = None
@@ -204,9 +197,9 @@ class _Walker:
             at[numbers] = after
         return kept, at
 
-    def _array(self, item: Node, at: Positions, path: str, keep: bool) -> tuple[Capture | None, Positions]:
+    def _array(self, item: Node, at: Int64s, path: str, keep: bool) -> tuple[Capture | None, Int64s]:
         totals = np.zeros(len(at), np.int64)
-        pieces: list[tuple[_Numbers, Positions, Capture | None]] = []
+        pieces: list[tuple[Int64s, Int64s, Capture | None]] = []
         inner = path + "[]"
         at = at.copy()
         live = np.arange(len(at))
@@ -245,7 +238,7 @@ class _Walker:
 _NULL = Primitive("null")
 
 
-def _spread(found: Capture, numbers: _Numbers, mine: _Mask, at: Positions) -> Capture:
+def _spread(found: Capture, numbers: Int64s, mine: Flags, at: Int64s) -> Capture:
     """What was captured at some cursors, as a capture at all of them, in which the others are null."""
     if isinstance(found, Longs):
         values = np.zeros(len(mine), np.int64)
@@ -260,13 +253,13 @@ def _spread(found: Capture, numbers: _Numbers, mine: _Mask, at: Positions) -> Ca
     return Items(counts, found.items, mine)
 
 
-def _collect(totals: Positions, pieces: list[tuple[_Numbers, Positions, Capture | None]]) -> Items:
+def _collect(totals: Int64s, pieces: list[tuple[Int64s, Int64s, Capture | None]]) -> Items:
     """The items of all arrays, one array after another, from what each step captured."""
     base = np.cumsum(totals) - totals
     size = int(totals.sum())
     values = np.zeros(size, np.int64)
     ends = np.zeros(size, np.int64)
-    valid: _Mask | None = None
+    valid: Flags | None = None
     is_bytes = False
     for numbers, index, found in pieces:
         target = base[numbers] + index
@@ -281,9 +274,6 @@ def _collect(totals: Positions, pieces: list[tuple[_Numbers, Positions, Capture 
                 valid = np.ones(size, np.bool_)
             valid[target] = found.valid
     return Items(totals, Bytes(values, ends, valid) if is_bytes else Longs(values, valid))
-
-
-# ------------------------------------------------------------------------------------------------------------ Arrow
 
 
 def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) -> pa.Array:

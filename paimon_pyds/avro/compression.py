@@ -6,7 +6,6 @@ Source: Apache Avro specification 1.11, Object Container Files, Required Codecs 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +14,7 @@ from paimon_pyds.buffers import checksum
 from paimon_pyds.errors import OptionError, UnsupportedError
 
 _CHUNK = 128_000
-"""Bytes that are decompressed at a time, where a frame does not tell its size."""
-_FRAME = b"\x28\xb5\x2f\xfd"
+"""Bytes that are decompressed at a time."""
 _DESCRIPTOR = 4
 _CHECKSUM_FLAG = 0x04
 
@@ -66,13 +64,6 @@ def decompressor(codec: str, path: object) -> Callable[[bytes, int], bytes]:
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
-    size = _content_size(data)
-    if size is not None:
-        if size > limit:
-            raise ValueError(f"it has more than {limit} bytes")
-        with suppress(OSError):  # of more frames than one only the first says its size
-            body: bytes = pa.Codec("zstd").decompress(data, size, asbytes=True)
-            return body
     # Java's frames do not tell their size: read as a stream, which also bounds what is allocated.
     parts: list[bytes] = []
     total = 0
@@ -83,22 +74,6 @@ def _unzstd(data: bytes, limit: int) -> bytes:
                 raise ValueError(f"it has more than {limit} bytes")
             parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _content_size(data: bytes) -> int | None:
-    """How many bytes the frame says that it has; None where it does not, as those of Java. (Source: RFC 8878, 3.1.1.1.)
-
-    zstd holds the bytes against it, and takes no frame for less: pyarrow leaves what was not written as it finds it.
-    """
-    if len(data) <= _DESCRIPTOR or data[:_DESCRIPTOR] != _FRAME:
-        return None
-    descriptor = data[_DESCRIPTOR]
-    single = descriptor >> 5 & 1
-    width = (single, 2, 4, 8)[descriptor >> 6]
-    start = _DESCRIPTOR + 2 - single + (0, 1, 2, 4)[descriptor & 3]
-    if not width or len(data) < start + width:
-        return None
-    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:

@@ -10,10 +10,8 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
-from paimon_pyds.avro import schema as avro_schema
 from paimon_pyds.avro.compression import compressor, decompressor
 from paimon_pyds.avro.schema import (
     Node,
@@ -48,7 +46,6 @@ BRANCH = ""
 MAX_BLOCK_BYTES = 256 * 2**20
 MAX_FILE_BYTES = 2**30
 
-_read_metadata = reader_of(avro_schema.Mapping(avro_schema.Primitive("bytes")))
 _WHOLE_FILE = 64 * 2**20
 _WINDOW = 2**20
 """Files up to the first size are fetched in one piece, larger ones in pieces of the second."""
@@ -163,20 +160,15 @@ class ContainerReader:
             count, size = self._number("block count"), self._number("block size")
             if count < 0 or not 0 <= size <= self._size - self._at - SYNC_SIZE:
                 field = "block count" if count < 0 else "block size"
-                what = f"a block of {count} records in {size} bytes does not fit"
-                raise CorruptFileError(what, path=self._path, offset=start, field=field)
+                raise self._corrupt(f"a block of {count} records in {size} bytes does not fit", start, field)
             body: bytes | None = None
             if wanted is None or wanted(row, count):
                 body = self._read(size, "block")
             else:
                 self._at += size
             if self._read(SYNC_SIZE, "sync marker") != self._sync:
-                raise CorruptFileError(
-                    "a block does not end with the sync marker",
-                    path=self._path,
-                    offset=self._at - SYNC_SIZE,
-                    field="sync marker",
-                )
+                at = self._at - SYNC_SIZE
+                raise self._corrupt("a block does not end with the sync marker", at, "sync marker")
             yield Block(start, count, None if body is None else self._decompressed(body, start, count))
             row += count
 
@@ -188,13 +180,9 @@ class ContainerReader:
         try:
             body = self._decompress(data, self._max_block)
         except (OSError, ValueError, EOFError) as error:
-            raise CorruptFileError(
-                f"a block does not decompress ({self._codec}): {error}", path=self._path, offset=start, field="block"
-            ) from error
+            raise self._corrupt(f"a block does not decompress ({self._codec}): {error}", start, "block") from error
         if count > len(body):
-            raise CorruptFileError(
-                f"{count} records in a block of {len(body)} bytes", path=self._path, offset=start, field="block count"
-            )
+            raise self._corrupt(f"{count} records in a block of {len(body)} bytes", start, "block count")
         return body
 
     def _held(self, length: int) -> int:
@@ -220,44 +208,35 @@ class ContainerReader:
         except Overrun:
             if self._size - self._at < _MAX_NUMBER:
                 raise self._cut_off(field) from None
-            raise CorruptFileError("a number is too long", path=self._path, offset=self._at, field=field) from None
+            raise self._corrupt("a number is too long", self._at, field) from None
         self._at += end - begin
         return value
 
     def _cut_off(self, field: str) -> CorruptFileError:
         where = "a block" if self.header_size else "its header"
-        return CorruptFileError(f"the file ends inside {where}", path=self._path, offset=self._at, field=field)
+        return self._corrupt(f"the file ends inside {where}", self._at, field)
+
+    def _corrupt(self, message: str, offset: int, field: str) -> CorruptFileError:
+        return CorruptFileError(message, path=self._path, offset=offset, field=field)
 
     def _metadata(self) -> Mapping[str, bytes]:
-        begin = self._held(min(_MAX_NUMBER, self._size - self._at))
-        with suppress(Overrun):  # the rest of it may not be in the window yet, or is broken
-            meta: Mapping[str, bytes]
-            meta, end = _read_metadata(self._window, begin)
-            self._at += end - begin
-            return meta
-        return self._metadata_in_steps()
-
-    def _metadata_in_steps(self) -> Mapping[str, bytes]:
         meta: dict[str, bytes] = {}
         while (count := self._number("header")) != 0:
             if count < 0:
                 count = -count
                 self._number("header")
             if count > self._size - self._at:
-                raise CorruptFileError("the header does not fit", path=self._path, offset=self._at, field="header")
+                raise self._corrupt("the header does not fit", self._at, "header")
             for _ in range(count):
-                key = self._sized("header").decode("utf-8", "replace")
-                meta[key] = self._sized("header")
+                key = self._sized().decode("utf-8", "replace")
+                meta[key] = self._sized()
         return meta
 
-    def _sized(self, field: str) -> bytes:
-        size = self._number(field)
+    def _sized(self) -> bytes:
+        size = self._number("header")
         if not 0 <= size <= _MAX_HEADER:
-            raise CorruptFileError(f"{size} bytes in the header", path=self._path, offset=self._at, field=field)
-        return self._read(size, field)
-
-
-# ---------------------------------------------------------------------------------------------------------- records
+            raise self._corrupt(f"{size} bytes in the header", self._at, "header")
+        return self._read(size, "header")
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,26 +302,18 @@ def decode_records(container: Container) -> list[dict[str, Any]]:
     read = reader_of(container.schema)
     records: list[dict[str, Any]] = []
     for count, block, offset in zip(container.counts, container.blocks, container.offsets, strict=True):
+        corrupt = functools.partial(CorruptFileError, path=container.path, offset=offset)
         at = 0
         for index in range(count):
             try:
                 record, at = read(block, at)
             except Overrun:
-                raise CorruptFileError(
-                    f"record {index} of a block does not decode", path=container.path, offset=offset, field="record"
-                ) from None
+                raise corrupt(f"record {index} of a block does not decode", field="record") from None
             if record.pop(BRANCH, 1) != 1:
-                raise CorruptFileError(
-                    f"record {index} of a block is null", path=container.path, offset=offset, field="record"
-                )
+                raise corrupt(f"record {index} of a block is null", field="record")
             records.append(record)
         if at != len(block):
-            raise CorruptFileError(
-                f"{len(block) - at} bytes after the last record of a block",
-                path=container.path,
-                offset=offset,
-                field="block size",
-            )
+            raise corrupt(f"{len(block) - at} bytes after the last record of a block", field="block size")
     return records
 
 

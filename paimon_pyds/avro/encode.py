@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.container import BLOCK_BYTES
 from paimon_pyds.avro.schema import Array, Node, Primitive, optional
-from paimon_pyds.buffers import array, fixed_binary, from_numpy, scalar, to_numpy
+from paimon_pyds.buffers import Int64s, array, fixed_binary, from_numpy, pc, scalar, to_numpy
 
 
 def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
@@ -29,10 +28,10 @@ def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
         return _optional(member, null, column)
     match node:
         case Primitive("int" | "long"):
-            return [varints(_integers(column))]
+            return [varints(to_numpy(column.cast(pa.int64())))]
         case Primitive("bytes" | "string"):
             body = column.cast(pa.binary())
-            return [varints(_lengths(body)), body]
+            return [varints(to_numpy(pc.binary_length(body)).astype(np.int64)), body]
         case Array(item):
             return _array(item, column)
     raise TypeError(f"no writer for columns of {node}")
@@ -40,8 +39,6 @@ def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
 
 def join(pieces: Sequence[pa.Array]) -> pa.Array:
     """The pieces of each record in a row, as one binary array."""
-    import pyarrow.compute as pc
-
     return pc.binary_join_element_wise(*pieces, scalar(b"", pa.binary()))
 
 
@@ -59,8 +56,6 @@ def blocks_of(records: pa.Array) -> list[tuple[int, bytes]]:
 
 
 def _optional(member: Node, null: int, column: pa.Array) -> list[pa.Array]:
-    import pyarrow.compute as pc
-
     here, absent = (scalar(bytes([2 * at]), pa.binary()) for at in (1 - null, null))
     if column.null_count == len(column):
         return [array([absent.as_py()] * len(column), pa.binary())]
@@ -80,36 +75,29 @@ def _blank(type_: pa.DataType) -> object:
 
 
 def _array(item: Node, column: pa.Array) -> list[pa.Array]:
-    import pyarrow.compute as pc
-
     lengths = pc.list_value_length(column)
     counts = to_numpy(lengths.fill_null(scalar(0, lengths.type))).astype(np.int64)
-    items = join(encode_field(item, column.flatten()))
-    bounds = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=bounds[1:])
-    # The items of one list lie side by side: only offsets are needed to take them together.
+    return list_pieces(np.append(0, np.cumsum(counts)), join(encode_field(item, column.flatten())))
+
+
+def list_pieces(bounds: Int64s, items: pa.Array) -> list[pa.Array]:
+    """The pieces of arrays: how many items each has, its items, and a zero; just that where it has none.
+
+    Args:
+        bounds: where the items of each begin, and where the last ones end.
+        items: the encoded items of all, one array after another.
+    """
+    counts = np.diff(bounds)
     _, offsets, body = items.buffers()
-    if offsets is None:
-        ends = np.zeros(1, np.int32)
-    else:
-        ends = np.frombuffer(offsets, "<i4")[items.offset : items.offset + len(items) + 1]
-    together = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(ends[bounds]), body])
+    ends = np.frombuffer(offsets, "<i4")[items.offset :] if len(items) else np.zeros(1, np.int32)
+    # The items of one array lie side by side: only offsets are needed to take them together.
+    buffers = [None, pa.py_buffer(ends[bounds]), body or pa.py_buffer(b"")]
+    together = pa.Array.from_buffers(pa.binary(), len(counts), buffers)
     head = pc.if_else(from_numpy(counts > 0), varints(counts), scalar(b"", pa.binary()))
-    end = array([b"\x00"] * len(counts), pa.binary())
-    return [head, together, end]
+    return [head, together, array([b"\x00"] * len(counts), pa.binary())]
 
 
-def _integers(column: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(to_numpy(column.cast(pa.int64())), np.int64)
-
-
-def _lengths(body: pa.Array) -> npt.NDArray[np.int64]:
-    import pyarrow.compute as pc
-
-    return np.asarray(to_numpy(pc.binary_length(body)), np.int64)
-
-
-def varints(values: npt.NDArray[np.int64]) -> pa.Array:
+def varints(values: Int64s) -> pa.Array:
     """The int or long of each element: zigzag numbers of variable length."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     count = len(zigzag)

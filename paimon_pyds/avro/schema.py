@@ -141,9 +141,6 @@ def _takes_bytes(node: Node) -> bool:
     return node not in (_PRIMITIVES["null"], Sized(0))
 
 
-# ----------------------------------------------------------------------------------------------------------- values
-
-
 class Overrun(Exception):
     """The bytes end before the value does, or hold no such value."""
 
@@ -206,13 +203,9 @@ _READERS: dict[str, Reader] = {
 }
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=256)
 def reader_of(node: Node) -> Reader:
     """A function from data and a place in it to a value and the place after it; it raises Overrun."""
-    return _reader(node)
-
-
-def _reader(node: Node) -> Reader:
     match node:
         case Primitive("float"):
             return _raw_reader(4)
@@ -223,14 +216,13 @@ def _reader(node: Node) -> Reader:
         case Sized(size):
             return _raw_reader(size)
         case Array(item):
-            return _array_reader(_reader(item))
+            return _array_reader(reader_of(item))
         case Mapping(value):
-            pairs = _array_reader(_pair_reader(_reader(value)))
-            return lambda data, at: (lambda found: (dict(found[0]), found[1]))(pairs(data, at))
+            return _map_reader(_array_reader(reader_of(Record((("key", _PRIMITIVES["string"]), ("value", value))))))
         case Union(branches):
-            return _union_reader([_reader(branch) for branch in branches])
+            return _union_reader([reader_of(branch) for branch in branches])
         case Record(fields):
-            return _record_reader([(name, _reader(member)) for name, member in fields])
+            return _record_reader([(name, reader_of(member)) for name, member in fields])
 
 
 def _raw_reader(size: int) -> Reader:
@@ -240,15 +232,6 @@ def _raw_reader(size: int) -> Reader:
         if size > len(data) - at:
             raise Overrun
         return data[at : at + size], at + size
-
-    return read
-
-
-def _pair_reader(value: Reader) -> Reader:
-    def read(data: bytes, at: int) -> tuple[tuple[str, Any], int]:
-        key, at = _string(data, at)
-        found, at = value(data, at)
-        return (key, found), at
 
     return read
 
@@ -268,6 +251,14 @@ def _array_reader(item: Reader) -> Reader:
             for _ in range(count):
                 value, at = item(data, at)
                 values.append(value)
+
+    return read
+
+
+def _map_reader(pairs: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        found, at = pairs(data, at)
+        return {pair["key"]: pair["value"] for pair in found}, at
 
     return read
 

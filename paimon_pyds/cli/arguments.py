@@ -54,6 +54,8 @@ class Parser(argparse.ArgumentParser):
 
             what, option = (action.metavar or action.dest), action.option_strings
             text = no_choice(str(value), map(str, action.choices), str(what).lower(), option[0] if option else None)
+            if option == ["--output"] and "." in str(value) and "--out" in self._options:
+                text = f"--output takes a form, not a file — did you mean --out {shlex.quote(str(value))}?"
             raise argparse.ArgumentError(None, text)
 
     def error(self, message: str) -> NoReturn:
@@ -64,16 +66,21 @@ class Parser(argparse.ArgumentParser):
             names = (given.partition("=")[0] for given in self._given if given.startswith("--"))
             unknown = [name for name in names if not any(known.startswith(name) for known in self._options)]
             message = no_option(unknown[0], self._options) if unknown else message
+        if message.endswith("required: COMMAND"):
+            self.print_help()
         self.exit(2, f"{self.prog}: {visible(redact(plain(message)))} ({self.prog} --help)\n")
 
 
-def add_table_command(commands: Commands, name: str, help_: str, *, rows: bool = False) -> Parser:
+def add_table_command(
+    commands: Commands, name: str, help_: str, *, rows: bool = False, options: bool = False
+) -> Parser:
     """The parser of a new command on a table, with the arguments that all of these have. ``rows``: what it prints are
-    rows, which files may hold as well."""
+    rows, which files may hold as well. ``options``: it takes options of Paimon's; what has no use for them must not
+    swallow them."""
     parser = commands.add_parser(name, help=help_, description=help_)
     parser.add_argument("table", metavar="TABLE_PATH", help=TABLE_HELP)
     parser.add_argument("--branch", help="a branch of the table")
-    add_common_arguments(parser, rows=rows)
+    add_common_arguments(parser, rows=rows, options=options)
     return parser
 
 

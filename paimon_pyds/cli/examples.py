@@ -74,6 +74,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "tag create": ["paimon-pyds tag create /wh/shop.db/orders before-sale --snapshot 1"],
     "tag rename": ["paimon-pyds tag rename /wh/shop.db/orders before-sale first"],
     "tag list": ["paimon-pyds tag list /wh/shop.db/orders"],
+    "tag create-due": [
+        "paimon-pyds tag create-due /wh/shop.db/orders --option tag.automatic-creation=process-time --dry-run"
+    ],
+    "consumer reset": ["paimon-pyds consumer reset /wh/shop.db/orders nightly --next-snapshot 2"],
+    "consumer list": ["paimon-pyds consumer list /wh/shop.db/orders"],
+    "consumer clear": ["paimon-pyds consumer clear /wh/shop.db/orders --including 'night.*'"],
     "tag expire": ["paimon-pyds tag expire /wh/shop.db/orders"],
     "branch create": ["paimon-pyds branch create /wh/shop.db/orders trial --tag first"],
     "branch rename": ["paimon-pyds branch rename /wh/shop.db/orders trial test"],

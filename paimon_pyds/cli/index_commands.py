@@ -42,7 +42,7 @@ def add_index_commands(commands: Commands) -> None:
     parser.add_argument("--branch", help="a branch of the table")
     parser.add_argument("--filter", required=True, help="Spark SQL text")
     parser.add_argument("--rows", type=int, help="rows of the data file, where it is none of the table's")
-    add_common_arguments(parser)
+    add_common_arguments(parser, options=False)
     parser.set_defaults(run=_evaluate)
 
     parser = add_table_command(
@@ -51,7 +51,8 @@ def add_index_commands(commands: Commands) -> None:
     parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.set_defaults(run=_verify)
 
-    parser = add_table_command(verbs, "cost", "What indexes would cost and bring: built in memory for a few files.")
+    help_ = "What indexes would cost and bring: built in memory for a few files."
+    parser = add_table_command(verbs, "cost", help_, options=True)
     parser.add_argument("--filter", action="append", default=[], help="a filter to ask them; can be repeated")
     parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
     parser.add_argument("--where", help=WHERE_PARTITIONS)

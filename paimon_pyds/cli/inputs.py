@@ -11,6 +11,7 @@ import argparse
 import gzip
 import io
 import itertools
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -175,9 +176,28 @@ def _opened(path: str, how: InputFormat) -> Rows:
             from paimon_pyds.cli.csv_input import CsvInput
 
             return CsvInput(path, file, how).rows()
-    rows = _json(file.read(), how.types or ())
+    import pyarrow as pa
+
+    data = file.read()
+    try:
+        rows = _json(data, how.types or ())
+    except pa.ArrowInvalid as error:
+        raise _refused_line(error, data, path) from error
     how.check_types(rows.schema.names, sparse=True)
     return rows.schema, iter(rows.to_batches())
+
+
+def _refused_line(error: Exception, data: bytes, path: str) -> SchemaError:
+    """The error of JSON that can't be read, with the line; Arrow counts from the beginning of some block."""
+    import pyarrow.json as json
+
+    from paimon_pyds.types.misfits import first_refused
+
+    lines = data.splitlines(keepends=True)
+    at = first_refused(len(lines), lambda count: json.read_json(io.BytesIO(b"".join(lines[:count]))))
+    what = re.sub(r"\.? in row \d+$", "", str(error).splitlines()[0].removeprefix("JSON parse error: "))
+    what = re.sub(r"^Column\(/(.*?)\)", r"column '\1'", what)
+    return SchemaError(f"can't read the input: {what}, in line {at + 1}", path=path)
 
 
 def _arrow(file: Any, path: str) -> Rows:

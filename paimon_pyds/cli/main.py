@@ -36,7 +36,8 @@ def parsed(argv: Sequence[str] | None = None) -> argparse.Namespace:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    return parser.parse_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    return parser.parse_args([*given[1:], "--help"] if given[:1] == ["help"] else given)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,5 +1,5 @@
 """The commands that keep a table healthy: ``verify``, ``repair``, ``diff``, ``orphans``, ``expire``, ``tag``,
-``branch``, ``rollback``, and those of partitions, manifests, statistics and copies."""
+``branch``, ``consumer``, ``rollback``, and those of partitions, manifests, statistics and copies."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
+    WHERE_PARTITIONS,
     Commands,
     add_table_command,
     key_values,
@@ -38,6 +39,7 @@ def add_maintenance_commands(commands: Commands) -> None:
     _add_table_commands(commands)
     _add_tag_commands(commands)
     _add_branch_commands(commands)
+    _add_consumer_commands(commands)
 
 
 def _add_damage_commands(commands: Commands) -> None:
@@ -79,23 +81,26 @@ def _add_damage_commands(commands: Commands) -> None:
 
 def _add_expiry_commands(commands: Commands) -> None:
     """What removes old states."""
-    parser = add_table_command(commands, "expire", "Remove old snapshots, and the files that only they need.")
+    help_ = "Remove old snapshots, and the files that only they need."
+    parser = add_table_command(commands, "expire", help_, options=True)
     parser.add_argument("--retain-max", type=int, help="snapshots that stay at most, however young")
     parser.add_argument("--retain-min", type=int, help="snapshots that stay at least")
     parser.add_argument("--older-than", help=f"only snapshots made before: {_TIME}")
+    parser.add_argument("--max-deletes", type=int, help="snapshots that go at most, the oldest first")
     _removes(parser, _expire)
 
     help_ = "Remove old changelogs, of snapshots that have expired, and the files that only they need."
-    parser = add_table_command(commands, "expire-changelogs", help_)
+    parser = add_table_command(commands, "expire-changelogs", help_, options=True)
     parser.add_argument("--retain-max", type=int, help="snapshots and changelogs that stay at most, however young")
     parser.add_argument("--retain-min", type=int, help="snapshots and changelogs that stay at least")
     parser.add_argument("--older-than", help=f"only those made before: {_TIME}")
+    parser.add_argument("--max-deletes", type=int, help="changelogs that go at most, the oldest first")
     parser.add_argument("--all", action="store_true", help="all of them, also the last one")
     _removes(parser, _expire_changelogs)
 
     help_ = "Delete the partitions that are older than the option partition.expiration-time says."
     _removes(
-        add_table_command(commands, "expire-partitions", help_),
+        add_table_command(commands, "expire-partitions", help_, options=True),
         lambda table, given: table.expire_partitions(options=table_options(given), dry_run=given.dry_run),
     )
 
@@ -103,12 +108,12 @@ def _add_expiry_commands(commands: Commands) -> None:
 def _add_table_commands(commands: Commands) -> None:
     """What works on the whole table, or on partitions."""
     help_ = "Write the manifests anew, fewer and without deleted entries."
-    parser = add_table_command(commands, "compact-manifests", help_)
+    parser = add_table_command(commands, "compact-manifests", help_, options=True)
     parser.add_argument("--dry-run", action="store_true", help="only show how many")
     parser.set_defaults(run=_compact_manifests)
 
     help_ = "Make statistics of the table and its columns, which Java's optimizers use."
-    parser = add_table_command(commands, "analyze", help_)
+    parser = add_table_command(commands, "analyze", help_, options=True)
     parser.add_argument("--columns", type=names_in, help="separated by commas; all by default")
     parser.add_argument("--dry-run", action="store_true", help="only show what is found")
     parser.set_defaults(run=_analyze)
@@ -123,17 +128,18 @@ def _add_table_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "clone", help_)
     parser.add_argument("target", metavar="TARGET_PATH", help="where the copy will be")
     _add_state(parser, "the number of a snapshot; the newest by default")
+    parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--dry-run", action="store_true", help="only show how much would be copied")
     parser.set_defaults(run=_clone)
 
     help_ = "Delete all rows; older snapshots still have them."
     _removes(
-        add_table_command(commands, "truncate", help_),
+        add_table_command(commands, "truncate", help_, options=True),
         lambda table, given: table.truncate(options=table_options(given), dry_run=given.dry_run),
     )
 
     help_ = "Delete the rows of the partitions that a condition on partition columns keeps."
-    parser = add_table_command(commands, "drop-partitions", help_)
+    parser = add_table_command(commands, "drop-partitions", help_, options=True)
     parser.add_argument("where", metavar="CONDITION", help="such as \"day < '2026-01-01'\"")
     _removes(
         parser,
@@ -148,16 +154,22 @@ def _add_table_commands(commands: Commands) -> None:
 
     help_ = "Make an older snapshot, or a tag, the newest state: what came after goes."
     parser = add_table_command(commands, "rollback", help_)
-    _add_state(parser, "the number of a snapshot", required=True)
+    state = _add_state(parser, "the number of a snapshot", required=True)
+    state.add_argument(
+        "--watermark", type=int, help="the newest snapshot whose watermark, in milliseconds, is no later"
+    )
     _removes(parser, _rollback)
 
 
-def _add_state(parser: argparse.ArgumentParser, snapshot: str, *, required: bool = False) -> None:
+def _add_state(
+    parser: argparse.ArgumentParser, snapshot: str, *, required: bool = False
+) -> argparse._MutuallyExclusiveGroup:
     """The options that name one state; ``snapshot`` is the help of the first."""
     state = parser.add_mutually_exclusive_group(required=required)
     state.add_argument("--snapshot", type=int, help=snapshot)
     state.add_argument("--tag", help="the name of a tag")
     state.add_argument("--timestamp", help=f"the state of: {_TIME}")
+    return state
 
 
 def _add_tag_commands(commands: Commands) -> None:
@@ -186,6 +198,11 @@ def _add_tag_commands(commands: Commands) -> None:
     parser.add_argument("--older-than", help=f"also those made before: {_TIME}")
     _removes(parser, lambda table, given: table.expire_tags(_moment(given.older_than), dry_run=given.dry_run))
 
+    help_ = "Make the tags that the option tag.automatic-creation asks for and that are due, as commits do."
+    parser = add_table_command(tag, "create-due", help_, options=True)
+    parser.add_argument("--dry-run", action="store_true", help="only show which")
+    parser.set_defaults(run=_create_due_tags)
+
     add_table_command(tag, "list", "Show the tags.").set_defaults(run=_list_tags)
 
 
@@ -194,6 +211,7 @@ def _add_branch_commands(commands: Commands) -> None:
     parser = add_table_command(branch, "create", "Make a branch.")
     parser.add_argument("name")
     parser.add_argument("--tag", help="begin with the rows of this tag; without it, with none")
+    parser.add_argument("--if-missing", action="store_true", help="leave a branch of this name as it is")
     _looks(parser)
     parser.set_defaults(run=_create_branch)
 
@@ -213,6 +231,23 @@ def _add_branch_commands(commands: Commands) -> None:
     _removes(parser, lambda table, given: table.fast_forward(given.name, dry_run=given.dry_run))
 
     add_table_command(branch, "list", "Show the branches.").set_defaults(run=_list_branches)
+
+
+def _add_consumer_commands(commands: Commands) -> None:
+    consumer = _group(commands, "consumer", "Streaming readers of other engines, whose next snapshots do not expire.")
+    help_ = "Set which snapshot a reader reads next, or forget the reader. Stop it before."
+    parser = add_table_command(consumer, "reset", help_)
+    parser.add_argument("name")
+    parser.add_argument("--next-snapshot", type=int, help="its number; without it the reader is forgotten")
+    _looks(parser)
+    parser.set_defaults(run=_reset_consumer)
+
+    parser = add_table_command(consumer, "clear", "Forget readers, so that what they have not read can expire.")
+    parser.add_argument("--including", metavar="REGEX", help="whose whole names match; all by default")
+    parser.add_argument("--excluding", metavar="REGEX", help="but not those")
+    _removes(parser, _clear_consumers)
+
+    add_table_command(consumer, "list", "Show the readers.").set_defaults(run=_list_consumers)
 
 
 def _group(commands: Commands, name: str, help_: str) -> Commands:
@@ -288,14 +323,14 @@ def _moment(text: str | None) -> str | int | None:
 
 
 def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    options, older_than = table_options(arguments), _moment(arguments.older_than)
-    limits = (arguments.retain_max, arguments.retain_min)
-    return table.expire_snapshots(*limits, older_than, arguments.dry_run, options=options)
+    limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than), arguments.dry_run)
+    return table.expire_snapshots(*limits, max_deletes=arguments.max_deletes, options=table_options(arguments))
 
 
 def _expire_changelogs(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than))
-    return table.expire_changelogs(*limits, arguments.dry_run, everything=arguments.all)
+    limits = (arguments.retain_max, arguments.retain_min, _moment(arguments.older_than), arguments.dry_run)
+    how = {"max_deletes": arguments.max_deletes, "everything": arguments.all}
+    return table.expire_changelogs(*limits, **how, options=table_options(arguments))
 
 
 def _compact_manifests(arguments: argparse.Namespace) -> None:
@@ -320,8 +355,8 @@ def _analyze(arguments: argparse.Namespace) -> None:
 def _clone(arguments: argparse.Namespace) -> None:
     state = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
     storage = storage_options(arguments)
-    table, target = open_table(arguments), arguments.target
-    summary = table.clone(target, *state, dry_run=arguments.dry_run, storage_options=storage)
+    table, how = open_table(arguments), {"where": arguments.where, "dry_run": arguments.dry_run}
+    summary = table.clone(arguments.target, *state, **how, storage_options=storage)
     _show(arguments, asdict(summary), str(summary))
 
 
@@ -338,7 +373,7 @@ def _mark_done(arguments: argparse.Namespace) -> None:
 
 def _rollback(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
     target = (arguments.snapshot, arguments.tag, _moment(arguments.timestamp))
-    return table.rollback(*target, dry_run=arguments.dry_run)
+    return table.rollback(*target, watermark=arguments.watermark, dry_run=arguments.dry_run)
 
 
 def _create_tag(arguments: argparse.Namespace) -> None:
@@ -355,6 +390,11 @@ def _rename_tag(arguments: argparse.Namespace) -> None:
     _show(arguments, result, f"the tag {_verb(arguments)} renamed")
 
 
+def _create_due_tags(arguments: argparse.Namespace) -> None:
+    names = open_table(arguments).create_due_tags(options=table_options(arguments), dry_run=arguments.dry_run)
+    _show(arguments, names, *map(visible, names))
+
+
 def _list_tags(arguments: argparse.Namespace) -> None:
     tags = open_table(arguments).tags()
     _show(
@@ -365,9 +405,11 @@ def _list_tags(arguments: argparse.Namespace) -> None:
 
 
 def _create_branch(arguments: argparse.Namespace) -> None:
-    open_table(arguments).create_branch(arguments.name, arguments.tag, dry_run=arguments.dry_run)
+    table, how = open_table(arguments), {"ignore_if_exists": arguments.if_missing, "dry_run": arguments.dry_run}
+    is_there = arguments.name in table.branches()
+    table.create_branch(arguments.name, arguments.tag, **how)
     result = {"branch": arguments.name, "dry_run": arguments.dry_run}
-    _show(arguments, result, f"the branch {_verb(arguments)} made")
+    _show(arguments, result, "the branch is there already" if is_there else f"the branch {_verb(arguments)} made")
 
 
 def _rename_branch(arguments: argparse.Namespace) -> None:
@@ -379,6 +421,24 @@ def _rename_branch(arguments: argparse.Namespace) -> None:
 def _list_branches(arguments: argparse.Namespace) -> None:
     branches = open_table(arguments).branches()
     _show(arguments, branches, *map(visible, branches))
+
+
+def _reset_consumer(arguments: argparse.Namespace) -> None:
+    table, next_ = open_table(arguments), arguments.next_snapshot
+    before = table.reset_consumer(arguments.name, next_, dry_run=arguments.dry_run)
+    result = {"consumer": arguments.name, "before": before, "next_snapshot": next_, "dry_run": arguments.dry_run}
+    what = f"{_verb(arguments)} forgotten" if next_ is None else f"{_verb(arguments)} at snapshot {next_}"
+    _show(arguments, result, f"the reader {what}" + ("" if before is None else f"; it was at {before}"))
+
+
+def _clear_consumers(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
+    return table.clear_consumers(arguments.including, arguments.excluding, dry_run=arguments.dry_run)
+
+
+def _list_consumers(arguments: argparse.Namespace) -> None:
+    found = open_table(arguments).consumers()
+    listed = [{"consumer": name, "next_snapshot": id_} for name, id_ in found.items()]
+    _show(arguments, listed, *(f"{visible(name)}  snapshot {id_}" for name, id_ in found.items()))
 
 
 def _show(arguments: argparse.Namespace, value: object, *lines: str) -> None:

@@ -16,14 +16,14 @@ _COMMANDS = {
     "history": "snapshots", "log": "snapshots", "optimize": "compact", "vacuum": "expire", "convert": "migrate",
     "restore": "rollback", "plan": "explain", "fsck": "verify", "mv": "rename", "remove": "delete drop",
     "rm": "delete drop", "add": "create", "new": "create", "build": "rewrite", "files": "system",
-    "partitions": "system", "manifests": "system", "options": "describe", "stats": "analyze", "help": "--help",
+    "partitions": "system", "manifests": "system", "options": "describe", "stats": "analyze",
     "version": "--version",
 }  # fmt: skip
 """What other tools call commands; of several the first one counts that there is."""
 _OPTIONS = {
     "--where": "--filter", "--filter": "--where", "-f": "--filter --where", "--select": "--columns",
     "-c": "--columns", "--order-by": "--topn", "--sort": "--topn", "--order": "--topn", "--head": "--limit",
-    "-n": "--limit", "--format": "--output --input-format", "-o": "--out --output", "--file": "--out",
+    "-n": "--limit", "--format": "--input-format --output", "-o": "--out --output", "--file": "--out",
     "--json": "--output", "--csv": "--output", "--version": "--snapshot", "--snapshot-id": "--snapshot",
     "--as-of": "--timestamp", "--key": "--primary-key", "--pk": "--primary-key", "--partition": "--partition-by",
     "--partitioned-by": "--partition-by", "-y": "--yes", "--force": "--yes", "--if-not-exists": "--if-missing",
@@ -36,7 +36,6 @@ _PLAIN = (
     (r"the following arguments are required: COMMAND", "a command is missing"),
     (r"the following arguments are required: (.*), (.*)", r"\1 and \2 are missing"),
     (r"the following arguments are required: (.*)", r"\1 is missing"),
-    (r"one of the arguments (\S+) (.* )?(\S+) is required", r"\1, \2or \3 is missing"),
     (r"argument (\S+): invalid int value: (.*)", r"\1 takes a whole number, not \2"),
     (r"argument (\S+): expected one argument", r"a value is missing after \1"),
     (r"argument (\S+): expected at least one argument", r"values are missing after \1"),
@@ -55,9 +54,11 @@ _CALLS = (
 
 def plain(message: str) -> str:
     """A message of argparse in plain words."""
+    if one_of := re.fullmatch(r"one of the arguments (.+) (\S+) is required", message):
+        return f"{one_of[1].replace(' ', ', ')} or {one_of[2]} is missing"
     for theirs, ours in _PLAIN:
         if found := re.fullmatch(theirs, message, re.DOTALL):
-            return found.expand(ours).replace(", or ", " or ") if "or" in ours else found.expand(ours)
+            return found.expand(ours)
     return message
 
 
@@ -87,10 +88,14 @@ def no_option(argument: str, options: Sequence[str]) -> str:
 
 
 def too_many(argument: str, options: Sequence[str]) -> str:
-    """What is said of an argument that nothing takes; it may be a condition."""
+    """What is said of an argument that nothing takes; it may be a condition, or a file to write to."""
     text = f"{argument!r} is one argument too many"
     meant = next((name for name in ("--filter", "--where") if name in options), None)
-    if meant is None or not set(argument) & set("=<> "):
+    if not set(argument) & set("=<> "):
+        from paimon_pyds.cli.inputs import format_of
+
+        meant = "--out" if "--out" in options and format_of(argument) else None
+    if meant is None:
         return text
     return f"{text} — did you mean {meant} {shlex.quote(argument)}?"
 

@@ -49,12 +49,12 @@ _ANSWERS = {
 
 def add_read_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
-    parser = add_table_command(commands, "read", "Print rows.", rows=True)
+    parser = add_table_command(commands, "read", "Print rows.", rows=True, options=True)
     _add_scan_arguments(parser, "rows at most (text output: 100 unless given)")
     parser.set_defaults(run=_read)
 
     for name, help_ in _ANSWERS.items():
-        parser = add_table_command(commands, name, help_, rows=name == "distinct")
+        parser = add_table_command(commands, name, help_, rows=name == "distinct", options=True)
         if name not in ("count", "exists"):
             parser.add_argument("column", metavar="COLUMN")
         add_query_arguments(parser)
@@ -63,7 +63,8 @@ def add_read_commands(commands: Commands) -> None:
         )
         parser.set_defaults(run=_answer, question=name, column=None)
 
-    parser = add_table_command(commands, "explain", "Show what partitions, statistics and indexes leave of a scan.")
+    help_ = "Show what partitions, statistics and indexes leave of a scan."
+    parser = add_table_command(commands, "explain", help_, options=True)
     _add_scan_arguments(parser, "rows that the scan returns at most")
     parser.add_argument("--analyze", action="store_true", help="run the scan as well, and show its time and bytes")
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
@@ -77,7 +78,8 @@ def add_read_commands(commands: Commands) -> None:
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
     parser.set_defaults(run=_layout)
 
-    parser = add_table_command(commands, "lookup", "Print the current rows of some keys.", rows=True)
+    help_ = "Print the current rows of some keys."
+    parser = add_table_command(commands, "lookup", help_, rows=True, options=True)
     parser.add_argument(
         "keys",
         nargs="+",

@@ -253,6 +253,10 @@ def _rename(arguments: argparse.Namespace) -> None:
     from paimon_pyds.catalog.identifier import checked_object_name
     from paimon_pyds.errors import AlreadyExistsError
 
+    if "/" in arguments.name:
+        *_, database, name = f"/{arguments.name.rstrip('/')}".split("/")
+        meant = f"{database.removesuffix('.db')}.{name}" if database.endswith(".db") else name
+        raise OptionError(f"a table's new name is no path: {arguments.name!r}", hint=f"did you mean {meant}?")
     catalog = catalog_of(arguments, arguments.table)
     if catalog is not None:
         catalog.rename_table(arguments.table, arguments.name)

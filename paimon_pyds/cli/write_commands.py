@@ -39,7 +39,7 @@ _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row
 def add_write_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
     help_ = "Append or overwrite rows from Parquet, ORC, Arrow, CSV or JSON-lines files."
-    parser = add_table_command(commands, "write", help_)
+    parser = add_table_command(commands, "write", help_, options=True)
     parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; - is standard input")
     add_input_arguments(parser)
     parser.add_argument("--mode", choices=("append", "overwrite"), default="append")
@@ -50,11 +50,12 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument("--primary-key", default="", help="columns of a created table's key")
     parser.set_defaults(run=_write)
 
-    parser = add_table_command(commands, "delete", "Delete rows: by deletion vectors where the table has them enabled.")
+    help_ = "Delete rows: by deletion vectors where the table has them enabled."
+    parser = add_table_command(commands, "delete", help_, options=True)
     parser.add_argument("--where", required=True, help=_WHERE_ROWS)
     parser.set_defaults(run=_delete)
 
-    parser = add_table_command(commands, "update", "Set columns of rows to new values.")
+    parser = add_table_command(commands, "update", "Set columns of rows to new values.", options=True)
     parser.add_argument(
         "--set",
         action="append",
@@ -67,7 +68,8 @@ def add_write_commands(commands: Commands) -> None:
 
     _add_merge(commands)
 
-    parser = add_table_command(commands, "compact", "Merge small files, drop deleted rows, and order rows on request.")
+    help_ = "Merge small files, drop deleted rows, and order rows on request."
+    parser = add_table_command(commands, "compact", help_, options=True)
     parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--order-by", help="columns to order the rows of each partition by, separated by commas")
     parser.add_argument(
@@ -80,7 +82,8 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would be rewritten")
     parser.set_defaults(run=_compact)
 
-    parser = add_table_command(commands, "rescale", "Write partitions anew with another number of buckets.")
+    help_ = "Write partitions anew with another number of buckets."
+    parser = add_table_command(commands, "rescale", help_, options=True)
     parser.add_argument("bucket_num", type=int, nargs="?", help="how many; as many as the option bucket says without")
     parser.add_argument("--partitions", help=WHERE_PARTITIONS)
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written anew")
@@ -88,7 +91,8 @@ def add_write_commands(commands: Commands) -> None:
 
 
 def _add_merge(commands: Commands) -> None:
-    parser = add_table_command(commands, "merge", "Bring rows of a file or of another table into the table.")
+    help_ = "Bring rows of a file or of another table into the table."
+    parser = add_table_command(commands, "merge", help_, options=True)
     parser.add_argument(
         "--source",
         required=True,

@@ -20,7 +20,7 @@ from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.merge.files import highest_level
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.option import comma_separated, texts
+from paimon_pyds.options.option import comma_separated, shown_argument, texts
 from paimon_pyds.records import dataclass
 from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.sort.keys import STRATEGIES
@@ -43,7 +43,9 @@ def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order
     """
     names = texts("order_by", order_by or ())
     if order not in STRATEGIES:
-        raise OptionError(f"rows can't be ordered by {order!r}", hint=f"order is one of {', '.join(STRATEGIES)}")
+        raise OptionError(
+            f"rows can't be ordered by {shown_argument(order)}", hint=f"order is one of {', '.join(STRATEGIES)}"
+        )
     options = context.options
     ordered = int(options.get("bucket")) > 0 and options.get("bucket-append-ordered")
     if not names:

@@ -23,7 +23,7 @@ from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets, option_of
+from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets, option_of, stored_options
 from paimon_pyds.options.option import comma_separated, option_texts, texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
@@ -97,6 +97,7 @@ def alter_table(
     added, options = new_columns(changes.get("add_columns")), option_texts(set_options)
     unset = tuple(texts("unset_options", unset_options))
     check_no_secrets(options)
+    options = stored_options(options)
     retries = Retries(_RETRIES)
     while True:
         old = store.latest_schema()

@@ -15,7 +15,7 @@ from paimon_pyds.formats import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import check_no_secrets
+from paimon_pyds.options import check_no_secrets, stored_options
 from paimon_pyds.options.option import comma_separated, option_texts
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO
@@ -119,6 +119,7 @@ def table_schema(definition: TableDefinition) -> TableSchema:
     """The first schema of a table. Raises SchemaError, OptionError, UnsupportedError: see `validate_schema`."""
     given = option_texts(definition.options)
     check_no_secrets(given)
+    given = stored_options(given)
     primary_key = _from_option(given, "primary-key", definition.primary_key)
     partition_by = _from_option(given, "partition", definition.partition_by)
     columns = tuple(definition.fields)

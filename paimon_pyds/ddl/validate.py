@@ -13,12 +13,12 @@ from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_readable, check_writable, option_of
-from paimon_pyds.options.option import comma_separated
+from paimon_pyds.options.option import comma_separated, is_utf8
 from paimon_pyds.options.table_options import refused_kind
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.types import DataField, is_system_name
+from paimon_pyds.types import DataField, is_system_name, walk_fields
 from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
@@ -83,6 +83,9 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
     for field in fields:
         if not field.name or "\0" in field.name:
             raise SchemaError(f"{field.name!r} is not a column name")
+        for inner in walk_fields([field]):
+            if not is_utf8(inner.name):
+                raise SchemaError(f"{inner.name!r} is not a column name")
         if is_system_name(field.name):
             raise SchemaError(f"column name {field.name!r} is reserved by Paimon", hint="choose another name")
         if field.name in METADATA_FIELDS:

@@ -23,8 +23,7 @@ from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.records import dataclass
-from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
-from paimon_pyds.roaring.layout import read_layout
+from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap, read_layout
 from paimon_pyds.storage import ByteSource
 
 VERSION = 1

@@ -20,9 +20,6 @@ _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _ROUNDING = decimal.Context(prec=200, rounding=decimal.ROUND_HALF_UP)
 
 
-# ------------------------------------------------------------------------------------------------------ formatting
-
-
 def timestamp_texts(array: pa.Array, precision: int) -> pa.Array:
     """``2020-01-31 23:59:59.120``: as many digits of fraction as the precision has, more where they are not zero."""
     unit = array.type.unit
@@ -47,8 +44,6 @@ def formatter(type_: AtomicType) -> Callable[[Any], str]:
             return lambda value: time_text(value, precision)
     raise SchemaError(f"{type_} has no text form of its own")
 
-
-# --------------------------------------------------------------------------------------------------------- parsing
 
 _WHOLE = re.compile(r"([+-]?)(\d*)(?:\.\d*)?", re.ASCII)
 _FLOATING = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII)
@@ -109,8 +104,7 @@ def _parse_date(text: str, type_: AtomicType) -> int:
         day = datetime.date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
     except (ValueError, OverflowError):
         raise _refuse(text, type_) from None
-    days: int = day.toordinal() - _EPOCH
-    return days
+    return day.toordinal() - _EPOCH
 
 
 def _parse_time(text: str, type_: AtomicType) -> int:

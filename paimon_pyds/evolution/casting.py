@@ -99,7 +99,7 @@ def _find(source: DataType, target: DataType) -> _Cast | None:
     if a in INTEGER_KINDS and b is Kind.BOOLEAN:
         return _numbers
     if a in (Kind.INT, Kind.BIGINT) and b in TIMESTAMP_KINDS:
-        return _seconds_to_timestamp
+        return _to_timestamp
     if a in BINARY_KINDS and b in BINARY_KINDS:
         return _binary
     return _find_temporal(a, b)
@@ -127,9 +127,6 @@ def _find_temporal(a: Kind, b: Kind) -> _Cast | None:
     return None
 
 
-# -------------------------------------------------------------------------------------------------------- numbers
-
-
 def _numbers(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     """Integers wrap around when narrowed, floats round to the nearest; what C does here is what Java does."""
     return pc.cast(array, arrow_type(target), safe=False)
@@ -152,7 +149,9 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
         whole = pc.cast(array, pa.int64())
         room = (target.precision or 0) - (target.scale or 0)
         if room < 19:
-            whole = pc.if_else(pc.less(pc.abs(_not_least(whole)), pa.scalar(10**room, pa.int64())), whole, None)
+            # The one int64 that has no absolute value is compared as its neighbour is.
+            near = pc.max_element_wise(whole, pa.scalar(-(2**63) + 1, pa.int64()), skip_nulls=False)
+            whole = pc.if_else(pc.less(pc.abs(near), pa.scalar(10**room, pa.int64())), whole, None)
         return pc.cast(pc.cast(whole, pa.decimal128(19, 0)), type_)
     if source.kind is Kind.DECIMAL and widens_to_decimal(source, target):
         return pc.cast(array, type_)
@@ -164,11 +163,6 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
         return cast_text.rounded(exact, target)
 
     return by_distinct(array, convert, type_)
-
-
-def _not_least(whole: pa.Array) -> pa.Array:
-    """Without the one int64 that has no absolute value; its neighbour is as good for a comparison of magnitude."""
-    return pc.max_element_wise(whole, pa.scalar(-(2**63) + 1, pa.int64()), skip_nulls=False)
 
 
 def _from_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
@@ -184,9 +178,6 @@ def _from_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa
     else:
         values = by_distinct(array, float, pa.float64())
     return pc.cast(values, arrow_type(target), safe=False)
-
-
-# --------------------------------------------------------------------------------------------- strings and binary
 
 
 def _string(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
@@ -229,9 +220,6 @@ def _binary(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array
     if target.kind is not Kind.BINARY:
         return array
     return by_distinct(array, lambda v: v.ljust(length, b"\0"), pa.binary())
-
-
-# ------------------------------------------------------------------------------------------------ dates and times
 
 
 def _in_unit(array: pa.Array, source: int, target: int, type_: pa.DataType) -> pa.Array:
@@ -283,12 +271,10 @@ def _from_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> 
 
 
 def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    whole = pc.cast(array.view(pa.int32()), pa.int64())
-    millis = whole if source.kind is Kind.TIME else pc.multiply(whole, pa.scalar(86_400_000, pa.int64()))
+    """Of dates, times of day, and whole seconds."""
     type_ = arrow_type(target)
-    return _in_unit(millis, 1000, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)
-
-
-def _seconds_to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    type_ = arrow_type(target)
-    return _in_unit(pc.cast(array, pa.int64()), 1, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)
+    counts = pc.cast(array if source.kind in INTEGER_KINDS else array.view(pa.int32()), pa.int64())
+    if source.kind is Kind.DATE:
+        counts = pc.multiply(counts, pa.scalar(86_400, pa.int64()))
+    per_second = 1000 if source.kind is Kind.TIME else 1
+    return _in_unit(counts, per_second, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)

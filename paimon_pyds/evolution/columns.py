@@ -21,6 +21,7 @@ from paimon_pyds.buffers import is_true, pc
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.evolution.devolve import devolve_leaf
+from paimon_pyds.formats import has_kind
 from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import (
@@ -203,7 +204,7 @@ def _plan(
     columns = tuple(by_id[id_] for id_ in wanted)
     without_index = _alike(file_fields)
     if trims_char:
-        without_index |= {f.name for f in file_fields if _has_char(f.type)}
+        without_index |= {f.name for f in file_fields if has_kind(f.type, Kind.CHAR)}
     return Evolution(columns, read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields), without_index)
 
 
@@ -212,10 +213,6 @@ def _alike(fields: Sequence[DataField]) -> frozenset[str]:
     bracketed = [f.name for f in fields if f.name.endswith("]")]
     maps = [f.name for f in fields if isinstance(f.type, MapType)] if bracketed else []
     return frozenset(n for m in maps for name in bracketed if name.startswith(f"{m}[") for n in (m, name))
-
-
-def _has_char(type_: DataType) -> bool:
-    return type_.kind is Kind.CHAR or any(map(_has_char, type_.children()))
 
 
 def plan_evolution(
@@ -245,9 +242,6 @@ def plan_evolution(
     constants = {f.name: partition[f.name] for f in read_fields if f.name in partition} if partition else {}
     evolution = _plan(tuple(file_fields), tuple(read_fields), present, trims_char, frozenset(constants))
     return replace(evolution, constants=constants) if constants else evolution
-
-
-# ------------------------------------------------------------------------------------------------------ conversion
 
 
 def same_type(a: DataType, b: DataType) -> bool:
@@ -341,9 +335,6 @@ def _map_converter(file: MapType | MultisetType, read: MapType | MultisetType) -
         return rebuild(array, type_, [entries])
 
     return convert
-
-
-# ------------------------------------------------------------------------------------------------------- predicates
 
 
 def _on_null(op: Op) -> Predicate:

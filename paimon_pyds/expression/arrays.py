@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import fixed_values, pc
+from paimon_pyds.buffers import Flags, fixed_values, pc
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.types import AtomicType
 
@@ -91,7 +91,7 @@ def arrays(data: Sequence[Datum]) -> list[pa.Array]:
     return [spread(datum, rows) for datum in data]
 
 
-def valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+def valid(array: pa.Array) -> Flags:
     """Which rows have a value."""
     return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
 
@@ -158,17 +158,14 @@ def unscaled(array: pa.Array) -> Ints:
     """The unscaled values of a decimal128 array; those of nulls are any."""
     words = fixed_values(array, "<i8", 2).reshape(-1, 2)
     if array.type.precision <= NARROW:
-        narrow: Ints = np.where(valid(array), words[:, 0], 0)
-        return narrow
+        return np.where(valid(array), words[:, 0], 0)
     low, high = words[:, 0].view(np.uint64).astype(object), words[:, 1].astype(object)
-    found: Ints = np.where(valid(array), (high << 64) + low, 0) if len(array) else low
-    return found
+    return np.where(valid(array), (high << 64) + low, 0) if len(array) else low
 
 
 def wide(values: Ints) -> Ints:
     """The same values as Python's integers."""
-    found: Ints = values.astype(object)
-    return found
+    return values.astype(object)
 
 
 def rescale(values: Ints, scale: int, target: int) -> Ints:
@@ -186,7 +183,7 @@ def rescale(values: Ints, scale: int, target: int) -> Ints:
     return found
 
 
-def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType) -> pa.Array:
+def from_unscaled(values: Ints, valid: Flags, type_: AtomicType) -> pa.Array:
     """A DECIMAL column from unscaled values. Raises ExpressionError: a value has more digits than the type."""
     limit = 10 ** (type_.precision or 38)
     if values.dtype == object:
@@ -201,7 +198,7 @@ def from_unscaled(values: Ints, valid: npt.NDArray[np.bool_], type_: AtomicType)
     return decimal_array(values, valid, pa.decimal128(type_.precision, type_.scale))
 
 
-def decimal_array(values: Ints, valid: npt.NDArray[np.bool_], type_: pa.DataType) -> pa.Array:
+def decimal_array(values: Ints, valid: Flags, type_: pa.DataType) -> pa.Array:
     """A decimal128 array of unscaled values (64 bits wide or Python's), not checked; NULL where not ``valid``."""
     words = np.empty((len(values), 2), np.int64)
     if values.dtype == object and len(values):

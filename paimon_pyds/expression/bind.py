@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -59,21 +59,11 @@ class Binder:
         except LookupError as error:
             self.fail(expression, str(error.args[0]))
 
-    def _bind(self, expression: Expression) -> Node:
-        match expression:
-            case Value():
-                return self.literal(expression.literal)
-            case Name():
-                return self._name(expression)
-            case Call():
-                return self._call(expression)
-            case Item():
-                return self._item(expression)
-            case Case():
-                return self._case(expression)
-            case CastTo():
-                return self._cast_to(expression)
-        raise AssertionError(expression)
+    def _bind(self, expression: Any) -> Node:
+        binders: dict[type[Expression], Callable[[Any], Node]] = {
+            Name: self._name, Item: self._item, Case: self._case, CastTo: self._cast_to, Call: self._call,
+        }  # fmt: skip
+        return self.literal(expression.literal) if type(expression) is Value else binders[type(expression)](expression)
 
     def text_of(self, expression: Expression) -> str:
         """What was written for a part of the tree."""
@@ -84,8 +74,6 @@ class Binder:
         if not self._source.text:
             raise ExpressionError(message, hint=hint)
         self._source.fail(where.start, message, hint=hint)
-
-    # ------------------------------------------------------------------------------------------- values and names
 
     def literal(self, literal: Literal) -> Constant:
         """A constant node of a literal."""
@@ -166,8 +154,6 @@ class Binder:
                 return Part(normal(element), node, value, _char(element))
         self.fail(at, f"a value of type {type_text(node.type)} has no part {value!r:.100}")
 
-    # ------------------------------------------------------------------------------------------ casts and branches
-
     def coerce(self, node: Node, type_: Type) -> Node:
         """The node as one of a type, by a cast if need be. Raises LookupError where SQL casts only on request."""
         if type_ is None or same(node.type, type_):
@@ -237,8 +223,6 @@ class Binder:
             return self.condition(node)
         except LookupError as error:
             self.fail(where, str(error.args[0]))
-
-    # -------------------------------------------------------------------------------------------------- functions
 
     def _call(self, call: Call) -> Node:
         from paimon_pyds.expression.functions import FUNCTIONS, spelled

@@ -65,8 +65,7 @@ class BoundExpression:
     def _values(self, batch: pa.RecordBatch) -> pa.Array:
         if self._node is not None:
             return spread(self._node.evaluate(batch), batch.num_rows)
-        found = _evaluated(self._arrow, batch)
-        return found
+        return _evaluated(self._arrow, batch)
 
     @property
     def column(self) -> str | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -101,9 +100,6 @@ def _plain(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -
     return array.cast(arrow_type(target))
 
 
-# -------------------------------------------------------------------------------------------------------------- texts
-
-
 def _to_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     kind = source.kind
     if kind in INTEGER_KINDS or kind is Kind.BOOLEAN or kind in STRING_KINDS or kind in BINARY_KINDS:
@@ -141,9 +137,6 @@ def _from_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: st
     if kind is Kind.DATE:
         return by_distinct(array, value, pa.int32()).view(wanted)
     return by_distinct(array, value, wanted)
-
-
-# ------------------------------------------------------------------------------------------------------------ numbers
 
 
 def _to_boolean(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
@@ -191,18 +184,17 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
     if source.kind in FLOAT_KINDS:
         doubles = array.cast(pa.float64())
         # Java makes a DECIMAL of a double's shortest text, not of its binary value.
-        return by_distinct(doubles, lambda value: _rounded(value, target), arrow_type(target))
+        return by_distinct(
+            doubles,
+            lambda value: casts.cast_literal(Literal(value, tree.DOUBLE), target, zone).value,
+            arrow_type(target),
+        )
     if source.kind is Kind.DECIMAL:
         found = rescale(unscaled(array), source.scale or 0, scale)
     else:
         whole = array.cast(pa.int8()) if source.kind is Kind.BOOLEAN else array
         found = rescale(filled(whole).astype(np.int64), 0, scale)
     return from_unscaled(found, valid(array), target)
-
-
-def _rounded(value: float, target: AtomicType) -> Decimal:
-    literal: Decimal = casts.cast_literal(Literal(value, tree.DOUBLE), target, "UTC").value
-    return literal
 
 
 def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
@@ -226,9 +218,6 @@ _FROM_NUMBERS: dict[Kind, _Cast] = {
     Kind.DECIMAL: _to_decimal,
     Kind.TIMESTAMP_LTZ: _to_timestamp,
 }
-
-
-# ----------------------------------------------------------------------------------------------------- dates and times
 
 
 def _seconds(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.caching import cached_property, collection_paused
+from paimon_pyds.caching import collection_paused
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.bind import TableBinder, bind
 from paimon_pyds.predicate.normal_form import Table, normal_form
 from paimon_pyds.predicate.tree import And, Computed, Const, Leaf, Or, Predicate
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
-from paimon_pyds.sql.tree import Expression, Literal
-from paimon_pyds.types import DataField, DataType
+from paimon_pyds.sql.tree import Expression
+from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
-    from paimon_pyds.expression.bound import BoundExpression, RowBinder
+    from paimon_pyds.expression.bound import RowBinder
 
 
 def bind_filter(
@@ -43,7 +44,7 @@ def bind_filter(
     """
     source = SqlText(text, kind)
     binder = TableBinder(fields, timezone=timezone)
-    table = Table(binder.bind, fields, _RowEvaluator(source, fields, qualifiers, timezone), qualifiers)
+    table = Table(binder.bind, fields, _row_binder(source, fields, qualifiers, timezone), qualifiers)
     with collection_paused():  # a text may have very many conditions
         return normal_form(parse(source, timezone=timezone), source, timezone, table)
 
@@ -84,29 +85,16 @@ def predicate_of(part: Expression, source: SqlText, scope: Scope, timezone: str)
         return None
 
 
-class _RowEvaluator:
-    """Evaluates what predicates have no leaf for; the functions of expressions are imported when there is such a thing:
-    most filters have none, and processes that plan a query start sooner."""
+def _row_binder(
+    source: SqlText, fields: Sequence[DataField], qualifiers: tuple[str, ...], timezone: str
+) -> Callable[[], RowBinder]:
+    """Makes what evaluates conditions on rows when it is asked for: most filters have nothing for it, and processes
+    that plan a query start sooner without the functions of expressions."""
 
-    def __init__(
-        self, source: SqlText, fields: Sequence[DataField], qualifiers: tuple[str, ...], timezone: str
-    ) -> None:
-        self._given = (source, tuple(fields), qualifiers, timezone)
-
-    @cached_property
-    def _binder(self) -> RowBinder:
+    @cache
+    def binder() -> RowBinder:
         from paimon_pyds.expression.bound import RowBinder
 
-        return RowBinder(*self._given)
+        return RowBinder(source, tuple(fields), qualifiers, timezone)
 
-    def constant(self, expression: Expression) -> Literal | None:
-        return self._binder.constant(expression)
-
-    def type_of(self, expression: Expression) -> DataType | None:
-        return self._binder.type_of(expression)
-
-    def bound(self, expression: Expression) -> BoundExpression:
-        return self._binder.bound(expression)
-
-    def condition(self, expression: Expression, text: str) -> Predicate:
-        return self._binder.condition(expression, text)
+    return binder

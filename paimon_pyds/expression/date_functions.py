@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import Flags
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
@@ -69,9 +70,6 @@ def _date_part(binder: Binder, arguments: list[Node]) -> Node:
     return _field(name)(binder, arguments[1:])
 
 
-# ------------------------------------------------------------------------------------------------------------- moving
-
-
 def _moved(direction: int) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         days = arguments[1]
@@ -116,7 +114,7 @@ def _days(date: pa.Array) -> npt.NDArray[np.datetime64]:
     return filled(date.view(pa.int32())).astype("datetime64[D]")
 
 
-def _dates(days: npt.NDArray[Any], not_null: npt.NDArray[np.bool_]) -> pa.Array:
+def _dates(days: npt.NDArray[Any], not_null: Flags) -> pa.Array:
     return pa.array(days.astype(np.int64).astype(np.int32), pa.int32(), mask=~not_null).view(pa.date32())
 
 
@@ -148,9 +146,6 @@ def _floored(values: pa.Array, unit: str) -> pa.Array:
     return pc.floor_temporal(values, unit=unit).cast(values.type)
 
 
-# ------------------------------------------------------------------------------------------------------------- making
-
-
 def _taken_to(type_: AtomicType) -> Resolve:
     return lambda binder, arguments: binder.coerce(arguments[0], type_)
 
@@ -178,21 +173,16 @@ DATE_FUNCTIONS: dict[str, Function] = {
     **{name: Function((1, 1), _field(name)) for name in (*_FIELDS, "dayofweek", "weekday")},
     "date_part": Function((2, 2), _date_part),
     "date_add": Function((2, 2), _moved(1)),
-    "dateadd": Function((2, 2), _moved(1)),
     "date_sub": Function((2, 2), _moved(-1)),
     "datediff": Function((2, 2), typed(_days_between, _INT, _DATE)),
-    "date_diff": Function((2, 2), typed(_days_between, _INT, _DATE)),
     "add_months": Function((2, 2), typed(_months_later, _DATE, _DATE, _INT)),
     "last_day": Function((1, 1), typed(_month_end, _DATE, _DATE)),
     "trunc": Function((2, 2), _trunc),
     "date_trunc": Function((2, 2), _date_trunc),
     "date": Function((1, 1), _taken_to(_DATE)),
-    "to_date": Function((1, 1), _taken_to(_DATE)),
     "to_timestamp": Function((1, 1), _taken_to(TIMESTAMP)),
     "make_date": Function((3, 3), typed(_made_date, _DATE, _INT)),
     "current_date": Function((0, 0), _now(_DATE)),
-    "curdate": Function((0, 0), _now(_DATE)),
     "current_timestamp": Function((0, 0), _now(TIMESTAMP)),
-    "now": Function((0, 0), _now(TIMESTAMP)),
     "localtimestamp": Function((0, 0), _now(TIMESTAMP_NTZ)),
 }

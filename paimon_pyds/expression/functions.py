@@ -11,23 +11,11 @@ import pyarrow.compute as pc
 from paimon_pyds.expression import operators
 from paimon_pyds.expression.coercion import NUMBERS, as_decimal, decimal_result
 from paimon_pyds.expression.date_functions import DATE_FUNCTIONS
-from paimon_pyds.expression.nodes import (
-    ANY,
-    Apply,
-    Column,
-    Constant,
-    Function,
-    Logic,
-    Node,
-    Part,
-    Resolve,
-    arrow_of,
-    type_text,
-)
+from paimon_pyds.expression.nodes import ANY, Apply, Column, Constant, Function, Logic, Node, Part, Resolve, type_text
 from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
 from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
 from paimon_pyds.sql import tree
-from paimon_pyds.types import AtomicType
+from paimon_pyds.types import AtomicType, arrow_type
 from paimon_pyds.types.kinds import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 if TYPE_CHECKING:
@@ -37,9 +25,6 @@ if TYPE_CHECKING:
 def spelled(name: str) -> str:
     """A function as errors name it."""
     return {"negative": "-", "isnull": "IS NULL"}.get(name, name)
-
-
-# --------------------------------------------------------------------------------------------------------- arithmetic
 
 
 def _arithmetic(operator: str) -> Resolve:
@@ -130,9 +115,6 @@ def _bits(operator: str) -> Resolve:
     return resolve
 
 
-# ---------------------------------------------------------------------------------------------------------- conditions
-
-
 def char_length(nodes: Sequence[Node]) -> int | None:
     """The n of the longest CHAR(n) column among texts that are compared; None where there is none."""
     return max((n.char for n in nodes if isinstance(n, Column | Part) and n.char is not None), default=None)
@@ -185,7 +167,7 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     if len(listed) < len(given) - 1 or type_.kind in FLOAT_KINDS:
         parts = [Apply(tree.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]
         return Logic(tree.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
-    values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_of(type_))
+    values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_type(type_))
     return Apply(tree.BOOLEAN, operators.among, (given[0],), (values, len(values) < len(listed)))
 
 
@@ -197,9 +179,6 @@ def _null_test(kernel: Callable[[pa.Array], pa.Array]) -> Resolve:
     return lambda binder, arguments: Apply(tree.BOOLEAN, kernel, tuple(arguments))
 
 
-# ------------------------------------------------------------------------------------------------------------ choices
-
-
 def _coalesce(binder: Binder, arguments: list[Node]) -> Node:
     return binder.choice([None] * (len(arguments) - 1), arguments) if len(arguments) > 1 else arguments[0]
 
@@ -207,10 +186,6 @@ def _coalesce(binder: Binder, arguments: list[Node]) -> Node:
 def _nullif(binder: Binder, arguments: list[Node]) -> Node:
     equal = _comparison("=")(binder, arguments)
     return binder.choice([equal], [Constant(None, pa.scalar(None)), arguments[0]])
-
-
-def _nvl2(binder: Binder, arguments: list[Node]) -> Node:
-    return binder.choice([Apply(tree.BOOLEAN, pc.is_valid, (arguments[0],))], arguments[1:])
 
 
 def _extreme(operator: str) -> Resolve:
@@ -225,7 +200,6 @@ def _extreme(operator: str) -> Resolve:
 
 FUNCTIONS: dict[str, Function] = {
     **{operator: Function((2, 2), _arithmetic(operator)) for operator in ("+", "-", "*", "/", "%")},
-    "mod": Function((2, 2), _arithmetic("%")),
     "div": Function((2, 2), _integer_divide),
     "negative": Function((1, 1), _negative),
     "positive": Function((1, 1), lambda binder, given: _number(binder, given[0], given[0])),
@@ -240,14 +214,21 @@ FUNCTIONS: dict[str, Function] = {
     "isnotnull": Function((1, 1), _null_test(pc.is_valid)),
     "coalesce": Function((1, ANY), _coalesce),
     "nvl": Function((2, 2), _coalesce),
-    "ifnull": Function((2, 2), _coalesce),
     "if": Function((3, 3), lambda binder, given: binder.choice([binder.condition(given[0])], given[1:])),
     "nullif": Function((2, 2), _nullif),
-    "nvl2": Function((3, 3), _nvl2),
+    "nvl2": Function(
+        (3, 3), lambda binder, given: binder.choice([Apply(tree.BOOLEAN, pc.is_valid, (given[0],))], given[1:])
+    ),
     "greatest": Function((2, ANY), _extreme(">")),
     "least": Function((2, ANY), _extreme("<")),
     **TEXT_FUNCTIONS,
     **NUMBER_FUNCTIONS,
     **DATE_FUNCTIONS,
 }
+_OTHER_NAMES = {
+    "mod": "%", "ifnull": "nvl", "ucase": "upper", "lcase": "lower", "substr": "substring", "position": "locate",
+    "sha": "sha1", "signum": "sign", "ceiling": "ceil", "pow": "power", "dateadd": "date_add", "date_diff": "datediff",
+    "to_date": "date", "curdate": "current_date", "now": "current_timestamp",
+}  # fmt: skip
+FUNCTIONS |= {other: FUNCTIONS[name] for other, name in _OTHER_NAMES.items()}
 """Functions by name in lower case; operators by their sign or word."""

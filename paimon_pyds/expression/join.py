@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import Flags, Int64s
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import filled
@@ -28,7 +29,6 @@ from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, Expression, conjuncts
 from paimon_pyds.types import AtomicType, DataField
 
-_Ints = npt.NDArray[np.int64]
 _DENSE_SPAN = 4
 """Keys that are whole numbers are found by their distance from the least where they span so many times their count."""
 
@@ -151,9 +151,6 @@ def _plain(node: Node, scope: Scope) -> DataField | None:
     return next(field for field in scope.fields if field.name == name)
 
 
-# -------------------------------------------------------------------------------------------------------------- codes
-
-
 @dataclass(frozen=True)
 class SourceKeys:
     """The rows of a source by their keys. It pickles.
@@ -168,18 +165,18 @@ class SourceKeys:
 
     keys: tuple[JoinKey, ...]
     values: tuple[pa.Array, ...]
-    combined: tuple[_Ints, ...]
-    order: _Ints
-    starts: _Ints
+    combined: tuple[Int64s, ...]
+    order: Int64s
+    starts: Int64s
 
     @classmethod
-    def build(cls, keys: Sequence[JoinKey], source: pa.RecordBatch, eligible: npt.NDArray[np.bool_]) -> SourceKeys:
+    def build(cls, keys: Sequence[JoinKey], source: pa.RecordBatch, eligible: Flags) -> SourceKeys:
         """The eligible rows of a source, those with a NULL key left out."""
         rows = np.flatnonzero(eligible)
         batch = source if len(rows) == source.num_rows else source.take(pa.array(rows))
         codes = np.zeros(len(rows), np.int64)
         distinct: list[pa.Array] = []
-        combined: list[_Ints] = []
+        combined: list[Int64s] = []
         for number, key in enumerate(keys):
             values, places = _numbered(_comparable(key.source.evaluate(batch)), key.null_safe)
             distinct.append(values)
@@ -193,7 +190,7 @@ class SourceKeys:
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes[kept], minlength=size))])
         return cls(tuple(keys), tuple(distinct), tuple(combined), rows[kept][order], starts)
 
-    def codes(self, target: pa.RecordBatch) -> _Ints:
+    def codes(self, target: pa.RecordBatch) -> Int64s:
         """The code of each row of a target; -1 for a row whose key no row of the source has."""
         codes = np.zeros(target.num_rows, np.int64)
         for number, (key, values) in enumerate(zip(self.keys, self.values, strict=True)):
@@ -214,16 +211,15 @@ class SourceKeys:
         """How many rows of a target at once are worth a call of `codes`, which may make a hash table of all values."""
         return max((len(v) for v, dense in zip(self.values, self._dense, strict=True) if dense is None), default=1)
 
-    def counts(self, codes: _Ints) -> _Ints:
+    def counts(self, codes: Int64s) -> Int64s:
         """How many rows of the source have each code."""
         if len(self.starts) < 2:
             return np.zeros(len(codes), np.int64)
         places = np.where(codes >= 0, codes, 0)
-        found: _Ints = np.where(codes >= 0, self.starts[places + 1] - self.starts[places], 0)
-        return found
+        return np.where(codes >= 0, self.starts[places + 1] - self.starts[places], 0)
 
 
-def expand(keys: SourceKeys, codes: _Ints) -> tuple[_Ints, _Ints]:
+def expand(keys: SourceKeys, codes: Int64s) -> tuple[Int64s, Int64s]:
     """All pairs of rows with equal codes: places among the target's codes, and rows of the source."""
     counts = keys.counts(codes)
     rows = np.flatnonzero(counts)
@@ -241,7 +237,7 @@ def _comparable(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(array), nan, pc.add(array, pa.scalar(0.0, array.type)))
 
 
-def _numbered(array: pa.Array, null_safe: bool) -> tuple[pa.Array, _Ints]:
+def _numbered(array: pa.Array, null_safe: bool) -> tuple[pa.Array, Int64s]:
     """The distinct values, NULL among them only where it equals NULL, and where each value stands among them or -1."""
     try:
         encoded = pc.dictionary_encode(array, null_encoding="encode" if null_safe else "mask")
@@ -250,14 +246,13 @@ def _numbered(array: pa.Array, null_safe: bool) -> tuple[pa.Array, _Ints]:
     return encoded.dictionary, filled(encoded.indices, -1).astype(np.int64)
 
 
-def _places(array: pa.Array, values: pa.Array, null_safe: bool) -> _Ints:
+def _places(array: pa.Array, values: pa.Array, null_safe: bool) -> Int64s:
     """Where each value stands among distinct ones; -1 where it does not."""
     try:
         found = pc.index_in(array, value_set=values, skip_nulls=not null_safe)
     except pa.ArrowNotImplementedError:
         raise ExpressionError(f"keys of type {array.type} can't be matched") from None
-    places: _Ints = filled(found, -1).astype(np.int64)
-    return places
+    return filled(found, -1).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -286,35 +281,32 @@ class _DenseValues:
         null = np.flatnonzero(np.asarray(values.is_null()))
         return cls(least, by_number, int(null[0]) if len(null) else -1)
 
-    def places(self, array: pa.Array) -> _Ints:
+    def places(self, array: pa.Array) -> Int64s:
         """As `_places`."""
         numbers = _numbers(array)
         assert numbers is not None
         inside = (numbers >= self.least) & (numbers <= self.least + len(self.by_number) - 1)
-        places: _Ints = np.where(inside, self.by_number[np.where(inside, numbers - self.least, 0)], np.int64(-1))
+        places: Int64s = np.where(inside, self.by_number[np.where(inside, numbers - self.least, 0)], np.int64(-1))
         if array.null_count:
             places[np.asarray(array.is_null())] = self.null
         return places
 
 
-def _numbers(array: pa.Array) -> _Ints | None:
+def _numbers(array: pa.Array) -> Int64s | None:
     """The numbers that an array of integers, dates or times consists of, anything where it is NULL; None for others."""
     type_ = array.type
     if pa.types.is_date(type_) or pa.types.is_time(type_) or pa.types.is_timestamp(type_):
         array = array.view(pa.int32() if type_.bit_width == 32 else pa.int64())
     elif not pa.types.is_signed_integer(type_):
         return None
-    numbers: _Ints = filled(array).astype(np.int64, copy=False)
-    return numbers
+    return filled(array).astype(np.int64, copy=False)
 
 
-def _joined(codes: _Ints, more: _Ints, size: int) -> _Ints:
-    found: _Ints = np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
-    return found
+def _joined(codes: Int64s, more: Int64s, size: int) -> Int64s:
+    return np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
 
 
-def _search(codes: _Ints, ordered: _Ints) -> _Ints:
+def _search(codes: Int64s, ordered: Int64s) -> Int64s:
     places = np.searchsorted(ordered, codes)
     inside = np.minimum(places, max(len(ordered) - 1, 0))
-    found: _Ints = np.where(ordered[inside] == codes, inside, -1) if len(ordered) else np.full(len(codes), -1)
-    return found
+    return np.where(ordered[inside] == codes, inside, -1) if len(ordered) else np.full(len(codes), -1)

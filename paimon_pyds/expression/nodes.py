@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import one_array
+from paimon_pyds.buffers import Int64s, one_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, Kernel, spread
 from paimon_pyds.expression.cast import cast_array
@@ -219,7 +218,7 @@ def _where(node: Node, batch: pa.RecordBatch, mask: pa.Array) -> pa.Array:
     return part.take(pa.array(places)) if len(rows) else pa.nulls(batch.num_rows, pa.bool_())
 
 
-def _rows(node: Node, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def _rows(node: Node, batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
     """Rows of the columns that a node needs."""
     names = [name for name in dict.fromkeys(columns(node)) if name in batch.schema.names]
     if not names:  # a batch without columns does not know its length

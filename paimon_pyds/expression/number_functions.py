@@ -11,17 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import (
-    Datum,
-    arrays,
-    by_distinct,
-    filled,
-    from_unscaled,
-    rescale,
-    unscaled,
-    valid,
-    wide,
-)
+from paimon_pyds.expression.arrays import Datum, by_distinct, filled, from_unscaled, rescale, unscaled, valid, wide
 from paimon_pyds.expression.coercion import NUMBERS
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import tree
@@ -58,9 +48,6 @@ def _absolute(values: pa.Array) -> pa.Array:
 
 def _sign(values: pa.Array) -> pa.Array:
     return pc.sign(values).cast(pa.float64())
-
-
-# ----------------------------------------------------------------------------------------------------------- rounding
 
 
 def _whole(up: bool) -> Resolve:
@@ -149,9 +136,6 @@ def _rounded_decimal(values: pa.Array, digits: int, scale: int, result: AtomicTy
     return from_unscaled(rescale(found, min(digits, scale), result.scale or 0), valid(values), result)
 
 
-# ------------------------------------------------------------------------------------------------------------ floating
-
-
 def _power(a: Datum, b: Datum) -> pa.Array:
     with np.errstate(all="ignore"):
         return pc.power(a, b)
@@ -178,20 +162,16 @@ def _nanvl(binder: Binder, arguments: list[Node]) -> Node:
 
 
 def _unless_nan(a: Datum, b: Datum) -> pa.Array:
-    first, second = arrays((a, b))
-    return pc.if_else(pc.is_nan(first), second, first)
+    return pc.if_else(pc.is_nan(a), b, a)
 
 
 NUMBER_FUNCTIONS: dict[str, Function] = {
     "abs": Function((1, 1), _abs),
     "sign": Function((1, 1), typed(_sign, _DOUBLE, _DOUBLE)),
-    "signum": Function((1, 1), typed(_sign, _DOUBLE, _DOUBLE)),
     "floor": Function((1, 1), _whole(False)),
     "ceil": Function((1, 1), _whole(True)),
-    "ceiling": Function((1, 1), _whole(True)),
     "round": Function((1, 2), _round),
     "power": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
-    "pow": Function((2, 2), typed(_power, _DOUBLE, _DOUBLE)),
     "sqrt": Function((1, 1), typed(pc.sqrt, _DOUBLE, _DOUBLE)),
     "exp": Function((1, 1), typed(_exp, _DOUBLE, _DOUBLE)),
     "ln": Function((1, 1), typed(_log, _DOUBLE, _DOUBLE, options=(pc.ln,))),

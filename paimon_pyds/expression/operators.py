@@ -134,20 +134,13 @@ def bitwise(*arguments: Any) -> pa.Array:
     return _BITS[operator](*data)
 
 
-# --------------------------------------------------------------------------------------------------------- comparison
-
-
 def compare(a: Datum, b: Datum, operator: str) -> pa.Array:
     """A comparison of values of one type; decimals of any two."""
     if pa.types.is_decimal(a.type) and a.type != b.type:
-        a, b = _one_scale(a, b)
+        wanted = pa.decimal256(76, max(a.type.scale, b.type.scale))
+        a, b = a.cast(wanted), b.cast(wanted)
     found = _COMPARE[operator](a, b)
     return _with_nan(found, a, b, operator) if pa.types.is_floating(a.type) else found
-
-
-def _one_scale(a: Datum, b: Datum) -> tuple[Datum, Datum]:
-    wanted = pa.decimal256(76, max(a.type.scale, b.type.scale))
-    return a.cast(wanted), b.cast(wanted)
 
 
 def _with_nan(found: pa.Array, a: Datum, b: Datum, operator: str) -> pa.Array:

@@ -9,6 +9,7 @@ import hashlib
 import operator
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -43,10 +44,6 @@ def _cased(texts: pa.Array, simple: Callable[[pa.Array], pa.Array], full: Callab
     if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
         return simple(texts)
     return by_distinct(texts, full, pa.string())
-
-
-_UPPER = typed(_cased, _TEXT, _TEXT, options=(pc.ascii_upper, str.upper))
-_LOWER = typed(_cased, _TEXT, _TEXT, options=(pc.ascii_lower, str.lower))
 
 
 def _capitals(text: str) -> str:
@@ -108,21 +105,13 @@ def _replace(text: str, old: str, new: str = "") -> str:
     return text.replace(old, new)
 
 
-def _pad(text: str, length: int, filling: str, left: bool) -> str:
+def _pad(text: str, length: int, filling: str = " ", *, left: bool) -> str:
     missing = length - len(text)
     if missing <= 0 or not filling:
         return text[: max(length, 0)]
     check_one(length, "lpad" if left else "rpad")
     added = (filling * (missing // len(filling) + 1))[:missing]
     return added + text if left else text + added
-
-
-def _lpad(text: str, length: int, filling: str = " ") -> str:
-    return _pad(text, length, filling, True)
-
-
-def _rpad(text: str, length: int, filling: str = " ") -> str:
-    return _pad(text, length, filling, False)
 
 
 def _repeat(text: str, times: int) -> str:
@@ -157,9 +146,6 @@ def _python(*arguments: Any) -> pa.Array:
     return by_distinct_rows(function, type_, *data)
 
 
-# ------------------------------------------------------------------------------------------------------------ joining
-
-
 def _concat(binder: Binder, arguments: list[Node]) -> Node:
     if all(node.type is not None and node.type.kind in BINARY_KINDS for node in arguments):
         return Apply(tree.BYTES, _joined, tuple(arguments))
@@ -184,9 +170,6 @@ def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
     return pc.if_else(between.is_valid(), found.fill_null(""), pa.scalar(None, pa.string()))
 
 
-# ---------------------------------------------------------------------------------------------------- parts and sums
-
-
 def _translate(text: str, old: str, new: str) -> str:
     """Each character of ``old`` becomes that of ``new`` in its place; those without one go."""
     table: dict[int, str | None] = {}
@@ -208,17 +191,13 @@ def _digest(function: Callable[..., str | None]) -> Resolve:
     return resolve
 
 
-def _md5(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
-
-
-def _sha1(data: bytes) -> str:
-    return hashlib.sha1(data, usedforsecurity=False).hexdigest()
+def _hex(data: bytes, name: str) -> str:
+    return hashlib.new(name, data, usedforsecurity=False).hexdigest()
 
 
 def _sha2(data: bytes, bits: int) -> str | None:
     name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
-    return None if name is None else hashlib.new(name, data).hexdigest()
+    return None if name is None else _hex(data, name)
 
 
 def _length_of(binder: Binder, arguments: list[Node]) -> Node:
@@ -308,10 +287,8 @@ def _replaced(texts: pa.Array, regex: str, replacement: str) -> pa.Array:
 
 
 TEXT_FUNCTIONS: dict[str, Function] = {
-    "upper": Function((1, 1), _UPPER),
-    "ucase": Function((1, 1), _UPPER),
-    "lower": Function((1, 1), _LOWER),
-    "lcase": Function((1, 1), _LOWER),
+    "upper": Function((1, 1), typed(_cased, _TEXT, _TEXT, options=(pc.ascii_upper, str.upper))),
+    "lower": Function((1, 1), typed(_cased, _TEXT, _TEXT, options=(pc.ascii_lower, str.lower))),
     "initcap": Function((1, 1), typed(by_distinct, _TEXT, _TEXT, options=(_capitals, pa.string()))),
     **{name: Function((1, 1), _length_of) for name in ("length", "len", "char_length", "character_length")},
     "octet_length": Function((1, 1), typed(pc.binary_length, _INT, _TEXT)),
@@ -319,15 +296,13 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "btrim": Function((1, 2), typed(_trim, _TEXT, _TEXT, options=("trim",))),
     **{side: Function((1, 2), typed(_trim, _TEXT, _TEXT, options=(side,))) for side in _TRIMS},
     "substring": Function((2, 3), typed(_substring, _TEXT, _TEXT, _INT)),
-    "substr": Function((2, 3), typed(_substring, _TEXT, _TEXT, _INT)),
     "left": Function((2, 2), _by_text(_left, _TEXT, _TEXT, _INT)),
     "right": Function((2, 2), _by_text(_right, _TEXT, _TEXT, _INT)),
     "replace": Function((2, 3), _by_text(_replace, _TEXT, _TEXT)),
-    "lpad": Function((2, 3), _by_text(_lpad, _TEXT, _TEXT, _INT, _TEXT)),
-    "rpad": Function((2, 3), _by_text(_rpad, _TEXT, _TEXT, _INT, _TEXT)),
+    "lpad": Function((2, 3), _by_text(partial(_pad, left=True), _TEXT, _TEXT, _INT, _TEXT)),
+    "rpad": Function((2, 3), _by_text(partial(_pad, left=False), _TEXT, _TEXT, _INT, _TEXT)),
     "repeat": Function((2, 2), _by_text(_repeat, _TEXT, _TEXT, _INT)),
     "locate": Function((2, 3), _by_text(_position, _INT, _TEXT, _TEXT, _INT)),
-    "position": Function((2, 3), _by_text(_position, _INT, _TEXT, _TEXT, _INT)),
     "instr": Function((2, 2), _by_text(_instr, _INT, _TEXT)),
     "split_part": Function((3, 3), _by_text(_split_part, _TEXT, _TEXT, _TEXT, _INT)),
     "concat": Function((1, ANY), _concat),
@@ -337,9 +312,8 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "endswith": Function((2, 2), _by_text(str.endswith, _BOOLEAN, _TEXT)),
     "contains": Function((2, 2), _by_text(operator.contains, _BOOLEAN, _TEXT)),
     "translate": Function((3, 3), _by_text(_translate, _TEXT, _TEXT)),
-    "md5": Function((1, 1), _digest(_md5)),
-    "sha": Function((1, 1), _digest(_sha1)),
-    "sha1": Function((1, 1), _digest(_sha1)),
+    "md5": Function((1, 1), _digest(partial(_hex, name="md5"))),
+    "sha1": Function((1, 1), _digest(partial(_hex, name="sha1"))),
     "sha2": Function((2, 2), _digest(_sha2)),
     "like": Function((2, 3), _like(False)),
     "ilike": Function((2, 3), _like(True)),

@@ -12,10 +12,9 @@ from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.records import dataclass
@@ -174,8 +173,8 @@ class PlansGroups(Protocol):
 class FoundRows(NamedTuple):
     """Rows that have one of some values: their positions in the file, ascending, and which of the values each has."""
 
-    positions: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int64]
+    positions: Int64s
+    numbers: Int64s
 
 
 class FormatReader(Protocol):

@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import Flags, from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.formats import TRAITS, FormatTraits
 from paimon_pyds.metadata.manifest import SimpleStats
@@ -130,7 +129,7 @@ class _Column:
         self.nan = False
         self.nulls = 0
         self._dictionary: pa.Array | None = None
-        self._used: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._used: Flags = np.zeros(0, np.bool_)
 
     def update(self, array: pa.Array) -> None:
         if pa.types.is_dictionary(array.type) and array.dictionary.null_count:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -105,26 +106,19 @@ def in_order(
         prefetcher.stop()
 
 
+@dataclass(eq=False)
 class _Prefetcher(Generic[_T]):
-    """The sources that were begun, the one whose turn it is first."""
+    """The sources that were begun, ``streams``, the one whose turn it is first; arguments are those of `in_order`."""
 
-    def __init__(
-        self,
-        sources: Iterator[_Source[_T]],
-        threads: int,
-        held: int,
-        size: Callable[[_T], int],
-        permits: threading.Semaphore | None,
-    ) -> None:
-        self._sources = sources
-        self._threads = threads
-        self._limit = held
-        self.size = size
-        self.permits = permits
-        self.streams: deque[_Stream[_T]] = deque()
-        self.changed = threading.Condition()
-        self.held = 0
-        self.stopped = False
+    sources: Iterator[_Source[_T]]
+    threads: int
+    most_held: int
+    size: Callable[[_T], int]
+    permits: threading.Semaphore | None
+    streams: deque[_Stream[_T]] = field(default_factory=deque)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    held: int = 0
+    stopped: bool = False
 
     def items(self) -> Iterator[_T]:
         while self.streams or self._add():
@@ -139,7 +133,7 @@ class _Prefetcher(Generic[_T]):
 
     def full(self, stream: _Stream[_T]) -> bool:
         """Whether a source has to wait: enough is held, and the caller does not wait for it. With the lock held."""
-        if self.stopped or self.held < self._limit:
+        if self.stopped or self.held < self.most_held:
             return False
         return stream is not self.streams[0] or bool(stream.ready)
 
@@ -151,7 +145,7 @@ class _Prefetcher(Generic[_T]):
             stream.stop()
 
     def _add(self) -> bool:
-        source = next(self._sources, None)
+        source = next(self.sources, None)
         if source is not None:
             with self.changed:
                 self.streams.append(_Stream(self, source))
@@ -160,8 +154,8 @@ class _Prefetcher(Generic[_T]):
     def go_ahead(self) -> None:
         """Start as many sources as may run. A single one runs on the caller's thread: it has nothing to run beside."""
         while (
-            sum(not stream.done for stream in self.streams) < self._threads
-            and len(self.streams) < 2 * self._threads
+            sum(not stream.done for stream in self.streams) < self.threads
+            and len(self.streams) < 2 * self.threads
             and self._add()
         ):
             pass
@@ -172,20 +166,20 @@ class _Prefetcher(Generic[_T]):
                 return
 
 
+@dataclass(eq=False)
 class _Stream(Generic[_T]):
     """One source, and its items that wait."""
 
-    def __init__(self, prefetcher: _Prefetcher[_T], source: _Source[_T]) -> None:
-        self._prefetcher = prefetcher
-        self._source = source
-        self.ready: deque[_T] = deque()
-        self.thread: threading.Thread | None = None
-        self._error: BaseException | None = None
-        self.done = False
+    prefetcher: _Prefetcher[_T]
+    source: _Source[_T]
+    ready: deque[_T] = field(default_factory=deque)
+    thread: threading.Thread | None = None
+    error: BaseException | None = None
+    done: bool = False
 
     def start(self) -> bool:
         """Go on with it on a thread, if there is a permit."""
-        permits = self._prefetcher.permits
+        permits = self.prefetcher.permits
         if permits is not None and not permits.acquire(blocking=False):
             return False
         self.thread = threading.Thread(target=self._fill, name="paimon-prefetch", daemon=True)
@@ -199,11 +193,11 @@ class _Stream(Generic[_T]):
         return True
 
     def items(self) -> Iterator[_T]:
-        owner = self._prefetcher
+        owner = self.prefetcher
         while True:
             if self.thread is None:
                 try:
-                    item = next(self._source)
+                    item = next(self.source)
                 except StopIteration:
                     self.done = True
                     return
@@ -216,19 +210,19 @@ class _Stream(Generic[_T]):
                     owner.held -= owner.size(item)
                     owner.changed.notify_all()
             yield item
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     def stop(self) -> None:
         if self.thread is None:
-            self._source.close()
+            self.source.close()
         else:
             self.thread.join()
 
     def _fill(self) -> None:
-        owner = self._prefetcher
+        owner = self.prefetcher
         try:
-            for item in self._source:
+            for item in self.source:
                 with owner.changed:
                     self.ready.append(item)
                     owner.held += owner.size(item)
@@ -236,9 +230,9 @@ class _Stream(Generic[_T]):
                     owner.changed.wait_for(lambda: not owner.full(self))
                     if owner.stopped:
                         break
-            self._source.close()
+            self.source.close()
         except BaseException as error:  # noqa: BLE001 - carried to the consumer, who raises it
-            self._error = error
+            self.error = error
         if owner.permits is not None:
             owner.permits.release()
         with owner.changed:

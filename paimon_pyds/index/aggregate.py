@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.evaluate import FileIndex
@@ -40,7 +40,7 @@ _MANY_BITMAPS = 4_096
 _AT_ONCE = 256
 _MOST_AT_ONCE = 4_096
 
-Counts: TypeAlias = "tuple[pa.Array, npt.NDArray[np.int64]]"
+Counts: TypeAlias = "tuple[pa.Array, Int64s]"
 
 
 class IndexedColumn(ABC):
@@ -114,7 +114,7 @@ def _absent(existing: BitMap, rows: BitMap | None, row_count: int) -> BitMap:
     return existing.flip(0, row_count) if rows is None else rows - existing
 
 
-def _check_counts(source: ByteSource, row_count: int, counts: npt.NDArray[np.int64], rows: BitMap | None) -> None:
+def _check_counts(source: ByteSource, row_count: int, counts: Int64s, rows: BitMap | None) -> None:
     """A row has one value: raises CorruptFileError when values were counted more often than there are rows."""
     most = row_count if rows is None else len(rows)
     if counts.sum() > most:
@@ -155,7 +155,7 @@ class _RangeBitmapColumn(IndexedColumn):
         counted = _slice_counts(self._reader.slices, rows, few_values, self._reader.row_count)
         return None if counted is None else (self._keys(counted[0]), counted[1])
 
-    def _keys(self, codes: npt.NDArray[np.int64]) -> pa.Array:
+    def _keys(self, codes: Int64s) -> pa.Array:
         reader = self._reader
         if not reader.cardinality:
             return _key_array(reader.slices_window, reader.codec, [])
@@ -167,7 +167,7 @@ class _RangeBitmapColumn(IndexedColumn):
 
 def _slice_counts(
     slices: BitSlices, rows: BitMap | None, few_values: bool, row_count: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+) -> tuple[Int64s, Int64s] | None:
     """Distinct values of some rows and how often each occurs; None where reading the column costs less."""
     existing = _within(slices.existing(), rows)
     if few_values:

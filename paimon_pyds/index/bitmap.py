@@ -23,19 +23,17 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, sorted_positions, to_numpy
+from paimon_pyds.buffers import Int64s, fixed_binary, from_numpy, join_binary, sorted_positions, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
 from paimon_pyds.records import dataclass
-from paimon_pyds.roaring.codec import decode_bitmap, encode_groups
-from paimon_pyds.roaring.layout import read_layout
+from paimon_pyds.roaring.codec import decode_bitmap, encode_groups, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
 _RANGE_BYTES = 1 << 20  # an interval that would read more than this is left to other indexes
-I64 = npt.NDArray[np.int64]
 _SINGLE_BITMAP_BYTES = 18
 _WINDOW = 1 << 20  # rows sorted at a time, to bound memory
 
@@ -45,8 +43,8 @@ class _Block:
     """Some entries of the dictionary: ascending keys (an array, or a list of bytes), and where each bitmap lies."""
 
     keys: Any
-    offsets: I64
-    lengths: I64
+    offsets: Int64s
+    lengths: Int64s
 
     @property
     def nbytes(self) -> int:
@@ -89,7 +87,7 @@ class BitmapReader:
         """Blocks of the dictionary; one in version 1."""
         return 1 if self._whole is not None else len(self._first_keys)
 
-    def _read_values(self, cursor: Cursor, count: int, ints: int) -> tuple[Any, I64]:
+    def _read_values(self, cursor: Cursor, count: int, ints: int) -> tuple[Any, Int64s]:
         """``count`` entries of a value and some int32; the values, and the integers as rows."""
         if not self._codec.is_binary:
             width = self._codec.width
@@ -219,7 +217,7 @@ class BitmapReader:
             union |= bitmap
         return union
 
-    def check_rows(self, rows: I64) -> None:
+    def check_rows(self, rows: Int64s) -> None:
         """Raises CorruptFileError when one of these positions is no row of the file."""
         if len(rows) and int(rows.max()) >= self.row_count:
             message = f"position {int(rows.max())} in a file of {self.row_count} rows"
@@ -279,7 +277,7 @@ def _slice_of(keys: Sequence[Any], probe: Interval) -> tuple[int, int]:
     return begin, max(begin, end)
 
 
-def _rows_by_key(column: EncodedColumn) -> tuple[npt.NDArray[np.uint32], I64]:
+def _rows_by_key(column: EncodedColumn) -> tuple[npt.NDArray[np.uint32], Int64s]:
     """Row positions sorted by code, null rows first, and how many rows each has: [nulls, first key, second key, …]."""
     groups = len(column.keys) + 1
     rows = column.row_count
@@ -328,7 +326,7 @@ def write_bitmap(column: EncodedColumn, version: int, block_size: int) -> bytes:
     return b"".join([head, *_blocks(column, offsets[1:], lengths[1:], block_size), *body])
 
 
-def _serialize_groups(positions: npt.NDArray[np.uint32], counts: I64) -> tuple[list[Any], I64]:
+def _serialize_groups(positions: npt.NDArray[np.uint32], counts: Int64s) -> tuple[list[Any], Int64s]:
     """Serialized bitmaps of all groups of two rows and more, and the size of each group's bitmap (0 for the others)."""
     many = counts > 1
     sizes = np.zeros(len(counts), np.int64)
@@ -340,7 +338,7 @@ def _serialize_groups(positions: npt.NDArray[np.uint32], counts: I64) -> tuple[l
     return list(pieces), sizes
 
 
-def _entries(column: EncodedColumn, offsets: I64, lengths: I64 | None) -> tuple[bytes, I64]:
+def _entries(column: EncodedColumn, offsets: Int64s, lengths: Int64s | None) -> tuple[bytes, Int64s]:
     """(value, offset[, length]) of each key, and where each entry begins; one more bound at the end."""
     count = len(column.keys)
     tail = np.empty((count, 1 if lengths is None else 2), ">i4")
@@ -358,7 +356,7 @@ def _entries(column: EncodedColumn, offsets: I64, lengths: I64 | None) -> tuple[
     return table.tobytes(), np.arange(count + 1) * table.shape[1]
 
 
-def _blocks(column: EncodedColumn, offsets: I64, lengths: I64, block_size: int) -> list[bytes]:
+def _blocks(column: EncodedColumn, offsets: Int64s, lengths: Int64s, block_size: int) -> list[bytes]:
     """The table of blocks, the body's offset, and the blocks of version 2."""
     data, bounds = _entries(column, offsets, lengths)
     count = len(column.keys)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import Flags, Int64s, Words, from_numpy, to_numpy
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Points, Probe
 from paimon_pyds.index.source import corrupt
@@ -46,13 +46,11 @@ _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
     for prime in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
 )
 
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-Lane = Callable[[int, str], U64]
+Lane = Callable[[int, str], Words]
 """The unsigned numbers of a dtype that begin at a byte of each value, in memory of their own."""
 
 
-def hash_longs(values: npt.NDArray[np.integer]) -> I64:
+def hash_longs(values: npt.NDArray[np.integer]) -> Int64s:
     """Thomas Wang's hash of each value, as signed 64-bit integers. Narrow types are sign-extended first."""
     k = values.astype(np.int64)
     k = ~k + (k << 21)
@@ -61,11 +59,11 @@ def hash_longs(values: npt.NDArray[np.integer]) -> I64:
     k ^= k >> 14
     k = k + (k << 2) + (k << 4)
     k ^= k >> 28
-    hashes: I64 = k + (k << 31)
+    hashes: Int64s = k + (k << 31)
     return hashes
 
 
-def hash_binary(values: pa.Array) -> I64:
+def hash_binary(values: pa.Array) -> Int64s:
     """xxHash64 with seed 0 of each value of a binary array without nulls, as signed 64-bit integers.
 
     Short values of one length are hashed together by numpy, which takes 15 to 35 ns a value and leaves the
@@ -92,7 +90,7 @@ def hash_binary(values: pa.Array) -> I64:
     return hashes.view(np.int64)
 
 
-def _hash_each(values: pa.Array) -> U64:
+def _hash_each(values: pa.Array) -> Words:
     from xxhash import xxh64_intdigest
 
     hashes = np.empty(len(values), np.uint64)
@@ -102,25 +100,25 @@ def _hash_each(values: pa.Array) -> U64:
     return hashes
 
 
-def _hash_neighbours(data: pa.Buffer, first: int, size: int, hashes: U64) -> None:
+def _hash_neighbours(data: pa.Buffer, first: int, size: int, hashes: Words) -> None:
     """Hashes of values of ``size`` bytes that follow each other from the byte ``first`` on."""
     for start in range(0, len(hashes), _CACHED):
         out = hashes[start : start + _CACHED]
         begin = first + start * size
 
-        def lane(at: int, kind: str, begin: int = begin, count: int = len(out)) -> U64:
+        def lane(at: int, kind: str, begin: int = begin, count: int = len(out)) -> Words:
             return np.ndarray((count,), kind, data, begin + at, (size,)).astype(np.uint64)
 
         out[:] = _hash_lanes(lane, len(out), size)
 
 
-def _hash_scattered(data: pa.Buffer, begins: I64, size: int) -> U64:
+def _hash_scattered(data: pa.Buffer, begins: Int64s, size: int) -> Words:
     """Hashes of values of ``size`` bytes that begin at these bytes."""
     hashes = np.empty(len(begins), np.uint64)
     for start in range(0, len(begins), _CACHED):
         some = begins[start : start + _CACHED]
 
-        def lane(at: int, kind: str, some: I64 = some) -> U64:
+        def lane(at: int, kind: str, some: Int64s = some) -> Words:
             room = data.size - at - np.dtype(kind).itemsize + 1
             return np.ndarray((room,), kind, data, at, (1,))[some].astype(np.uint64)
 
@@ -128,7 +126,7 @@ def _hash_scattered(data: pa.Buffer, begins: I64, size: int) -> U64:
     return hashes
 
 
-def _hash_lanes(lane: Lane, count: int, size: int) -> U64:
+def _hash_lanes(lane: Lane, count: int, size: int) -> Words:
     """xxHash64 of ``count`` values of ``size`` bytes, fewer than a stripe has."""
     acc = np.full(count, int(_PRIME_5) + size, np.uint64)
     spare = np.empty(count, np.uint64)
@@ -165,18 +163,18 @@ def _hash_lanes(lane: Lane, count: int, size: int) -> U64:
     return acc
 
 
-def _rotate(numbers: U64, bits: int, spare: U64) -> None:
+def _rotate(numbers: Words, bits: int, spare: Words) -> None:
     np.right_shift(numbers, np.uint64(64 - bits), out=spare)
     np.left_shift(numbers, np.uint64(bits), out=numbers)
     np.bitwise_or(numbers, spare, out=numbers)
 
 
-def _fold(numbers: U64, bits: int, spare: U64) -> None:
+def _fold(numbers: Words, bits: int, spare: Words) -> None:
     np.right_shift(numbers, np.uint64(bits), out=spare)
     np.bitwise_xor(numbers, spare, out=numbers)
 
 
-def _positions(hashes: I64, bits: int, hash_functions: int) -> I64:
+def _positions(hashes: Int64s, bits: int, hash_functions: int) -> Int64s:
     """Bit positions of each hash, one row per hash function."""
     high = (hashes >> 32).astype(np.int32)
     combined = hashes.astype(np.int32)
@@ -189,7 +187,7 @@ def _positions(hashes: I64, bits: int, hash_functions: int) -> I64:
     return places
 
 
-def _hash(codec: KeyCodec, keys: pa.Array) -> I64:
+def _hash(codec: KeyCodec, keys: pa.Array) -> Int64s:
     if codec.is_binary:
         return hash_binary(keys)
     return hash_longs(codec.serialize(to_numpy(keys)))
@@ -262,7 +260,7 @@ class BloomReader:
             may_match = bool(self.contains(keys).any())
         return None if may_match else Answer(RowSelection.NONE, True)
 
-    def contains(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
+    def contains(self, keys: pa.Array) -> Flags:
         """Which of these keys the filter may hold."""
         places = _positions(_hash(self._codec, keys), self.bits, self.hash_functions)
         at = (places >> 3).reshape(-1) + 4

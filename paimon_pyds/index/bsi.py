@@ -13,9 +13,9 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Flags, Int64s
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import KeyCodec
@@ -23,8 +23,7 @@ from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, corrupt
-from paimon_pyds.roaring.codec import encode_mask
-from paimon_pyds.roaring.layout import read_layout
+from paimon_pyds.roaring.codec import encode_mask, read_layout
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
@@ -52,7 +51,7 @@ def write_bsi(column: EncodedColumn) -> bytes:
     return b"".join([head, *_part(values, positive), *_part(-values, negative)])
 
 
-def _part(values: npt.NDArray[np.int64], members: npt.NDArray[np.bool_]) -> list[bytes]:
+def _part(values: Int64s, members: Flags) -> list[bytes]:
     if not members.any():
         return [b"\0"]
     inside = np.where(members, values, 0)

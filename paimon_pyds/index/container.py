@@ -92,9 +92,6 @@ def decode_modified_utf8(data: bytes) -> str:
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
-
-
 def parse_head(source: ByteSource) -> ContainerHead:
     """Read and check the head with one small read, or a second one when the head is longer.
     Raises CorruptFileError: not a container, another version, or ranges outside the file."""
@@ -170,9 +167,6 @@ def _checked_bytes(source: ByteSource, before: int, extra: bytes) -> int | None:
     return bodies
 
 
-# ------------------------------------------------------------------------------------------------------------- writing
-
-
 def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checksums: bool = False) -> bytes:
     """The container of these indexes: column name to index type to body; None writes an EMPTY index.
 
@@ -213,9 +207,6 @@ def _encoded_name(text: str) -> bytes:
     if len(data) > _MAX_NAME:
         raise SchemaError(f"the name {text[:40]!r}… is longer than {_MAX_NAME} bytes and can't be indexed")
     return struct.pack(">H", len(data)) + data
-
-
-# ---------------------------------------------------------------------------------------------------------- checksums
 
 
 def encode_checksums(data: bytes | memoryview) -> bytes:

@@ -10,11 +10,11 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Flags, Int64s
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bloom import KEYS_AT_ONCE, BloomBuilder, BloomReader
 from paimon_pyds.index.bsi import BsiReader
@@ -29,8 +29,6 @@ from paimon_pyds.records import dataclass
 _AT_ONCE = 4_096
 NULL, NOWHERE, FOREIGN = -1, -2, -3
 
-Codes = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class DecodedIndex:
@@ -42,8 +40,8 @@ class DecodedIndex:
     """
 
     keys: pa.Array
-    codes: Codes
-    doubled: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
+    codes: Int64s
+    doubled: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def decode_index(reader: BitmapReader | BsiReader | RangeBitmapReader, codec: KeyCodec) -> DecodedIndex:
@@ -53,7 +51,7 @@ def decode_index(reader: BitmapReader | BsiReader | RangeBitmapReader, codec: Ke
     return _bsi(reader) if isinstance(reader, BsiReader) else _range_bitmap(reader, codec)
 
 
-def codes_in(decoded: DecodedIndex, column: EncodedColumn) -> Codes:
+def codes_in(decoded: DecodedIndex, column: EncodedColumn) -> Int64s:
     """The codes of a decoded index in another dictionary; FOREIGN (-3) for values that aren't in it."""
     own_keys = column.keys if column.codec.is_binary else column.keys.cast(pa.int64())
     places = pc.index_in(decoded.keys, value_set=own_keys).fill_null(FOREIGN)
@@ -61,7 +59,7 @@ def codes_in(decoded: DecodedIndex, column: EncodedColumn) -> Codes:
     return ranks[decoded.codes]
 
 
-def _rows(bitmap: BitMap) -> Codes:
+def _rows(bitmap: BitMap) -> Int64s:
     return np.asarray(bitmap.to_array(), np.int64)
 
 
@@ -73,7 +71,7 @@ def _bitmap(reader: BitmapReader, codec: KeyCodec) -> DecodedIndex:
     codes = np.full(reader.row_count, NOWHERE, np.int64)
     seen = np.zeros(reader.row_count, np.uint8)
 
-    def hold(rows: Codes, code: Codes | int) -> None:
+    def hold(rows: Int64s, code: Int64s | int) -> None:
         codes[rows] = code
         seen[rows] = np.minimum(seen[rows] + 1, 2)
 
@@ -98,7 +96,7 @@ def _bitmap(reader: BitmapReader, codec: KeyCodec) -> DecodedIndex:
     return DecodedIndex(pa.concat_arrays(keys), codes, np.flatnonzero(seen > 1))
 
 
-def _values(slices: BitSlices, row_count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _values(slices: BitSlices, row_count: int) -> tuple[Int64s, Flags]:
     """The value of each row, and which rows have one."""
     existing = np.zeros(row_count, np.bool_)
     existing[_rows(slices.existing())] = True

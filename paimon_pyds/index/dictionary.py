@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, index_bits, scalar, sorted_positions, to_numpy
+from paimon_pyds.buffers import Int64s, Words, from_numpy, index_bits, scalar, sorted_positions, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.records import dataclass
@@ -28,7 +28,6 @@ _SAMPLE = 1 << 14
 _SAMPLE_MIXED = 256
 """Of a sample, one part in so many stands for more values out of order than it pays to put right."""
 
-I64 = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.signedinteger[Any]]
 Ranks = npt.NDArray[np.int32]
 
@@ -76,7 +75,7 @@ def _distinct(ordered: Ints) -> tuple[Ints, Ranks]:
     return ordered[fresh], ranks
 
 
-def _sorted(values: Ints) -> tuple[I64, Ints]:
+def _sorted(values: Ints) -> tuple[Int64s, Ints]:
     """Indices that sort the values, and the values sorted."""
     least, most = int(values.min()), int(values.max())
     lost = max(0, (most - least).bit_length() + index_bits(len(values)) - _WORD)
@@ -90,7 +89,7 @@ def _sorted(values: Ints) -> tuple[I64, Ints]:
     return order, ordered
 
 
-def _above(values: Ints, least: int) -> npt.NDArray[np.uint64]:
+def _above(values: Ints, least: int) -> Words:
     """How far each value lies above the least one."""
     above = values.astype(np.int64)
     above -= np.int64(least)  # wraps round where it takes 64 bits: read without a sign it is right
@@ -104,7 +103,7 @@ def _is_mixed(values: Ints, least: int, lost: int) -> bool:
     return int(np.count_nonzero(high[1:] == high[:-1])) * _SAMPLE_MIXED > len(sample)
 
 
-def _put_right(order: I64, ordered: Ints, least: int, lost: int) -> None:
+def _put_right(order: Int64s, ordered: Ints, least: int, lost: int) -> None:
     """Sort the rest of an order in which the values' ``lost`` lowest bits were left out."""
     wrong = ordered[1:] < ordered[:-1]
     if not wrong.any():

@@ -224,7 +224,7 @@ class FileIndex:
             case Or(children):
                 return self._or(children, question)
             case Computed():
-                return Answer(RowSelection.ALL, False)
+                return _UNKNOWN
         return _EVERY_ROW if predicate is Const.TRUE else _NO_ROW
 
     def _and(self, children: Sequence[Predicate], question: _Question) -> Answer:

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import fixed_values, from_numpy, to_numpy
+from paimon_pyds.buffers import Int64s, fixed_values, from_numpy, validity
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import AtomicType, DataType, arrow_type
@@ -146,7 +146,7 @@ class KeyCodec:
             keys = self._flip(keys.astype(f"<i{self.width}"), 8 * self.width - 1)
         return keys.astype(self.dtype)
 
-    def deserialize(self, raw: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def deserialize(self, raw: npt.NDArray[Any]) -> Int64s:
         """Keys from the big-endian integers of an index file; any NaN and any true become the one of their kind."""
         kind = self.type.kind
         if kind is Kind.BOOLEAN:
@@ -209,10 +209,7 @@ def ascends(keys: Any) -> bool:
 
 def _with_nulls_of(array: pa.Array, keys: npt.NDArray[Any]) -> pa.Array:
     made = from_numpy(keys)
-    if array.null_count == 0:
-        return made
-    valid = np.packbits(to_numpy(array.is_valid()), bitorder="little")
-    return pa.Array.from_buffers(made.type, len(made), [pa.py_buffer(valid), made.buffers()[1]])
+    return pa.Array.from_buffers(made.type, len(made), [validity(array), made.buffers()[1]])
 
 
 def key_codec(type_: DataType) -> KeyCodec:
@@ -290,13 +287,8 @@ class OrderCodec:
             return pa.Array.from_buffers(wanted, len(numbers), [None, pa.py_buffer(halves.tobytes())])
         if kind is Kind.BOOLEAN:
             return pa.array(numbers != 0)
-        if kind in TIMESTAMP_KINDS:
-            return pa.array(numbers).cast(wanted)
-        return (
-            pa.array(numbers).cast(pa.int32()).cast(wanted)
-            if kind in (Kind.DATE, Kind.TIME)
-            else pa.array(numbers).cast(wanted)
-        )
+        values = pa.array(numbers)
+        return (values.cast(pa.int32()) if kind in (Kind.DATE, Kind.TIME) else values).cast(wanted)
 
 
 def order_codec(type_: DataType) -> OrderCodec:

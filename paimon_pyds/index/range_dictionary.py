@@ -19,18 +19,15 @@ import struct
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import fixed_binary, from_numpy, join_binary, to_numpy
+from paimon_pyds.buffers import Int64s, fixed_binary, from_numpy, join_binary, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt
 
 _VERSION = 1
 _HEADER = 13
-
-I64 = npt.NDArray[np.int64]
 
 
 def write_key(codec: KeyCodec, key: Key) -> bytes:
@@ -103,7 +100,7 @@ def _write_variable(column: EncodedColumn, chunk_size: int) -> tuple[bytes, byte
     return chunk_bounds[:-1].astype(">i4").tobytes(), chunks, keys
 
 
-def _variable_firsts(bounds: I64, chunk_size: int) -> I64:
+def _variable_firsts(bounds: Int64s, chunk_size: int) -> Int64s:
     """Index of each chunk's first key: others are added while their bytes, and their offsets', fit the chunk size."""
     count = len(bounds) - 1
     if chunk_size < 4:
@@ -146,7 +143,7 @@ class RangeDictionary:
         self._keys_at = at + offsets_length + chunks_length
         self._check(at, cardinality)
 
-    def _fixed_heads(self, chunks: LoadedBytes, offsets: I64) -> tuple[Any, I64]:
+    def _fixed_heads(self, chunks: LoadedBytes, offsets: Int64s) -> tuple[Any, Int64s]:
         kind = _chunk_dtype(self._codec)
         if chunks.size != len(offsets) * kind.itemsize or not np.array_equal(
             offsets, np.arange(len(offsets)) * kind.itemsize
@@ -159,7 +156,7 @@ class RangeDictionary:
         columns = (heads["code"], heads["offset"], heads["size"], zeros, heads["keys_length"])
         return self._codec.deserialize(heads["key"]), np.stack([c.astype(np.int64) for c in columns], axis=1)
 
-    def _variable_heads(self, chunks: LoadedBytes, offsets: I64) -> tuple[Any, I64]:
+    def _variable_heads(self, chunks: LoadedBytes, offsets: Int64s) -> tuple[Any, Int64s]:
         cursor = Cursor(chunks, step=chunks.size)
         firsts: list[bytes] = []
         tails: list[bytes] = []
@@ -239,7 +236,7 @@ class RangeDictionary:
         at = bisect.bisect_left(keys, key) if binary else int(keys.searchsorted(key))
         return code + 1 + at, at < len(keys) and bool(keys[at] == key)
 
-    def keys_at(self, codes: I64) -> Any:
+    def keys_at(self, codes: Int64s) -> Any:
         """The keys of these codes, which are in the dictionary: int64, or a list of bytes. A chunk is read once."""
         numbers = np.searchsorted(self._codes, codes, side="right") - 1
         within = codes - self._codes[numbers]

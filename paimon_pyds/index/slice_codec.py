@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import from_numpy, keep_freed_memory, to_numpy
+from paimon_pyds.buffers import Octets, from_numpy, keep_freed_memory, to_numpy
 from paimon_pyds.records import dataclass
 from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
 
@@ -47,7 +47,7 @@ def numbers_of(
     return each_byte.view(dtype).reshape(-1)[:row_count]
 
 
-def _transposed(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def _transposed(numbers: Octets) -> Octets:
     """The bits of eight numbers at a time, turned round: byte ``b`` of row ``r`` has bit ``b`` of the numbers from
     ``8 * r`` on, the first in its lowest bit. It is its own inverse.
 

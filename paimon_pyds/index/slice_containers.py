@@ -10,13 +10,21 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Flags, Int64s
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.records import dataclass
-from paimon_pyds.roaring.codec import container_entries, decode_bitmap, encode_header
-from paimon_pyds.roaring.layout import BITMAP_BYTES, COOKIE_PLAIN, COOKIE_RUNS, MAX_CONTAINERS, NO_OFFSETS_BELOW
+from paimon_pyds.roaring.codec import (
+    BITMAP_BYTES,
+    COOKIE_PLAIN,
+    COOKIE_RUNS,
+    MAX_CONTAINERS,
+    NO_OFFSETS_BELOW,
+    container_entries,
+    decode_bitmap,
+    encode_header,
+)
 from paimon_pyds.storage import ByteSource
 
 _SHARE = 5
@@ -27,10 +35,8 @@ _GAP = 2048
 
 _NO_FLAGS = np.zeros(MAX_CONTAINERS // 8, np.uint8)
 
-Ints = npt.NDArray[np.int64]
 
-
-def containers_of(rows: BitMap, row_count: int) -> Ints | None:
+def containers_of(rows: BitMap, row_count: int) -> Int64s | None:
     """Numbers of the containers that hold these positions; None when they are so many that reading all costs less."""
     count: int = rows.get_statistics()["n_containers"]
     if _SHARE * count > -(-row_count // 65536):
@@ -50,7 +56,7 @@ def head_bytes(row_count: int) -> int:
 
 
 def read_containers(
-    source: ByteSource, places: Sequence[tuple[int, int]], wanted: Ints, row_count: int
+    source: ByteSource, places: Sequence[tuple[int, int]], wanted: Int64s, row_count: int
 ) -> list[BitMap]:
     """The members of some bitmaps that lie in the wanted containers, and maybe others.
 
@@ -72,10 +78,11 @@ def read_containers(
     if isinstance(headers, int):
         message = "the header of a bitmap contradicts itself"
         raise corrupt(source, message, offset=places[headers][0], field="bitmap")
-    whole = sorted(headers.without_offsets)
+    without_offsets, containers = headers
+    whole = sorted(without_offsets)
     is_wanted = np.zeros(MAX_CONTAINERS, np.bool_)
     is_wanted[wanted] = True
-    chosen = headers.containers.take(is_wanted[headers.containers.keys])
+    chosen = containers.take(is_wanted[containers.keys])
     begins = np.array([offset for offset, _ in places], np.int64)[chosen.owners] + chosen.starts
     ranges, within = _together(begins, chosen.sizes)
     read = source.read_many([*ranges, *(places[number] for number in whole)])
@@ -86,7 +93,7 @@ def read_containers(
     bounds = itertools.pairwise(chosen.owners.searchsorted(np.arange(len(places) + 1)).tolist())
     for number, (begin, end) in enumerate(bounds):
         sizes, first = chosen.sizes[begin:end], places[number][0]
-        if number in headers.without_offsets:
+        if number in without_offsets:
             data = read[len(ranges) + whole.index(number)]
         else:
             until = at + int(sizes.sum())
@@ -96,7 +103,7 @@ def read_containers(
     return found
 
 
-def _together(begins: Ints, sizes: Ints) -> tuple[list[tuple[int, int]], Ints]:
+def _together(begins: Int64s, sizes: Int64s) -> tuple[list[tuple[int, int]], Int64s]:
     """What to read, as (offset, length), to have ``sizes`` bytes from each of ``begins`` on, which ascend in each
     bitmap; and where these lie in the bytes of all that is read."""
     ends = begins + sizes
@@ -110,7 +117,7 @@ def _together(begins: Ints, sizes: Ints) -> tuple[list[tuple[int, int]], Ints]:
     return list(zip(offsets.tolist(), lengths.tolist(), strict=True)), begins + moved[apart.cumsum() - 1]
 
 
-def _picked(data: bytes, begins: Ints, sizes: Ints) -> bytes:
+def _picked(data: bytes, begins: Int64s, sizes: Int64s) -> bytes:
     """The bytes that lie there, one after another."""
     if int(sizes.sum()) == len(data):
         return data
@@ -122,31 +129,21 @@ class _Containers:
     """Containers as columns: of which bitmap each is, its key and cardinality, whether it is of runs, where it starts
     in its bitmap, and its size in bytes."""
 
-    owners: Ints
-    keys: Ints
-    cards: Ints
-    is_run: npt.NDArray[np.bool_]
-    starts: Ints
-    sizes: Ints
+    owners: Int64s
+    keys: Int64s
+    cards: Int64s
+    is_run: Flags
+    starts: Int64s
+    sizes: Int64s
 
-    def take(self, which: npt.NDArray[np.bool_]) -> _Containers:
+    def take(self, which: Flags) -> _Containers:
         keys, cards, is_run = self.keys[which], self.cards[which], self.is_run[which]
         return _Containers(self.owners[which], keys, cards, is_run, self.starts[which], self.sizes[which])
 
 
-@dataclass(frozen=True, slots=True)
-class _Headers:
-    """The headers of several bitmaps: the containers of all, bitmap after bitmap.
-
-    Bitmaps ``without_offsets`` do not tell where their containers are: these are not listed.
-    """
-
-    without_offsets: set[int]
-    containers: _Containers
-
-
-def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> _Headers | int:
-    """The headers of bitmaps of these lengths, which ``heads`` begin with; or the number of one that is wrong.
+def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> tuple[set[int], _Containers] | int:
+    """Which bitmaps do not tell where their containers are, and the containers of the others, bitmap after bitmap; or
+    the number of a bitmap whose header is wrong. ``heads`` are the first bytes of bitmaps of these lengths.
 
     Sizes of run containers follow from where the next one begins: whether so many runs are there is yet to be seen.
     """
@@ -193,4 +190,4 @@ def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> _Headers | int:
     owners = np.repeat(np.arange(len(heads)), number_of)
     if not right.all():
         return int(owners[right.argmin()])
-    return _Headers(alone, _Containers(owners, keys, cards, is_run, begins, sizes))
+    return alone, _Containers(owners, keys, cards, is_run, begins, sizes)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import keep_freed_memory
+from paimon_pyds.buffers import Int64s, Words, keep_freed_memory
 from paimon_pyds.index.slice_codec import RowOrder, order_rows
 from paimon_pyds.index.slice_containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.source import ByteCache, views
@@ -324,7 +323,7 @@ def best_rows(slices: BitSlices, rows: BitMap, n: int, *, largest: bool, ties: b
     return found | (left if ties else first_of(left, n - len(found)))
 
 
-def slice_values(slices: BitSlices, rows: BitMap) -> npt.NDArray[np.uint64]:
+def slice_values(slices: BitSlices, rows: BitMap) -> Words:
     """The values of these rows, in the order of their positions."""
     positions = np.asarray(rows.to_array(), np.uint32)
     values = np.zeros(len(positions), np.uint64)
@@ -335,7 +334,7 @@ def slice_values(slices: BitSlices, rows: BitMap) -> npt.NDArray[np.uint64]:
     return values
 
 
-def slice_counts(slices: BitSlices, rows: BitMap) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+def slice_counts(slices: BitSlices, rows: BitMap) -> tuple[Words, Int64s]:
     """The distinct values of these rows, ascending, and how many rows have each. For few distinct values."""
     found: list[tuple[int, int]] = []
     _split(slices, rows, slices.count - 1, 0, found)

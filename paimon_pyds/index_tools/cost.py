@@ -24,7 +24,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, plain
 from paimon_pyds.options import TableOptions, check_known
-from paimon_pyds.options.option import condition, integer, mapping
+from paimon_pyds.options.option import condition, integer, mapping, several
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
@@ -207,8 +207,7 @@ def index_cost(
         OptionError: wrong options of indexes, or a ``where`` on other columns.
         PredicateError: a filter that does not fit the table.
     """
-    if isinstance(filters, str):
-        filters = [filters]
+    filters = several("filters", filters)
     schema = store.latest_schema()
     merged = index_options(schema, None if options is None else mapping("options", options))
     specs = parse_index_specs(merged, schema.fields)

@@ -17,7 +17,7 @@ from paimon_pyds.index.build import map_values
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index_tools.cost import FileSample
-from paimon_pyds.options.option import text
+from paimon_pyds.options.option import several, text
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, may_match
@@ -43,7 +43,7 @@ class RecordedFilter:
 
 def counted_filters(recorded: Sequence[RecordedFilter | str] | str) -> list[RecordedFilter]:
     """Filters as callers may give them. Raises OptionError for what is no text."""
-    items = [recorded] if isinstance(recorded, str) else recorded
+    items = several("recorded", recorded)
     return [item if isinstance(item, RecordedFilter) else RecordedFilter(text("recorded", item)) for item in items]
 
 

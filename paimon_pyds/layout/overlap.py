@@ -27,7 +27,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_readable
-from paimon_pyds.options.option import texts
+from paimon_pyds.options.option import integer, texts
 from paimon_pyds.predicate.tree import ColumnRef, Predicate
 from paimon_pyds.records import dataclass
 from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
@@ -70,7 +70,9 @@ def layout_of(
     schema = store.latest_schema()
     check_readable(schema)
     fields = _fields(schema, columns)
-    state: Snapshot | None = store.latest_snapshot() if snapshot is None else store.snapshot(snapshot)
+    state: Snapshot | None = (
+        store.latest_snapshot() if snapshot is None else store.snapshot(integer("snapshot", snapshot))
+    )
     entries = live_in(store, schema, state, where, "layout", _ENTRY_COLUMNS)
     rows = to_numpy(entries["row_count"]).astype(np.float64)
     notes = []

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 
 from paimon_pyds.commit.publisher import logging_errors
+from paimon_pyds.maintenance.consumers import expire_consumers
 from paimon_pyds.maintenance.expire import ExpireOptions, changelogs_outlive, expire_changelogs, expire_snapshots
 from paimon_pyds.maintenance.partitions import expire_partitions
-from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tag_creation import create_due_tags
 from paimon_pyds.maintenance.tags import expire_tags
 from paimon_pyds.metadata.store import TableStore
@@ -20,10 +20,15 @@ from paimon_pyds.options import OPTIONS, TableOptions
 
 
 def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
-    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands. ``typed``: the
-    options of the write over the table's own."""
+    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands.
+
+    Tags of batch writes are made in any case: no other job makes them. ``typed``: ``options`` over the table's own.
+    """
     given = {key: value for key, value in options.items() if key in OPTIONS}
     if typed.get("write-only"):
+        if typed.get("tag.automatic-creation") == "batch":
+            with logging_errors(store):
+                create_due_tags(store, typed)
         return
     with logging_errors(store):
         create_due_tags(store, typed)
@@ -34,7 +39,8 @@ def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str])
         if due and typed.get("partition.expiration-time") is not None:
             expire_partitions(store, given)
     with logging_errors(store):
-        expire_consumers(store, typed)
+        if typed.get("consumer.expiration-time") is not None:
+            expire_consumers(store, typed)
         if _may_expire(store, typed):
             expire_snapshots(store, ExpireOptions(options=given), once=True)
             if changelogs_outlive(typed):
@@ -49,19 +55,3 @@ def _may_expire(store: TableStore, options: TableOptions) -> bool:
     oldest, latest = store.snapshot(earliest), store.latest_snapshot_id() or 0
     is_old = oldest.time_millis < time.time() * 1000 - options.get("snapshot.time-retained")
     return bool(is_old or latest - earliest >= options.get("snapshot.num-retained.max"))
-
-
-def expire_consumers(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> RemovalSummary:
-    """Forget the streaming readers that have not moved for ``consumer.expiration-time``."""
-    age = options.get("consumer.expiration-time")
-    if age is None:
-        return RemovalSummary(dry_run=dry_run)
-    limit = time.time() * 1000 - age
-    old = [
-        status
-        for status in store.io.list(store.paths.consumer_dir)
-        if status.name.startswith("consumer-") and not status.is_dir and 0 < status.modified_ms < limit
-    ]
-    if not dry_run:
-        delete_files(store.io, (status.path for status in old), 1)
-    return RemovalSummary(consumers=tuple(status.name[len("consumer-") :] for status in old), dry_run=dry_run)

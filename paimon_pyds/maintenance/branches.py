@@ -42,7 +42,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.record_codec import encode_manifest_list
 from paimon_pyds.metadata.schema import utf8_bytes
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, snapshot_to_json
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import text
 from paimon_pyds.storage import discard
@@ -50,16 +50,21 @@ from paimon_pyds.storage import discard
 _TRIES = 10
 
 
-def create_branch(store: TableStore, name: str, tag: str | None = None, *, dry_run: bool = False) -> Snapshot | None:
+def create_branch(
+    store: TableStore, name: str, tag: str | None = None, *, ignore_if_exists: bool = False, dry_run: bool = False
+) -> Snapshot | None:
     """Make a branch: of a tag, with its rows; without one it has the columns only. The snapshot that it begins with.
 
     ``store``: the table, on the branch that the new one comes from. ``name``: not ``main``, blank or a number.
+    ``ignore_if_exists``: give the first snapshot of a branch of this name, and leave it as it is.
 
     Raises:
         AlreadyExistsError: there is a branch of this name.
         TagNotFoundError: there is no such tag.
         OptionError: no name for a branch.
     """
+    if ignore_if_exists and name in store.branches():
+        return next(iter(on_branch(store, name).snapshots()), None)
     _check_free(store, name)
     snapshot = None if tag is None else store.tag(text("tag", tag))
     if dry_run:
@@ -89,7 +94,7 @@ def create_branch(store: TableStore, name: str, tag: str | None = None, *, dry_r
 
 
 def _check_free(store: TableStore, name: str) -> None:
-    if not text("name", name).strip() or name == MAIN_BRANCH or name.isdecimal() or "/" in name or "\0" in name:
+    if not text("name", name).strip() or name == MAIN_BRANCH or name.isdecimal() or not is_file_name(name):
         raise OptionError(
             f"{name!r:.100} is no name for a branch", hint="a name is not main, blank or a number, and has no slash"
         )
@@ -99,7 +104,7 @@ def _check_free(store: TableStore, name: str) -> None:
 
 def _check_there(store: TableStore, name: str) -> TableStore:
     branches = store.branches()
-    if name not in branches:
+    if text("name", name) not in branches:
         what = "the main branch stays" if name == MAIN_BRANCH else f"there is no branch {name!r:.100}"
         raise BranchNotFoundError(what, path=store.root, hint=suggest(name, branches, "branches"))
     return on_branch(store, name)
@@ -172,19 +177,20 @@ def removal_of(
     return removal
 
 
-def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> None:
-    """Give a branch another name, or only look whether it can be done.
+def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
+    """Give a branch another name, or only look whether it can be done; its newest snapshot.
 
     Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name.
     """
-    _check_there(store, name)
+    newest = _check_there(store, name).latest_snapshot()
     _check_free(store, new_name)
     if dry_run:
-        return
+        return newest
     if store.server is not None:
         store.server.rename_branch(store, name, new_name)
     else:
         store.io.rename(store.paths.branch_dir(name), store.paths.branch_dir(new_name))
+    return newest
 
 
 def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> RemovalSummary:

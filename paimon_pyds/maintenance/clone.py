@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from paimon_pyds.commit.manifests import ManifestWriter
 from paimon_pyds.commit.publisher import on_newest, removing_unfinished
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.execution.live_files import live_of, partition_condition
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.maintenance.removal import threads_of
 from paimon_pyds.maintenance.rollback import named_state
 from paimon_pyds.metadata.manifest import IndexEntry
+from paimon_pyds.metadata.partition import partitions_meeting
 from paimon_pyds.metadata.paths import lies_below
 from paimon_pyds.metadata.record_codec import encode_index_manifest, encode_manifest_list
 from paimon_pyds.metadata.schema import TableSchema, schema_to_json, utf8_bytes
@@ -32,6 +33,7 @@ from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, O
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, summary_text
 from paimon_pyds.options import TableOptions, check_readable
+from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import phase
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, without_secrets
@@ -79,6 +81,7 @@ class CloneOptions:
     tag: str | None = None
     timestamp: Any = None
     dry_run: bool = False
+    where: str | Predicate | None = None
 
     @property
     def is_newest(self) -> bool:
@@ -91,7 +94,7 @@ def clone(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSumm
 
     Raises:
         AlreadyExistsError: something is in that place.
-        OptionError: the place is in the table, or contradicting arguments.
+        OptionError: the place is in the table, contradicting arguments, or a condition on other columns.
         SnapshotNotFoundError: there is no such state, or it expired while it was copied, the newest one again and
             again; nothing is left of the copy.
         StorageError: a file could not be copied; nothing is left of the copy.
@@ -113,10 +116,11 @@ def _cloned(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSu
     snapshot, newest = _state(store, how)
     if lies_below(f"{target.root}/", [store.root]):
         raise OptionError("the copy would lie in the table", path=target.root, hint="name another directory")
-    call = f"clone of {redact(store.root)}, branch {store.branch}, state {(how.snapshot, how.tag, str(how.timestamp))}"
+    state = (how.snapshot, how.tag, str(how.timestamp), *([] if how.where is None else [str(how.where)]))
+    call = f"clone of {redact(store.root)}, branch {store.branch}, state {state}"
     copy = _Copy(store, target, options, holder(call))
     if snapshot is not None:
-        copy.gather(snapshot)
+        copy.gather(snapshot, how.where)
     if target.io.list(target.root):
         copy.take_away_left_over(call, dry_run=how.dry_run)
     if not how.dry_run:
@@ -142,14 +146,23 @@ class _Copy:
         self._made: list[str] = []
         self._entries: pa.RecordBatch | None = None
         self._indexes: Sequence[IndexEntry] = ()
+        self._rows: int | None = None  # of some partitions
         self.files: dict[str, str] = {}
         self.bytes = 0
 
-    def gather(self, snapshot: Snapshot) -> None:
-        """Find the files of a state. Those outside of the table come into the copy."""
+    def gather(self, snapshot: Snapshot, where: str | Predicate | None) -> None:
+        """Find the files of a state, of the partitions that a condition keeps. Those outside of the table come into the
+        copy."""
         store = self._store
         schema = store.schema(snapshot.schema_id)
         entries = live_of(store, snapshot)
+        indexes = () if snapshot.index_manifest is None else store.read_index_manifest(snapshot.index_manifest)
+        if where is not None:
+            partitions = {*entries["partition"].to_pylist(), *(entry.partition for entry in indexes)}
+            kept = partitions_meeting(schema, partition_condition(schema, where, "clone"))(sorted(partitions))
+            entries = entries.filter(pc.is_in(entries["partition"], pa.array(sorted(kept), pa.binary())))
+            indexes = [entry for entry in indexes if entry.partition in kept]
+            self._rows = pc.sum(entries["row_count"]).as_py() or 0
         at = entries.schema.get_field_index("external_path")
         inside = entries.set_column(at, entries.schema.field(at), pa.nulls(entries.num_rows, pa.string()))
         places = zip(
@@ -160,14 +173,12 @@ class _Copy:
             for name in beside:
                 self._add(store.paths.extra_file(path, name), store.paths.extra_file(place, name))
         self._entries = inside
-        if snapshot.index_manifest is not None:
-            indexes = store.read_index_manifest(snapshot.index_manifest)
-            self._indexes = [replace(entry, external_path=None) for entry in indexes]
-            for path, place in zip(
-                index_file_paths(store, schema, indexes), index_file_paths(store, schema, self._indexes), strict=True
-            ):
-                self._add(path, place)
-        if snapshot.statistics is not None:
+        self._indexes = [replace(entry, external_path=None) for entry in indexes]
+        for path, place in zip(
+            index_file_paths(store, schema, indexes), index_file_paths(store, schema, self._indexes), strict=True
+        ):
+            self._add(path, place)
+        if snapshot.statistics is not None and where is None:  # they are about all partitions
             path = store.paths.statistics(snapshot.statistics)
             self._add(path, path)
         self.bytes = (pc.sum(entries["file_size"]).as_py() or 0) + sum(entry.file_size for entry in self._indexes)
@@ -270,6 +281,8 @@ class _Copy:
             self._made += [target.paths.manifest(name) for name in names]
         paths = target.paths
         self._made += [paths.snapshot(snapshot.id), paths.latest_hint]
+        is_whole = self._rows is None
+        rows = snapshot.total_record_count if is_whole else self._rows
         return replace(
             snapshot,
             base_manifest_list=lists[0][0],
@@ -285,7 +298,9 @@ class _Copy:
             commit_kind=CommitKind.OVERWRITE,
             operation=Operation.OVERWRITE.value,
             time_millis=max(int(time.time() * 1000), snapshot.time_millis),
-            delta_record_count=snapshot.total_record_count,
+            total_record_count=rows,
+            delta_record_count=rows,
+            statistics=snapshot.statistics if is_whole else None,
         )
 
     def _write_schemas(self, newest: int) -> None:
@@ -297,6 +312,7 @@ class _Copy:
                 if not self._target.try_create_schema(_for_another_place(self._store.schema(id_))):
                     self._made.pop()
                     raise AlreadyExistsError("another table was made in the place of the copy", path=self._target.root)
+            self._keep_all_but_lock()
             return
         temporary = f"{self._target.root}/.schema.{uuid.uuid4()}.tmp"
         try:
@@ -304,14 +320,23 @@ class _Copy:
                 text = schema_to_json(_for_another_place(self._store.schema(id_)))
                 io.write_bytes(f"{temporary}/schema-{id_}", utf8_bytes(text, "a schema file"))
             io.rename(temporary, paths.schema_dir)
-        except BaseException:
-            if not _is_renamed(io, temporary, paths.schema(newest)):
+            self._keep_all_but_lock()
+        except BaseException as error:
+            is_renamed = _is_renamed(io, temporary, paths.schema(newest))
+            if is_renamed:
+                self._keep_all_but_lock()
+            else:
                 with suppress(PaimonError, OSError):
                     io.delete_tree(temporary)
+            if not (is_renamed and isinstance(error, Exception)):
                 raise
 
+    def _keep_all_but_lock(self) -> None:
+        """The copy is a table by now, whatever happens: readers may have found it."""
+        del self._made[1:]
+
     def remove(self) -> None:
-        """Remove what was written, and the directories that are empty then; best effort."""
+        """Remove what was written and is no table yet, and the directories that are empty then; best effort."""
         io, root = self._target.io, self._target.root
         discard(io, self._made)
         directories = {path.rpartition("/")[0] for path in self._made}

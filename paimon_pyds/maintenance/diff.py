@@ -152,8 +152,8 @@ class TableDiff(RowStream):
         check_branch(latest, store.branch, store.root)
         check_readable(latest)
         self._store = store
-        self._names = _shown_state(a), _shown_state(b)
         self.before, self.after = (_state(store, latest, name) for name in (a, b))
+        self._names = _shown_state(a), _shown_state(b)
         self.schema = max(self.before.schema, self.after.schema, key=lambda schema: schema.id)
         self.schema_changes = tuple(_schema_changes(self.before.schema.fields, self.after.schema.fields))
         self.option_changes = tuple(_option_changes(self.before.schema, self.after.schema))

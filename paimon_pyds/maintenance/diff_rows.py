@@ -171,7 +171,7 @@ def _only_differing(
         deleted = [deleted_rows(spec.io, file.deletion, file.row_count) for file in pair]
         rows = (other - own for own, other in zip(deleted, reversed(deleted), strict=True))
         return [
-            file.selecting(RowSelection.from_bitmap(positions)) if positions else None
+            file.selecting(RowSelection(positions)) if positions else None
             for file, positions in zip(pair, rows, strict=True)
         ]
 

@@ -23,21 +23,20 @@ from paimon_pyds.execution.live_files import partition_condition
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.maintenance.partitions import Partition, partitions_in, partitions_of
 from paimon_pyds.maintenance.removal import RemovalSummary
-from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.maintenance.success_file import SUCCESS, write_success_file
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import partition_predicate, partitions_meeting
-from paimon_pyds.metadata.paths import partition_path
+from paimon_pyds.metadata.paths import partition_directory, partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import check_writable
+from paimon_pyds.options import TableOptions, check_writable
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.predicate.tree import Leaf, make_or
 from paimon_pyds.progress import counted
 
 _ENTRY_COLUMNS = ("kind", "partition", "file_size", "creation_time")
-_SUCCESS = "_SUCCESS"
 
 
 def truncate(
@@ -132,6 +131,16 @@ def mark_partitions_done(
         StorageError: a file could not be written; mark them again.
     """
     options, schema = maintenance_options(store, None), store.latest_schema()
+    _check_action(store, options)
+    given = [partitions] if isinstance(partitions, Mapping) else partitions
+    if not schema.partition_keys or not given or not all(isinstance(one, Mapping) for one in given):
+        raise OptionError("partitions to mark are a list of {column: value}", path=store.root)
+    directories = tuple(dict.fromkeys(_directory(schema, one) for one in given))
+    _mark(store, () if dry_run else directories)
+    return directories
+
+
+def _check_action(store: TableStore, options: TableOptions) -> None:
     others = [a for a in comma_separated(options.get("partition.mark-done-action")) if a != "success-file"]
     if others:
         raise UnsupportedError(
@@ -139,18 +148,34 @@ def mark_partitions_done(
             path=store.root,
             hint="let Java Paimon mark the partitions, or set the option to success-file",
         )
-    given = [partitions] if isinstance(partitions, Mapping) else partitions
-    if not schema.partition_keys or not given or not all(isinstance(one, Mapping) for one in given):
-        raise OptionError("partitions to mark are a list of {column: value}", path=store.root)
-    directories = tuple(dict.fromkeys(_directory(schema, one) for one in given))
-    for directory in counted(() if dry_run else directories, "marking", files=len(directories)):
-        path, now = f"{store.root.rstrip('/')}/{directory}/{_SUCCESS}", int(time.time() * 1000)
-        try:
-            created = store.parse_file(path, lambda data, at: JsonObject(data, at).integer("creationTime"))
-        except FileNotFoundError:
-            created = now
-        store.io.replace(path, to_java_json({"creationTime": created, "modificationTime": now}).encode())
-    return directories
+
+
+def _mark(store: TableStore, directories: Sequence[str]) -> None:
+    for directory in counted(directories, "marking", files=len(directories)):
+        write_success_file(store, f"{store.root.rstrip('/')}/{directory}/{SUCCESS}")
+
+
+def mark_written(store: TableStore, options: TableOptions, committed: int) -> None:
+    """Mark the partitions that a write has put files into, as ``partition.end-input-to-done`` asks for; those of
+    compactions and the like are as complete as before.
+
+    Args:
+        store: the table.
+        options: of the write over the table's own.
+        committed: its last snapshot; the rows came with the one before where this is their compaction.
+
+    Raises:
+        UnsupportedError, StorageError: as `mark_partitions_done`.
+    """
+    _check_action(store, options)
+    found = store.snapshots_between(max(committed - 1, 1), committed)
+    written = [s for s in found if s.commit_user == found[-1].commit_user]
+    if not found or found[-1].id != committed or written[0].commit_kind is CommitKind.COMPACT:
+        return
+    schema, reader = store.schema(written[0].schema_id), ManifestReader(store)
+    entries = reader.entries(reader.delta(written[0]), ("kind", "partition"))
+    added = one_batch(entries.filter(pc.equal(entries["kind"], FileKind.ADD)))["partition"].unique()
+    _mark(store, sorted(partition_directory(schema, row) for row in added.to_pylist()) if schema.partition_keys else ())
 
 
 def _directory(schema: TableSchema, partition: Mapping[str, Any]) -> str:

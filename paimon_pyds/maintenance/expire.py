@@ -62,18 +62,27 @@ class ExpireOptions:
     older_than: timedelta | datetime | str | int | None = None
     dry_run: bool = False
     options: Mapping[str, str] | None = None
+    max_deletes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
     """How many states stay, at least and at most, and of changelogs in any case; which are too young to go, in
-    milliseconds since the epoch; how many may go at once."""
+    milliseconds since the epoch; how many may go at once, and in all."""
 
     retain_min: int
     retain_max: int
     older_than_ms: int
     at_once: int
     changelogs: int = 1
+    in_all: int | None = None
+
+    def after(self, gone: int) -> _Limits | None:
+        """The limits once so many are gone; None where no more may go."""
+        if self.in_all is None:
+            return self
+        left = self.in_all - gone
+        return replace(self, at_once=min(self.at_once, left)) if left > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +117,10 @@ def expire_snapshots(
     leave = leave_changelogs and changelogs_outlive(options)
     left = False
     if not leave and changelog_ids(store):
-        total = expire_changelogs(store, how, everything=True)
+        total = expire_changelogs(store, replace(how, max_deletes=None), everything=True)
         left = bool(changelog_ids(store))
     run, first = _How(options, leave, leave and _has_deltas(store, options), how.dry_run, left), 0
-    while (found := _expire_some(store, limits, run, first)) is not None:
+    while (now := limits.after(total.snapshots)) and (found := _expire_some(store, now, run, first)) is not None:
         summary, first = found
         total = merged(total, summary)
         if once:
@@ -155,6 +164,7 @@ def _limits(how: ExpireOptions, options: TableOptions, of: str = "snapshot") -> 
     at_least = limit("num-retained.min") if how.retain_min is None else integer("retain_min", how.retain_min)
     at_most = limit("num-retained.max") if how.retain_max is None else integer("retain_max", how.retain_max)
     at_once = options.get("snapshot.expire.limit")
+    in_all = None if how.max_deletes is None else integer("max_deletes", how.max_deletes)
     if how.retain_max is not None and how.retain_min is None:
         at_least = min(at_least, at_most)
     if min(at_least, at_most) < 1:
@@ -164,12 +174,14 @@ def _limits(how: ExpireOptions, options: TableOptions, of: str = "snapshot") -> 
         raise OptionError(f"at least {at_least} {of}s are to stay, and at most {at_most}", hint=hint)
     if at_once < 1:
         raise OptionError(f"snapshot.expire.limit is {at_once}", hint=f"one or more {of}s go at once")
+    if in_all is not None and in_all < 1:
+        raise OptionError(f"max_deletes is {in_all}", hint=f"one or more {of}s go at once")
     older_than = how.older_than
     if older_than is None:
         moment = int(time.time() * 1000) - int(limit("time-retained"))
     else:
         moment = past_ms("older_than", older_than)
-    return _Limits(at_least, at_most, moment, at_once)
+    return _Limits(at_least, at_most, moment, at_once, in_all=in_all)
 
 
 def past_ms(name: str, value: Any) -> int:
@@ -336,8 +348,8 @@ def expire_changelogs(
         limits = replace(limits, retain_min=1, retain_max=1, changelogs=0)
     started, total = time.monotonic(), RemovalSummary(dry_run=how.dry_run)
     first = earliest_changelog_id(store)
-    while first is not None:
-        found = _expire_some_changelogs(store, limits, options, first, dry_run=how.dry_run)
+    while first is not None and (now := limits.after(total.changelogs)):
+        found = _expire_some_changelogs(store, now, options, first, dry_run=how.dry_run)
         if found is None:
             break
         summary, first = found

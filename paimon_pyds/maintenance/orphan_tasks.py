@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array, from_numpy, one_array
 from paimon_pyds.errors import NotFoundError
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.row.hashing import hash_rows
+from paimon_pyds.row import hash_rows
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import parse_type
 

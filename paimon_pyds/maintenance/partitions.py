@@ -10,11 +10,10 @@ PartitionTimeExtractor.)
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
-from functools import lru_cache, partial
+from datetime import datetime, timezone
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,18 +22,14 @@ from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedErro
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.maintenance.removal import RemovalSummary
+from paimon_pyds.metadata.partition_time import java_texts, partition_times
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_writable
 from paimon_pyds.records import dataclass
-from paimon_pyds.row import decode_row
-from paimon_pyds.types.java_text import partition_text
 
-_TIME = re.compile(r"(\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
-_LETTERS = {"y": "%Y", "u": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S"}
-_WIDTHS = {"y": (4,), "u": (4,)}
 _STRATEGIES = ("values-time", "update-time")
 
 
@@ -113,12 +108,9 @@ def partitions_in(schema: TableSchema, live: pa.RecordBatch) -> list[Partition]:
         *(grouped[n].to_pylist() for n in ("partition", "file_size_count", "file_size_sum", "creation_time_max")),
         strict=True,
     ):
-        values = decode_row(row, [f.type for f in fields])
-        texts = tuple(
-            None if value is None else partition_text(value, field.type, legacy=True)  # as Java reads times of it
-            for field, value in zip(fields, values, strict=True)
+        found.append(
+            Partition(row, java_texts(fields, row), partition_directory(schema, row), files, size, _instant(changed))
         )
-        found.append(Partition(row, texts, partition_directory(schema, row), files, size, _instant(changed)))
     return found
 
 
@@ -153,12 +145,10 @@ def _strategy(options: TableOptions, schema: TableSchema, limit_ms: float) -> Ca
             return lambda partition: partition.changed_ms < limit_ms
         case "values-time":
             limit = datetime.fromtimestamp(limit_ms / 1000)
-            read = _reader(options.get("partition.timestamp-formatter"))
-            pattern, names = options.get("partition.timestamp-pattern"), schema.partition_keys
+            time_of = partition_times(options, schema.partition_keys)
 
             def is_expired(partition: Partition) -> bool:
-                text = _filled(pattern, names, partition.texts)
-                moment = None if text is None else read(text)
+                moment = time_of(partition.texts)
                 return moment is not None and moment < limit
 
             return is_expired
@@ -166,59 +156,3 @@ def _strategy(options: TableOptions, schema: TableSchema, limit_ms: float) -> Ca
             raise UnsupportedError(
                 f"partition.expiration-strategy={other} is Java's own class", hint=f"use {' or '.join(_STRATEGIES)}"
             )
-
-
-def _filled(pattern: str | None, names: Sequence[str], texts: Sequence[str | None]) -> str | None:
-    """The pattern with the values of a partition in the places of ``$name``; the first value without one.
-
-    None when a value is NULL: such a partition never expires.
-    """
-    if pattern is None:
-        return texts[0]
-    if None in texts:
-        return None
-    for name, text in zip(names, texts, strict=True):
-        pattern = pattern.replace(f"${name}", str(text))
-    return pattern
-
-
-def _reader(formatter: str | None) -> Callable[[str], datetime | None]:
-    """What reads times, by Java's letters ``y M d H m s`` and literals; None for what is no time."""
-    if formatter is None:
-        return _default_time
-    expression, directives = "", ""
-    for part in re.finditer(r"'([^']*)'|([A-Za-z])\2*|.", formatter, re.DOTALL):
-        letters = part[0]
-        if part[1] is not None or not letters[0].isalpha():
-            literal = letters if part[1] is None else part[1] or "'"
-            expression, directives = expression + re.escape(literal), directives + literal.replace("%", "%%")
-        elif letters[0] in _LETTERS and len(letters) in _WIDTHS.get(letters[0], (2,)):
-            expression += rf"\d{{{len(letters)}}}"
-            directives += _LETTERS[letters[0]]
-        else:
-            raise UnsupportedError(
-                f"partition.timestamp-formatter: {letters!r} is not supported", hint="yyyy, MM, dd, HH, mm and ss are"
-            )
-    shape = re.compile(expression, re.ASCII)
-
-    @lru_cache(maxsize=1024)
-    def read(text: str) -> datetime | None:
-        try:
-            return datetime.strptime(text, directives) if shape.fullmatch(text) else None
-        except ValueError:
-            return None
-
-    return read
-
-
-def _default_time(text: str) -> datetime | None:
-    """``yyyy-M-d`` with or without `` H:m:s[.f]``; days and hours beyond the last run on, as Java reads them."""
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-    try:
-        first = datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
-        return first + timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second)
-    except (ValueError, OverflowError):
-        return None

@@ -24,7 +24,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_writable
 from paimon_pyds.options.option import text
-from paimon_pyds.redaction import redact
+from paimon_pyds.redaction import counted, redact
 
 
 def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_run: bool = False) -> RemovalSummary:
@@ -49,8 +49,9 @@ def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_ru
         raise UnsupportedError("a branch can't be purged", path=store.root, hint="delete it")
     tags, branches = store.tag_names(), store.branches()
     if (tags or branches) and not named_states:
+        kept = f"{counted(len(tags), 'tag')} and {counted(len(branches), 'branch', 'branches')}"
         raise UnsupportedError(
-            f"the table has {len(tags)} tags and {len(branches)} branches, which keep what is purged",
+            f"the table has {kept}, which keep what is purged",
             path=store.root,
             hint="delete them first, or say named_states=True (--named-states)",
         )

@@ -31,6 +31,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_writable
+from paimon_pyds.options.option import refused_argument
 from paimon_pyds.redaction import counted
 from paimon_pyds.scan.planned_files import file_locations
 from paimon_pyds.storage.concurrent import concurrent_map
@@ -63,6 +64,8 @@ def repair(store: TableStore, plan: RepairPlan | Verification, *, executor: Exec
     """Mend what a plan names; see `paimon_pyds.Table.repair`.
     Raises CommitError: indexes could not be published; what was mended before stays mended."""
     started = time.monotonic()
+    if not isinstance(plan, RepairPlan | Verification):
+        raise refused_argument("plan", "a repair plan or what verify() found", plan)
     plan = plan.repair_plan()
     mended = [finding for finding in plan.mends if finding.kind == "hint" and _mend_hint(store, finding.path)]
     indexes = [finding for finding in plan.mends if finding.kind == "file-index"]
@@ -147,9 +150,12 @@ class UnexistingFiles:
         return pc.sum(self.files["record_count"]).as_py() or 0
 
     def __repr__(self) -> str:
+        return f"{type(self).__name__}: {self}"
+
+    def __str__(self) -> str:
         verb = "would be" if self.dry_run else "are"
         what = f"{counted(self.files.num_rows, 'data file')} ({counted(self.rows, 'row')})"
-        return f"{type(self).__name__}: entries of {what} that are gone {verb} removed"
+        return f"entries of {what} that are gone {verb} removed"
 
 
 def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> UnexistingFiles:

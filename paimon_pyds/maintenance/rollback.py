@@ -24,7 +24,7 @@ from paimon_pyds.maintenance.references import Reference, tag_references
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tags import numbered_state, snapshot_file
 from paimon_pyds.metadata.changelogs import remove_changelogs_from
-from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
+from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_branch
 from paimon_pyds.options.option import integer, text
@@ -36,6 +36,7 @@ def rollback(
     snapshot: int | str | None = None,
     tag: str | None = None,
     timestamp: datetime | str | int | None = None,
+    watermark: int | None = None,
     *,
     dry_run: bool = False,
 ) -> RemovalSummary:
@@ -48,7 +49,7 @@ def rollback(
     """
     started = time.monotonic()
     check_branch(store.latest_schema(), store.branch, store.root)
-    target, path = named_state(store, snapshot, tag, timestamp)
+    target, path = named_state(store, snapshot, tag, timestamp, watermark)
     snapshots = [s for s in store.snapshots() if s.id > target.id]
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
     count = len(snapshots)
@@ -68,19 +69,23 @@ def rollback(
     return RemovalSummary(snapshots=count, tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
-def named_state(store: TableStore, snapshot: int | str | None, tag: str | None, timestamp: Any) -> tuple[Snapshot, str]:
+def named_state(
+    store: TableStore, snapshot: int | str | None, tag: str | None, timestamp: Any, watermark: int | None = None
+) -> tuple[Snapshot, str]:
     """The state that is named, and the file that has it.
 
     ``snapshot``: its number, or the name of a tag. ``timestamp``: a time, in milliseconds since the epoch or as text in
-    UTC.
+    UTC. ``watermark``: of events, in milliseconds since the epoch: the newest snapshot whose watermark is not later.
 
     Raises:
         SnapshotNotFoundError, TagNotFoundError: there is no such state.
         OptionError: none, or several.
     """
-    if sum(given is not None for given in (snapshot, tag, timestamp)) != 1:
+    if sum(given is not None for given in (snapshot, tag, timestamp, watermark)) != 1:
         raise OptionError("a state is named by a snapshot, a tag, or a time: give one of them")
-    if timestamp is not None:
+    if watermark is not None:
+        found = _until_watermark(store, integer("watermark", watermark))
+    elif timestamp is not None:
         found = store.snapshot_at(timestamp_ms("timestamp", timestamp))
     elif tag is not None or isinstance(snapshot, str):
         name = text("tag", snapshot if tag is None else tag)
@@ -88,6 +93,13 @@ def named_state(store: TableStore, snapshot: int | str | None, tag: str | None, 
     else:
         return numbered_state(store, integer("snapshot", snapshot))
     return found, store.paths.snapshot(found.id)
+
+
+def _until_watermark(store: TableStore, watermark: int) -> Snapshot:
+    for snapshot in reversed(store.snapshots()):
+        if snapshot.watermark is not None and NO_WATERMARK < snapshot.watermark <= watermark:
+            return snapshot
+    raise SnapshotNotFoundError(f"no snapshot has a watermark of {watermark} or earlier", path=store.root)
 
 
 def _begin(store: TableStore, target: Snapshot, path: str) -> None:

@@ -1,26 +1,30 @@
 """Tags that commits make by themselves, one for each period: ``tag.automatic-creation``.
 
 A period's tag names the first snapshot that was made once the period and ``tag.creation-delay`` were over, by the clock
-(``process-time``) or by the rows' watermark (``watermark``). It is called like the beginning of the period.
-(Sources: Paimon documentation, maintenance/manage-tags; Java Paimon 1.4, classes TagAutoCreation, TagPeriodHandler.)
+(``process-time``) or by the rows' watermark (``watermark``). It is called like the beginning of the period. With
+``batch`` the last write of each day has a tag. Java takes tags of people away, too, where there are more than
+``tag.num-retained-max`` then; here these stay.
+(Sources: Paimon documentation, maintenance/manage-tags; Java Paimon 1.4, classes TagAutoCreation, TagPeriodHandler,
+TagBatchCreation.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError
 from paimon_pyds.maintenance.references import tag_references
 from paimon_pyds.maintenance.tags import TagOptions, create_tag, delete_tag
-from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.records import dataclass
 
+_BATCH = "batch-write-"
 _EPOCH = datetime(1970, 1, 1)
 _HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
-_NO_WATERMARK = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,12 @@ class _Period:
         return _EPOCH + (time - _EPOCH) // self.length * self.length - self.length
 
 
-def create_due_tags(store: TableStore, options: TableOptions) -> list[str]:
+def create_due_tags(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> list[str]:
     """Make the tags of periods that are over, and delete the oldest beyond ``tag.num-retained-max``; the new names.
     Raises OptionError: a delay as long as a period, or a time zone that nobody knows."""
     mode = options.get("tag.automatic-creation")
+    if mode == "batch":
+        return _tag_of_batch(store, options, dry_run=dry_run)
     if mode not in ("process-time", "watermark"):
         return []
     period, delay = _Period.of(options), timedelta(milliseconds=options.get("tag.creation-delay"))
@@ -85,17 +91,35 @@ def create_due_tags(store: TableStore, options: TableOptions) -> list[str]:
         name = begin.strftime(period.names)
         if name not in store.tag_names():
             try:
-                create_tag(store, name, TagOptions(snapshot.id))
+                create_tag(store, name, TagOptions(snapshot.id, dry_run=dry_run))
             except SnapshotNotFoundError:  # it expires just now
                 continue
             made.append(name)
         due = begin + 2 * period.length
-    most = options.get("tag.num-retained-max")
-    if made and most is not None:
-        automatic = _automatic(store, period)
-        for name, _, _ in automatic[: max(len(automatic) - most, 0)]:
-            delete_tag(store, name)
+    if made and not dry_run:
+        _delete_oldest(store, [name for name, *_ in _automatic(store, period)], options)
     return made
+
+
+def _delete_oldest(store: TableStore, names: Sequence[str], options: TableOptions) -> None:
+    most = options.get("tag.num-retained-max")
+    for name in () if most is None else names[: max(len(names) - most, 0)]:
+        delete_tag(store, name)
+
+
+def _tag_of_batch(store: TableStore, options: TableOptions, *, dry_run: bool) -> list[str]:
+    """Let the tag of today, or the one that ``tag.batch.customized-name`` names, keep the newest state."""
+    latest, own = store.latest_snapshot(), options.get("tag.batch.customized-name")
+    moment = None if latest is None else _time_of(latest, "process-time", options)
+    if latest is None or moment is None:
+        return []
+    name = own or moment.strftime(f"{_BATCH}%Y-%m-%d")
+    if name in store.tag_names() and store.tag(name) == latest:
+        return []
+    create_tag(store, name, TagOptions(latest.id, replace=True, dry_run=dry_run))
+    if not dry_run:
+        _delete_oldest(store, [tag.tag for tag in tag_references(store) if tag.tag.startswith(_BATCH)], options)
+    return [name]
 
 
 def _automatic(store: TableStore, period: _Period) -> list[tuple[str, int, datetime]]:
@@ -108,7 +132,7 @@ def _time_of(snapshot: Snapshot, mode: str, options: TableOptions) -> datetime |
     """When a snapshot was made, on the clock of the zone that the options name; None for one without a watermark."""
     key = "sink.process-time-zone" if mode == "process-time" else "sink.watermark-time-zone"
     millis, zone = (snapshot.time_millis if mode == "process-time" else snapshot.watermark), options.get(key)
-    if millis is None or millis == _NO_WATERMARK:
+    if millis is None or millis == NO_WATERMARK:
         return None
     try:
         moment = datetime.fromtimestamp(millis / 1000, None if zone is None else ZoneInfo(zone))

@@ -1,8 +1,10 @@
 """Tags: names that keep a snapshot readable after it has expired.
 
 Who makes a tag writes it first, and then sees whether its snapshot is to stay; who expires snapshots says so first, by
-the hint EARLIEST, and then reads the tags. A deleted tag takes along the files that nothing else needs.
-(Sources: Paimon documentation, maintenance/manage-tags; Java Paimon 1.4, classes TagManager, TagTimeExpire.)
+the hint EARLIEST, and then reads the tags. A deleted tag takes along the files that nothing else needs. Where
+``tag.create-success-file`` says so, a file tells waiting jobs that a tag is there.
+(Sources: Paimon documentation, maintenance/manage-tags; Java Paimon 1.4, classes TagManager, TagTimeExpire,
+SuccessFileTagCallback.)
 """
 
 from __future__ import annotations
@@ -36,12 +38,14 @@ from paimon_pyds.maintenance.references import (
     wait_or_raise,
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, threads_of
+from paimon_pyds.maintenance.success_file import SUCCESS, write_success_file
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import integer, parse_duration_ms, text
 from paimon_pyds.records import dataclass
+from paimon_pyds.storage import discard
 
 _CREATED, _RETAINED = "tagCreateTime", "tagTimeRetained"
 _CHANGELOG = frozenset({"changelogManifestList", "changelogManifestListSize", "changelogRecordCount"})
@@ -66,6 +70,7 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
         AlreadyExistsError: there is a tag of this name.
         SnapshotNotFoundError: the snapshot is not there, or expires just now; no tag is made then.
         OptionError: no name for a tag, or contradicting arguments.
+        StorageError: the tag is there, but not the file that tells so; replace it.
     """
     check_tag_name(name)
     if how.snapshot is not None and how.timestamp is not None:
@@ -77,6 +82,8 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
 
     newest = how.snapshot is None and how.timestamp is None
     source, replaced = on_newest(store, once) if newest else once()
+    if not how.dry_run and options.get("tag.create-success-file"):
+        write_success_file(store, _success_file(store, name))
     if replaced is not None and replaced != source:
         _remove_state(store, replaced, threads_of(options))
     return source
@@ -110,9 +117,13 @@ def _created(store: TableStore, name: str, how: TagOptions, options: TableOption
     return source, None if before is None else parse_snapshot(before, target)
 
 
+def _success_file(store: TableStore, name: str) -> str:
+    return f"{store.paths.tag_dir}/tag-success-file/{name}{SUCCESS}"
+
+
 def check_tag_name(name: str) -> None:
     """Raises OptionError for what can't be the name of a tag."""
-    if not text("name", name).strip() or "/" in name or "\0" in name:
+    if not text("name", name).strip() or not is_file_name(name):
         raise OptionError(f"{name!r:.100} is no name for a tag", hint="a name is not blank and has no slash")
 
 
@@ -207,11 +218,14 @@ def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = F
         OptionError: it is no name for a tag.
     """
     check_tag_name(new_name)
-    snapshot = store.tag(name)
+    snapshot = store.tag(text("tag", name))
     if new_name in store.tag_names():
         raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
     if not dry_run:
         store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
+        if maintenance_options(store, None).get("tag.create-success-file"):
+            write_success_file(store, _success_file(store, new_name))
+            discard(store.io, [_success_file(store, name)])
     return snapshot
 
 
@@ -222,10 +236,12 @@ def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> Remova
     """
     started = time.monotonic()
     options = maintenance_options(store, None)
-    snapshot = store.tag(name)
+    snapshot = store.tag(text("tag", name))
     removal = _unneeded(store, snapshot, threads_of(options), except_tag=name)  # fails before anything is gone
     if not dry_run and (store.server is None or not store.server.delete_tag(store, name)):
         store.io.delete([store.paths.tag(name)])
+        if options.get("tag.create-success-file"):
+            discard(store.io, [_success_file(store, name)])
         removal = _remove_state(store, snapshot, threads_of(options))
     return replace(removal.summary(tags=(name,)), seconds=time.monotonic() - started, dry_run=dry_run)
 

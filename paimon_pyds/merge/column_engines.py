@@ -18,7 +18,7 @@ from paimon_pyds.merge.aggregates import DEFAULT_AGGREGATE, AggregateFunction, c
 from paimon_pyds.merge.engine import MergeEngine
 from paimon_pyds.merge.key_values import DELETE, INSERT, SEQUENCE_NUMBER, VALUE_KIND, is_retract
 from paimon_pyds.merge.partial_update import PartialUpdate, SequenceGroup
-from paimon_pyds.merge.versions import Versions
+from paimon_pyds.merge.versions import Versions, check_orders_rows
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 
@@ -115,13 +115,17 @@ def _groups(schema: TableSchema, options: TableOptions) -> Iterator[SequenceGrou
             if name not in schema.field_names:
                 hint = suggest(name, schema.field_names, "columns")
                 raise SchemaError(f"option {key} names {name!r}, which is not a column", hint=hint)
+            if columns.count(name) > 1:
+                raise OptionError(f"option {key} lists {name} twice")
             if members.setdefault(name, key) != key:
                 raise OptionError(f"column {name} is in two sequence groups: {members[name]} and {key}")
+        for name in fields:
+            check_orders_rows(schema.field(name), key)
     sequence = {name for fields, _, _ in named for name in fields}
     removing = _removing(options, sequence)
     functions = _group_functions(schema, options, members, sequence)
     for fields, columns, _ in named:
-        inside = tuple(n for n in dict.fromkeys(columns) if n not in fields and n not in schema.primary_keys)
+        inside = tuple(n for n in columns if n not in fields and n not in schema.primary_keys)
         found = {name: functions[name] for name in inside if name in functions}
         yield SequenceGroup(fields, inside, found, removes=not removing.isdisjoint(fields))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.merge.engine import Deduplicate, FirstRow, MergeEngine
 from paimon_pyds.merge.files import highest_level
-from paimon_pyds.merge.versions import SequenceFields
+from paimon_pyds.merge.versions import SequenceFields, check_orders_rows
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated
@@ -67,7 +67,7 @@ def sequence_fields(schema: TableSchema) -> SequenceFields:
     Raises:
         OptionError: a field twice, or with an aggregate function; or the engine or the key has no use for fields.
         SchemaError: a field that is not a column.
-        UnsupportedError: an option that orders versions otherwise.
+        UnsupportedError: an option that orders versions otherwise, or a field whose values have no order here.
     """
     options = TableOptions(schema.options)
     for key in ("sequence.snapshot-ordering", "pk-clustering-override"):
@@ -77,7 +77,7 @@ def sequence_fields(schema: TableSchema) -> SequenceFields:
     if not names:
         return SequenceFields()
     for name in names:
-        schema.field(name)
+        check_orders_rows(schema.field(name), "sequence.field")
         if names.count(name) > 1:
             raise OptionError(f"sequence.field names {name} twice")
         if options.is_set(f"fields.{name}.aggregate-function"):

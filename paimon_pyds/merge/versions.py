@@ -13,10 +13,13 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.caching import cached_property
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.merge.order_codes import Codes, order_code, pair_codes, sorted_rows
 from paimon_pyds.records import dataclass
+from paimon_pyds.types import DataField
+from paimon_pyds.types.kinds import NESTED_KINDS, REFUSED_KINDS
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -43,6 +46,16 @@ class SequenceFields:
                 found.append(to_numpy(column.is_valid().cast(pa.int64())))
             found.append(~order_code(column))
         return found
+
+
+def check_orders_rows(column: DataField, option: str) -> None:
+    """Refuse a column whose values have no order here. Raises UnsupportedError, with the name of the ``option`` that
+    orders versions by it."""
+    if column.type.kind in NESTED_KINDS or column.type.kind in REFUSED_KINDS:
+        raise UnsupportedError(
+            f"{option} names {column.name}, whose type {column.type} has no order here",
+            hint="name a column of numbers, texts, times, booleans or bytes",
+        )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import one_batch, sliced, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.grouped_rows import Flags
-from paimon_pyds.merge.key_values import KEY_PREFIX
+from paimon_pyds.merge.key_values import DELETE, INSERT, KEY_PREFIX, VALUE_KIND
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.merge.order_codes import comparable
 from paimon_pyds.records import dataclass
@@ -56,7 +56,8 @@ def windows(
     ``runs``: all that have rows of these keys, the oldest first: so they are merged fastest. ``needed``: drops rows
     that are not needed to merge those of a key (`RowMerger.needed`); is called where a run has very many versions of
     one key.
-    Raises CorruptFileError: a run is not sorted by its keys, or repeats one that it must not.
+    Raises CorruptFileError: a run is not sorted by its keys, repeats one that it must not, or has row kinds that are
+    none.
     """
     readers = [reader for reader in (_RunReader(run, keys, needed) for run in runs) if reader.read_on()]
     while readers:
@@ -105,6 +106,7 @@ class _RunReader:
         return False
 
     def _append(self, batch: pa.RecordBatch) -> None:
+        self._check_kinds(batch)
         added = _Batch(batch, comparable([batch.column(name) for name in self._names]))
         first = added.key(0)
         if self.last and (first < self.last or (first == self.last and not self._run.repeats)):
@@ -117,6 +119,20 @@ class _RunReader:
         self.last = added.key(batch.num_rows - 1)
         if len(self._waiting) > 1 and self.rows > self._fold_at:
             self._fold()
+
+    def _check_kinds(self, batch: pa.RecordBatch) -> None:
+        """A kind that is none would count as a row that adds."""
+        if VALUE_KIND not in batch.schema.names:
+            return
+        column = batch.column(VALUE_KIND)
+        kinds = None if column.null_count else to_numpy(column)
+        if kinds is None or kinds.min() < INSERT or kinds.max() > DELETE:
+            raise CorruptFileError(
+                "a sorted run of a table with a primary key has a row kind that is none",
+                path=self._run.name,
+                field=VALUE_KIND,
+                hint="overwrite the partition, or roll back to a snapshot before this file",
+            )
 
     def _unsorted(self, twice: bool) -> CorruptFileError:
         what = "has a key twice" if twice else "is not sorted by its keys"

@@ -9,14 +9,13 @@ from itertools import chain
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.avro.batch_decode import MAX_ITEMS, PADDING, Positions, Walk, to_arrow, walk_records
+from paimon_pyds.avro.batch_decode import MAX_ITEMS, PADDING, Walk, to_arrow, walk_records
 from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.avro.container import BRANCH, Container, decode_records, first_record, read_container, write_container
 from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, parse_schema
-from paimon_pyds.buffers import array, from_numpy, pc, to_numpy
+from paimon_pyds.buffers import Int64s, Octets, array, from_numpy, pc, to_numpy
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.manifest import (
     ENTRY,
@@ -34,13 +33,8 @@ _ONE_BY_ONE = 48
 _TOGETHER_BYTES = 4 << 20
 """Manifests of so many bytes together, decompressed, are decoded at once."""
 _LEAST = {
-    "file_size": 0,
-    "row_count": 0,
-    "schema_id": 0,
-    "level": 0,
-    "min_sequence_number": -1,
-    "max_sequence_number": -1,
-}
+    "file_size": 0, "row_count": 0, "schema_id": 0, "level": 0, "min_sequence_number": -1, "max_sequence_number": -1,
+}  # fmt: skip
 """The least values of columns without nulls. Java numbers rows that have no number yet, of a bucket that is yet to be
 chosen, with -1."""
 
@@ -122,17 +116,14 @@ def _entries_of(container: Container, columns: Collection[str] | None) -> pa.Rec
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise CorruptFileError(f"entries do not decode: {error}", path=path, field="record") from error
     for field, column in zip(fields, arrays, strict=True):
+        where = ENTRY_PATHS[field.name].rpartition(".")[2]
         if column.null_count and not field.nullable:
-            raise CorruptFileError(
-                "an entry lacks a value", path=path, field=ENTRY_PATHS[field.name].rpartition(".")[2]
-            )
+            raise CorruptFileError("an entry lacks a value", path=path, field=where)
         if field.name == "kind" and not np.isin(to_numpy(column), (FileKind.ADD, FileKind.DELETE)).all():
-            raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field="_KIND")
+            raise CorruptFileError("an entry is neither ADD nor DELETE", path=path, field=where)
         least = _LEAST.get(field.name)
         if least is not None and len(column) and (found := int(to_numpy(column).min())) < least:
-            raise CorruptFileError(
-                f"an entry says {found}", path=path, field=ENTRY_PATHS[field.name].rpartition(".")[2]
-            )
+            raise CorruptFileError(f"an entry says {found}", path=path, field=where)
     return pa.RecordBatch.from_arrays(arrays, schema=entries)
 
 
@@ -203,14 +194,11 @@ def _read_arrays(
         branches = to_arrow(walk.captured[BRANCH], pa.int64(), data)
         if pc.unique(branches).to_pylist() != [1]:
             raise CorruptFileError("an entry is null", path=container.path, field="record")
-    arrays = []
-    for field in fields:
-        place = ENTRY_PATHS[field.name]
-        if place in wanted:
-            arrays.append(to_arrow(walk.captured[place], field.type, data))
-        else:
-            arrays.append(pa.nulls(count, field.type))
-    return arrays
+    places = [(ENTRY_PATHS[field.name], field.type) for field in fields]
+    return [
+        to_arrow(walk.captured[place], type_, data) if place in wanted else pa.nulls(count, type_)
+        for place, type_ in places
+    ]
 
 
 def _check_versions(versions: pa.Array, container: Container) -> None:
@@ -249,10 +237,7 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
     from paimon_pyds.avro.encode import blocks_of, join
 
     codec = codec_name(compression)
-    if isinstance(entries, pa.Table):
-        batches = entries.combine_chunks().to_batches()
-    else:
-        batches = [entries]
+    batches = entries.combine_chunks().to_batches() if isinstance(entries, pa.Table) else [entries]
     blocks = [block for batch in batches if batch.num_rows for block in blocks_of(join(_entry_pieces(batch)))]
     return write_container(ENTRY, codec, blocks)
 
@@ -286,9 +271,7 @@ def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
 # block as it says.
 
 
-def _walk_manifest(
-    container: Container, schema: Record, data: npt.NDArray[np.uint8], wanted: frozenset[str]
-) -> Walk | None:
+def _walk_manifest(container: Container, schema: Record, data: Octets, wanted: frozenset[str]) -> Walk | None:
     """Decode all records of a manifest at once; None when it can't be proved where the records start.
 
     ``schema`` is that of its writer; ``data`` the blocks, one behind the other, and `PADDING` zero bytes; ``wanted``
@@ -315,7 +298,7 @@ def _walk_manifest(
     return None
 
 
-def _united(a: Positions, b: Positions) -> Positions:
+def _united(a: Int64s, b: Int64s) -> Int64s:
     """Both, sorted, without repetition. Both are sorted, which `np.union1d` makes nothing of; and it imports a lot."""
     both = np.concatenate((a, b))
     both.sort(kind="stable")
@@ -330,7 +313,7 @@ def _longest_list(value: object) -> int:
     return len(value) if isinstance(value, list) else 0
 
 
-def _proved(starts: Positions, walk: Walk, block_starts: Positions, block_ends: Positions, counts: Positions) -> bool:
+def _proved(starts: Int64s, walk: Walk, block_starts: Int64s, block_ends: Int64s, counts: Int64s) -> bool:
     """Whether the records fill the blocks without a gap, as many in each as the block says."""
     if not walk.ok.all() or len(starts) != int(counts.sum()):
         return False
@@ -342,7 +325,7 @@ def _proved(starts: Positions, walk: Walk, block_starts: Positions, block_ends: 
     return bool(np.array_equal(walk.ends, following))
 
 
-def _chain(starts: Positions, ends: Positions, block_starts: Positions, counts: Positions) -> Positions | None:
+def _chain(starts: Int64s, ends: Int64s, block_starts: Int64s, counts: Int64s) -> Int64s | None:
     after = dict(zip(starts.tolist(), ends.tolist(), strict=True))
     found: list[int] = []
     for start, count in zip(block_starts.tolist(), counts.tolist(), strict=True):
@@ -355,7 +338,7 @@ def _chain(starts: Positions, ends: Positions, block_starts: Positions, counts: 
     return np.array(found, np.int64)
 
 
-def _guess_starts(schema: Record, data: npt.NDArray[np.uint8], first: dict[str, Any]) -> Positions:
+def _guess_starts(schema: Record, data: Octets, first: dict[str, Any]) -> Int64s:
     """Places that look like the head of an entry: the version, a kind, and a partition: its length, as many fields as
     that of the first entry, the row kind."""
     head = (("_VERSION", Primitive("int")), ("_KIND", Primitive("int")), ("_PARTITION", Primitive("bytes")))

@@ -53,8 +53,6 @@ class ManifestReader:
         self._kept = kept
         self._wanted = None if wanted is None or wanted.keeps_all else wanted
 
-    # ----------------------------------------------------------------------------------------------------------- lists
-
     def manifests(self, snapshot: Snapshot | None) -> list[ManifestFile]:
         """The manifests of a snapshot, those of its base first; none for None."""
         if snapshot is None:
@@ -74,8 +72,6 @@ class ManifestReader:
     def listed(self, name: str, size: int | None = None) -> list[ManifestFile]:
         """The manifests of a manifest list; ``size`` in bytes is what names it says of it."""
         return list(self._store.read_manifest_list(name, size))
-
-    # --------------------------------------------------------------------------------------------------------- entries
 
     def entries(self, manifests: Sequence[ManifestFile], columns: Iterable[str] | None = None) -> pa.Table:
         """The entries of some manifests, in order, ADDs and DELETEs, with these columns of `ENTRY_SCHEMA` (all when
@@ -126,7 +122,7 @@ class ManifestReader:
         if any(m.num_deleted_files for m in manifests):
             read = identified
         entries = self._entries(manifests, read)
-        if _has_deletes(entries):
+        if any((to_numpy(kinds) == FileKind.DELETE).any() for kinds in entries["kind"].chunks):
             if read != identified:  # they are not counted by their list
                 entries = self._entries(manifests, read := identified)
             entries = live_entries([entries])
@@ -140,7 +136,8 @@ class ManifestReader:
         """The ADDs among the entries of some manifests. Arguments as those of `entries`."""
         returned = None if columns is None else frozenset(columns)
         entries = self.entries(manifests, None if returned is None else returned.union(("kind",)))
-        return one_batch(entries.filter(_is_kind(entries, FileKind.ADD)).select(entry_schema(returned).names))
+        added = entries.filter(pc.equal(entries["kind"], scalar(FileKind.ADD, pa.int8())))
+        return one_batch(added.select(entry_schema(returned).names))
 
     def _read(self, manifest: ManifestFile, columns: Sequence[str] | None) -> pa.RecordBatch:
         entries = self._store.read_manifest(manifest.file_name, columns, manifest.file_size, kept=self._kept)
@@ -154,17 +151,6 @@ class ManifestReader:
                 f"the file has {entries.num_rows} entries, its manifest list says {listed}", path=path
             )
         return entries
-
-
-def _has_deletes(entries: pa.Table) -> bool:
-    return any((to_numpy(kinds) == FileKind.DELETE).any() for kinds in entries["kind"].chunks)
-
-
-def _is_kind(entries: pa.Table, kind: int) -> pa.ChunkedArray:
-    return pc.equal(entries["kind"], scalar(kind, pa.int8()))
-
-
-# ---------------------------------------------------------------------------------------------------------- pruning
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +207,6 @@ class EntryFilter:
         coded = pc.dictionary_encode(one_array(entries.column("partition")))
         wanted = partition_mask(self.schema, self.predicate, coded.dictionary)
         return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
-
-    # --------------------------------------------------------------------------------------------------------- helpers
 
     def _by_partition(self, manifests: Sequence[ManifestFile]) -> npt.NDArray[np.bool_]:
         predicate = self.predicate if self.partitions is None else self._condition_around(self.partitions)

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, is_true
+from paimon_pyds.buffers import Flags, array, is_true
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
@@ -55,7 +53,7 @@ def partition_values(fields: Sequence[DataField], partitions: pa.BinaryArray) ->
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.with_nullable(True) for f in arrow_schema(fields)]))
 
 
-def partition_mask(schema: TableSchema, predicate: Predicate, partitions: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+def partition_mask(schema: TableSchema, predicate: Predicate, partitions: pa.BinaryArray) -> Flags:
     """Which of these partitions (arity + BinaryRow) a bound predicate on partition columns keeps."""
     return is_true(matches(predicate, partition_values(schema.partition_fields, partitions)))
 

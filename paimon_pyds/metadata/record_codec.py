@@ -31,9 +31,6 @@ _KINDS: dict[str, type] = {"int": int, "long": int, "string": str, "bytes": byte
 _COUNTS = frozenset({"_FILE_SIZE", "_ROW_COUNT", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"})
 
 
-# ----------------------------------------------------------------------------------------------------- manifest list
-
-
 def decode_manifest_list(data: bytes, path: str) -> list[ManifestFile]:
     """The records of a manifest list.
 
@@ -59,9 +56,6 @@ def _manifest_file(record: dict[str, Any]) -> ManifestFile:
     bounds = _need(stats, "_MIN_VALUES", bytes), _need(stats, "_MAX_VALUES", bytes)
     partition_stats = SimpleStats(*bounds, None if counts is None else tuple(counts))
     return ManifestFile(partition_stats=partition_stats, **_attributes(record, _MANIFEST_FILE))
-
-
-# ---------------------------------------------------------------------------------------------------- index manifest
 
 
 def decode_index_manifest(data: bytes, path: str) -> list[IndexEntry]:
@@ -109,9 +103,6 @@ def _index_record(entry: IndexEntry) -> dict[str, Any]:
         else [{"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in ranges],
         "_GLOBAL_INDEX": None if index is None else _members(index),
     }
-
-
-# ----------------------------------------------------------------------------------------------------------- fields
 
 
 class Misfit(Exception):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The commit identifier of every batch commit (Java's Long.MAX_VALUE)."""
+NO_WATERMARK = -(2**63)
+"""What Java writes where no event has been seen yet."""
 
 _CURRENT_VERSION = 3
 

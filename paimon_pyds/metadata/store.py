@@ -109,14 +109,7 @@ class TableStore(SchemaStore):
         """The same table, whose requests to a store are counted apart; on a local disk itself."""
         if self._sent is None:
             return self
-        other = TableStore(
-            cast("ArrowFileIO", self.io).counted(),
-            self.root,
-            self.branch,
-            self.external,
-            self.publisher,
-            self.local_cache,
-        )
+        other = self._over(cast("ArrowFileIO", self.io).counted(), self.branch)
         other._schemas, other._schemas_checked = self._schemas, self._schemas_checked
         return other
 
@@ -127,12 +120,15 @@ class TableStore(SchemaStore):
 
     def for_branch(self, branch: str) -> TableStore:
         """The store of another branch. Raises BranchNotFoundError."""
-        store = TableStore(self.io, self.root, branch, self.external, self.publisher, self.local_cache)
-        if not _is_file_name(branch):
+        store = self._over(self.io, branch)
+        if not is_file_name(branch):
             raise store.no_table()
         with store.newest_ahead():
             store.latest_schema()
         return store
+
+    def _over(self, io: FileIO, branch: str) -> TableStore:
+        return TableStore(io, self.root, branch, self.external, self.publisher, self.local_cache)
 
     @property
     def server(self) -> TableServer | None:
@@ -335,7 +331,7 @@ class TableStore(SchemaStore):
     def tag(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps. Raises TagNotFoundError, with similar names."""
         try:
-            if _is_file_name(name):
+            if is_file_name(name):
                 return self.parse_file(self.paths.tag(name), parse_snapshot)
         except FileNotFoundError:
             pass
@@ -350,10 +346,9 @@ class TableStore(SchemaStore):
         """The manifests of a manifest list, in order. Arguments and errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_manifest_list
 
-        def weigh(files: Sequence[ManifestFile]) -> int:
-            return _MANIFEST_FILE_WEIGHT * (1 + len(files))
-
-        return self._cached(name, size, ("list", kept), decode_manifest_list, weigh)
+        return self._cached(
+            name, size, ("list", kept), decode_manifest_list, lambda files: _MANIFEST_FILE_WEIGHT * (1 + len(files))
+        )
 
     def read_manifest(
         self, name: str, columns: Sequence[str] | None = None, size: int | None = None, *, kept: bool = False
@@ -375,23 +370,20 @@ class TableStore(SchemaStore):
         """
         from paimon_pyds.metadata.manifest import COLUMN_GROUPS, ENTRY_SCHEMA, PLACE_COLUMNS
 
-        def weigh(batch: pa.RecordBatch) -> int:
-            return int(batch.get_total_buffer_size()) + 4096
-
         path = self.paths.manifest(name)
         wanted = tuple(ENTRY_SCHEMA.names if columns is None else columns)
         groups = [group for group in COLUMN_GROUPS if not set(group).isdisjoint(wanted)] or [PLACE_COLUMNS]
         if kept and size is not None and size >= _LEAST_KEPT:
-            return _joined(self._kept(path, size, groups, weigh), wanted)
+            return _joined(self._kept(path, size, groups), wanted)
         from paimon_pyds.metadata.manifest_codec import decode_manifest
 
         if columns is None:
-            return self._cached(name, size, (None, kept), decode_manifest, weigh)
+            return self._cached(name, size, (None, kept), decode_manifest, _bytes_of)
         for among in ([None], groups):
             held = [METADATA_CACHE.peek((self.io, path, size, group)) for group in among]
             if None not in held:
                 return _joined(held, wanted)
-        return self._cached(name, size, (wanted, kept), lambda d, p: decode_manifest(d, p, columns=wanted), weigh)
+        return self._cached(name, size, (wanted, kept), lambda d, p: decode_manifest(d, p, columns=wanted), _bytes_of)
 
     def read_manifests(
         self, manifests: Iterable[tuple[str, int | None]], columns: Sequence[str]
@@ -411,10 +403,10 @@ class TableStore(SchemaStore):
         """The entries of an index manifest. Arguments and errors as `read_manifest`."""
         from paimon_pyds.metadata.record_codec import decode_index_manifest
 
-        def weigh(entries: Sequence[IndexEntry]) -> int:
-            return sum(400 + 200 * len(e.deletion_ranges or ()) for e in entries) + 100
-
-        return self._cached(name, None, ("index", kept), decode_index_manifest, weigh)
+        return self._cached(
+            name, None, ("index", kept), decode_index_manifest,
+            lambda entries: sum(400 + 200 * len(e.deletion_ranges or ()) for e in entries) + 100,
+        )  # fmt: skip
 
     def write_manifest(self, data: bytes) -> tuple[str, int]:
         """Write an encoded manifest under a new name; that, and its size in bytes. Raises StorageError."""
@@ -449,9 +441,7 @@ class TableStore(SchemaStore):
             raise
         return name, len(data)
 
-    def _kept(
-        self, path: str, size: int, groups: Sequence[tuple[str, ...]], weigh: Callable[[pa.RecordBatch], int]
-    ) -> list[pa.RecordBatch]:
+    def _kept(self, path: str, size: int, groups: Sequence[tuple[str, ...]]) -> list[pa.RecordBatch]:
         """The entries of a manifest in some of `COLUMN_GROUPS`, from this machine's disk where they are there.
         Errors as `read_manifest`."""
         from paimon_pyds.metadata.kept_entries import kept_entries
@@ -472,7 +462,8 @@ class TableStore(SchemaStore):
             return kept_entries(cache, key, lambda: decoded().select(schema.names), schema)
 
         return [
-            METADATA_CACHE.get_or_load((self.io, path, size, group), partial(load, group), weigh) for group in groups
+            METADATA_CACHE.get_or_load((self.io, path, size, group), partial(load, group), _bytes_of)
+            for group in groups
         ]
 
     def _read(self, path: str, size: int | None) -> bytes:
@@ -580,7 +571,12 @@ def _joined(parts: Sequence[pa.RecordBatch], columns: Sequence[str]) -> pa.Recor
     return whole.select(list(columns))
 
 
-def _is_file_name(name: str) -> bool:
+def _bytes_of(entries: pa.RecordBatch) -> int:
+    return int(entries.get_total_buffer_size()) + 4096
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a file of a table can have this name."""
     return bool(name) and "/" not in name and is_path(name)
 
 

@@ -38,6 +38,8 @@ _TIME_UNITS = {
 }
 _TIME = {name: nanos for nanos, names in _TIME_UNITS.items() for name in names}
 _MAX_LONG = 2**63 - 1
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _LONGEST = 60
 _INT_RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), _MAX_LONG)}
 
@@ -209,6 +211,24 @@ class Option:
         """The typed default; None for no default."""
         return None if self.default is None else self.parse(self.default)
 
+    def stored(self, text: str) -> str:
+        """The text for a schema file: as it is where Java reads it, else one that Java takes for the same value.
+
+        Java trims no numbers and names, knows no ``1_000``, and has its choices with hyphens only.
+        Raises OptionError: it is no value.
+        """
+        value = self.parse(text)
+        match self.kind:
+            case Kind.STRING | Kind.LIST:
+                return text
+            case Kind.ENUM:
+                return text if text.lower() == value.lower() else str(value)
+            case Kind.INT | Kind.LONG:
+                return text if _WHOLE_NUMBER.fullmatch(text) else str(value)
+            case Kind.DOUBLE:
+                return text.strip() if _NUMBER.fullmatch(text.strip()) else str(value)
+        return text.strip()
+
     def accepts(self, text: str) -> bool:
         """Whether this package works with that value. Raises OptionError when it is no value at all."""
         if self.status is not Status.REFUSED:
@@ -220,10 +240,28 @@ class Option:
 # ------------------------------------------------------------------------------------------ arguments of public calls
 
 
-def _refused(name: str, wanted: str, value: object) -> ArgumentTypeError:
-    shown = repr(value)
-    shown = shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
-    return ArgumentTypeError(f"{name} takes {wanted}, not {shown} ({type(value).__name__})")
+def shown_argument(value: object) -> str:
+    """An argument as a message shows it: its own text, cut, and its type."""
+    kind = type(value).__name__
+    try:
+        shown = repr(value)
+    except ValueError:  # Python makes no texts of integers of thousands of digits
+        return f"one ({kind})"
+    return f"{shown if len(shown) <= _LONGEST else f'{shown[: _LONGEST - 1]}…'} ({kind})"
+
+
+def refused_argument(name: str, wanted: str, value: object) -> ArgumentTypeError:
+    """The error for an argument of another Python type."""
+    return ArgumentTypeError(f"{name} takes {wanted}, not {shown_argument(value)}")
+
+
+def is_utf8(text: str) -> bool:
+    """Whether the text can be stored: half of a surrogate pair is no character, and has no bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def integer(name: str, value: Any) -> int:
@@ -237,14 +275,14 @@ def integer(name: str, value: Any) -> int:
             if -(2**63) <= number < 2**63:
                 return number
             raise OptionError(f"{name} is a number of {number.bit_length():,} bits; at most 64 are supported")
-    raise _refused(name, "an integer", value)
+    raise refused_argument(name, "an integer", value)
 
 
 def text(name: str, value: Any) -> str:
     """The value when it is a str. Raises ArgumentTypeError."""
     if isinstance(value, str):
         return value
-    raise _refused(name, "a text", value)
+    raise refused_argument(name, "a text", value)
 
 
 def texts(name: str, value: Any) -> list[str]:
@@ -252,8 +290,17 @@ def texts(name: str, value: Any) -> list[str]:
     if isinstance(value, str):
         return list(comma_separated(value))
     if not isinstance(value, Iterable):
-        raise _refused(name, "a list of names", value)
+        raise refused_argument(name, "a list of names", value)
     return [text(f"{name}: each", item) for item in value]
+
+
+def several(name: str, value: Any) -> list[Any]:
+    """The values in an iterable; a str is one value. Raises ArgumentTypeError."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, Iterable):
+        raise refused_argument(name, "a list", value)
+    return list(value)
 
 
 def mapping(name: str, value: Any) -> Mapping[Any, Any]:
@@ -262,7 +309,7 @@ def mapping(name: str, value: Any) -> Mapping[Any, Any]:
         return value
     if name == "storage_options":
         raise ArgumentTypeError(f"{name} takes a dictionary, not a value of type {type(value).__name__}")
-    raise _refused(name, "a dictionary", value)
+    raise refused_argument(name, "a dictionary", value)
 
 
 def option_texts(options: Any) -> dict[str, str]:
@@ -271,25 +318,33 @@ def option_texts(options: Any) -> dict[str, str]:
     Raises ArgumentTypeError.
     """
     given = mapping("options", options or {})
-    return {
-        str(key): str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in given.items()
-        if value is not None
-    }
+    return {str(key): option_text(str(key), value) for key, value in given.items() if value is not None}
+
+
+def option_text(key: str, value: Any) -> str:
+    """An option's value as Paimon keeps it. Raises OptionError for integers of more than 64 bits, ArgumentTypeError."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    try:
+        return str(integer(key, value) if type(value) is int else value)
+    except ValueError as error:  # a list of integers of thousands of digits
+        if isinstance(error, OptionError):
+            raise
+        raise refused_argument(key, "a text", value) from None
 
 
 def condition(name: str, value: Any) -> str | Predicate:
     """The value when it is SQL text or a predicate. Raises ArgumentTypeError."""
     if isinstance(value, str | Predicate):
         return value
-    raise _refused(name, "a condition as Spark SQL text", value)
+    raise refused_argument(name, "a condition as Spark SQL text", value)
 
 
 def path_like(name: str, value: Any) -> str | os.PathLike[str]:
     """The value when it is a path. Raises ArgumentTypeError."""
     if isinstance(value, str | os.PathLike):
         return value
-    raise _refused(name, "a path", value)
+    raise refused_argument(name, "a path", value)
 
 
 def columns(name: str, value: Any) -> tuple[DataField, ...]:
@@ -297,7 +352,7 @@ def columns(name: str, value: Any) -> tuple[DataField, ...]:
     found = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
     if all(isinstance(item, DataField) for item in found):
         return found
-    raise _refused(
+    raise refused_argument(
         name, "an Arrow schema, such as pa.schema([('id', pa.int64())]), a list of DataField, or data", value
     )
 
@@ -305,5 +360,5 @@ def columns(name: str, value: Any) -> tuple[DataField, ...]:
 def present(name: str, value: Any, what: str) -> Any:
     """The value when it is not None. Raises ArgumentTypeError."""
     if value is None:
-        raise _refused(name, what, value)
+        raise refused_argument(name, what, value)
     return value

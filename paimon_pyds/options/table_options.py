@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from paimon_pyds.errors import OptionError, UnsupportedError, suggest
 from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS
-from paimon_pyds.options.option import Kind, Option, Scope, Status
+from paimon_pyds.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret
 from paimon_pyds.types import DataField, DataType
 from paimon_pyds.types.kinds import REFUSED_KINDS
@@ -45,6 +45,10 @@ _INDEX_COLUMNS = re.compile(r"file-index\.([a-z0-9_-]+)\.columns")
 _INDEX_OPTION = re.compile(r"file-index\.([a-z0-9_-]+)\.(.+)\.([a-z0-9_-]+)")
 _INDEX_KINDS = {"fpp": Kind.DOUBLE, "items": Kind.LONG, "version": Kind.INT, "index-block-size": Kind.MEMORY,
                 "chunk-size": Kind.MEMORY}  # fmt: skip
+_LISTS = ("bucket-key", "sequence.field", "clustering.columns", "changelog-producer.row-deduplicate-ignore-fields",
+          "incremental-between", "incremental-between-timestamp")  # fmt: skip
+_LISTS_OF_COLUMNS = (".sequence-group", ".nested-key", ".nested-sequence-field")
+"""Options of texts that are lists: Java looks for their parts with the blanks that stand around the commas."""
 _PASSED_ON = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.", "format-table.")
 
 
@@ -57,16 +61,11 @@ def dynamic_option(key: str) -> Option | None:
                 return Option(key=key, kind=kind, default=None, doc=doc, status=status, why=why,
                               accepted=("default",), primary_key_only=primary_key_only)  # fmt: skip
     if match := _INDEX_COLUMNS.fullmatch(key):
-        supported = match[1] in INDEX_TYPES
-        return Option(
-            key=key,
-            kind=Kind.LIST,
-            default=None,
-            doc=f"columns with a {match[1]} index",
-            status=Status.HONOURED if supported else Status.REFUSED,
-            why="" if supported else f"no index of type {match[1]} can be built",
-            scope=Scope.WRITE,
-        )
+        status, why = Status.HONOURED, ""
+        if match[1] not in INDEX_TYPES:
+            status, why = Status.REFUSED, f"no index of type {match[1]} can be built"
+        return Option(key=key, kind=Kind.LIST, default=None, doc=f"columns with a {match[1]} index", status=status,
+                      why=why, scope=Scope.WRITE)  # fmt: skip
     if match := _INDEX_OPTION.fullmatch(key):
         return Option(key=key, kind=_INDEX_KINDS.get(match[3], Kind.STRING), default=None,
                       doc=f"{match[3]} of the {match[1]} index on {match[2]}", status=Status.HONOURED)  # fmt: skip
@@ -155,6 +154,8 @@ class TableOptions(Mapping[str, str]):
 
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 _SHAPE = IMMUTABLE_OPTIONS | {"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}
+_SHAPE_OF_READS = _SHAPE - {"bucket", "partition", "primary-key"}
+"""A view that also takes rows in may name those; they change nothing of what is read."""
 WRITTEN_BY_KEY = {"primary-key.nullable": (False,)}
 """Values of options that tables with a primary key are written with."""
 
@@ -288,15 +289,17 @@ def check_branch(schema: SchemaLike, branch: str, path: str) -> None:
         )
 
 
-def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str) -> None:
-    """Raises OptionError where options of one write say something else of the table's shape than the table at ``path``.
+def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str, *, reads: bool = False) -> None:
+    """Raises OptionError where options of one write, or of a scan (``reads``), say something else of the table's shape
+    than the table at ``path``.
 
     What is immutable, how rows are spread over buckets, and whether deletion vectors hide rows that readers find in
-    files, only a rewrite of the table may change.
+    files, only a rewrite of the table may change. A scan that took another merge engine's word would give other rows.
     """
     own, wanted = TableOptions(schema.options), TableOptions(options)
+    shape = _SHAPE_OF_READS if reads else _SHAPE
     for key, text in options.items():
-        if key in _SHAPE and own.get(key) != wanted.get(key):
+        if key in shape and own.get(key) != wanted.get(key):
             raise OptionError(
                 f"{key} is {text} here and {own.get(key)} in the table",
                 path=path,
@@ -349,6 +352,23 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: b
             index = folded.startswith(("file-index.", "fields.", "bucket", "scan.", "commit.", "manifest."))
             if similar or index or not own:
                 raise OptionError(f"unknown option {key}", hint=suggest(folded, names, "options"))
+
+
+def stored_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options as a schema file has them, so that Java reads the same values; what is no value stays as it is."""
+    return {key: _stored(key, text) for key, text in options.items()}
+
+
+def _stored(key: str, text: str) -> str:
+    if key in _LISTS or (key.startswith("fields.") and key.endswith(_LISTS_OF_COLUMNS)):
+        return ",".join(comma_separated(text))
+    if key.endswith(("stats-mode", "compression")):
+        return text.strip()
+    option = option_of(key)
+    try:
+        return text if option is None else option.stored(text)
+    except OptionError:
+        return text
 
 
 def check_no_secrets(options: Mapping[str, str]) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 from paimon_pyds.errors import PredicateError, suggest
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
-from paimon_pyds.predicate.conjunction import all_of
-from paimon_pyds.predicate.disjunction import any_of, sort_key
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import normal_like
+from paimon_pyds.predicate.ranges import MANY, sort_key
 from paimon_pyds.predicate.tree import (
+    OPPOSITE,
     TEXT_OPS,
     And,
     ColumnRef,
@@ -42,11 +43,8 @@ MAX_DEPTH = 200
 """How deep ANDs and ORs of a predicate that was put together by hand may be nested."""
 
 _COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
-_KEPT_AS_WRITTEN = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.NOT_IN})
-_NEGATED = {
-    Op.EQ: Op.NE, Op.LIKE: Op.NOT_LIKE, Op.STARTS_WITH: Op.NOT_STARTS_WITH, Op.ENDS_WITH: Op.NOT_ENDS_WITH,
-    Op.CONTAINS: Op.NOT_CONTAINS,
-}  # fmt: skip
+_KEPT_AS_WRITTEN = _COMPARISONS | {Op.IN, Op.NOT_IN}
+_NEGATED = frozenset({Op.NOT_LIKE, Op.NOT_STARTS_WITH, Op.NOT_ENDS_WITH, Op.NOT_CONTAINS})
 
 
 def bind(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "UTC") -> Predicate:
@@ -71,6 +69,16 @@ def bind(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "
     return TableBinder(fields, timezone=timezone).bind(predicate)
 
 
+def all_of(*children: Predicate) -> Predicate:
+    """AND of bound predicates; very many that each leave out a few values become few."""
+    found = make_and(*children)
+    if not isinstance(found, And) or len(found.children) <= MANY:
+        return found
+    from paimon_pyds.predicate.long_ands import gathered  # most filters are short
+
+    return make_and(*gathered(found.children))
+
+
 class TableBinder:
     """Binds predicates to the columns of one table; the arguments are those of `bind`."""
 
@@ -93,8 +101,6 @@ class TableBinder:
                     return predicate
                 return any_of(*[self.bind(child) for child in children])
         return predicate
-
-    # ---------------------------------------------------------------------------------------------------- columns
 
     def column(self, column: ColumnRef) -> ColumnRef:
         """The column with type and field id."""
@@ -143,7 +149,7 @@ class TableBinder:
 
     def _map_key(self, step: str | MapKey, type_: DataType, at: ColumnRef) -> MapKey:
         key = step.key if isinstance(step, MapKey) else step
-        literal = _literal(key, step.type if isinstance(step, MapKey) else None)
+        literal = literal_of(key, step.type if isinstance(step, MapKey) else None)
         if not isinstance(type_, AtomicType) or literal.value is None:
             raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
         stored = tree.STRING if type_.kind is Kind.CHAR else type_
@@ -154,8 +160,6 @@ class TableBinder:
         if isinstance(equal, Leaf) and equal.op is Op.EQ:
             return MapKey(equal.literals[0], type_)
         raise PredicateError(f"{literal.value!r:.100} can't be a key of {at}, whose keys are of type {type_}")
-
-    # ----------------------------------------------------------------------------------------------------- leaves
 
     def _leaf(self, leaf: Leaf) -> Predicate:
         column = self.column(leaf.column)
@@ -173,7 +177,7 @@ class TableBinder:
         try:
             if leaf.op in TEXT_OPS:
                 return self._text(leaf, column)
-            literals = [_literal(value, leaf.column.type) for value in leaf.literals]
+            literals = [literal_of(value, leaf.column.type) for value in leaf.literals]
             if not literals:
                 raise PredicateError(f"{leaf.op.value} needs a literal")
             if leaf.op is Op.IN or leaf.op is Op.NOT_IN:
@@ -245,22 +249,22 @@ class TableBinder:
     def _text(self, leaf: Leaf, column: ColumnRef) -> Predicate:
         type_ = column.type
         assert type_ is not None
-        literal = _literal(leaf.literals[0], leaf.column.type) if type_.kind in STRING_KINDS else None
+        literal = literal_of(leaf.literals[0], leaf.column.type) if type_.kind in STRING_KINDS else None
         if literal is None or (literal.value is not None and not isinstance(literal.value, str)):
             raise PredicateError(f"{leaf.op.value} compares texts, this column is of type {type_}")
         if literal.value is None:
             return Const.UNKNOWN
         op, text = leaf.op, str(literal.value)
-        negated = op in _NEGATED.values()
+        negated = op in _NEGATED
         if op in (Op.LIKE, Op.NOT_LIKE):
             escape = leaf.literals[1] if len(leaf.literals) > 1 else "\\"
             op, text = normal_like(text, escape)
         elif negated:
-            op = next(positive for positive, opposite in _NEGATED.items() if opposite is op)
+            op = OPPOSITE[op]
         if not text and op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS):
             return Const.FALSE if negated else Leaf(Op.IS_NOT_NULL, column)
         literals = (text, "\\") if op is Op.LIKE else (text,)
-        return Leaf(_NEGATED[op] if negated else op, column, literals)
+        return Leaf(OPPOSITE[op] if negated else op, column, literals)
 
 
 def _plain_values(literals: Sequence[Literal], type_: AtomicType) -> dict[object, Any] | None:
@@ -302,7 +306,7 @@ def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezo
     return bind(predicate, fields, timezone=timezone)
 
 
-def _literal(value: Any, bound_to: DataType | None) -> Literal:
+def literal_of(value: Any, bound_to: DataType | None) -> Literal:
     """A literal of a leaf: of the parser, a plain Python value, or an internal value of the type it was bound to."""
     if isinstance(value, Literal):
         return casts.from_python(value.value) if value.type is None else value

@@ -46,15 +46,15 @@ def compare(op: Op, column: ColumnRef, literal: Literal, zone: str, *, as_double
     if type_.kind in FLOAT_KINDS:
         return _compare_float(op, column, _float(literal, type_), type_)
     place = bounds_of(literal, type_, zone, as_double=as_double)
-    found = _compare_steps(op, column, place, type_)
+    found = compare_steps(op, column, place, type_)
     skipped = skipped_hour(literal, type_, zone)
     if skipped is None:
         return found
     start, stop = (LiteralBounds(step, step + 1) for step in (skipped.start, skipped.stop))
-    before, behind = _compare_steps(Op.LT, column, start, type_), _compare_steps(Op.GE, column, stop, type_)
+    before, behind = compare_steps(Op.LT, column, start, type_), compare_steps(Op.GE, column, stop, type_)
     inside = make_and(
-        _compare_steps(Op.GE, column, start, type_), _compare_steps(Op.LT, column, stop, type_),
-        _compare_steps(op, column, skipped.bounds, type_),
+        compare_steps(Op.GE, column, start, type_), compare_steps(Op.LT, column, stop, type_),
+        compare_steps(op, column, skipped.bounds, type_),
     )  # fmt: skip
     return make_or(make_and(make_or(before, behind), found), inside)
 
@@ -64,13 +64,8 @@ def bytes_or_text(literal: Literal, type_: AtomicType) -> str | bytes:
     assert literal.type is not None
     given, value = literal.type.kind, literal.value
     if type_.kind in STRING_KINDS:
-        if given in STRING_KINDS:
-            return str(value)
-        if given in BINARY_KINDS:
-            try:
-                return bytes(value).decode()
-            except UnicodeDecodeError:
-                raise PredicateError(f"the bytes X'{value.hex():.60}' are not UTF-8 text") from None
+        if given in STRING_KINDS or given in BINARY_KINDS:
+            return casts.literal_text(literal, "UTC")
     elif given in BINARY_KINDS:
         return bytes(value)
     elif given in STRING_KINDS:
@@ -111,7 +106,7 @@ def _compare_float(op: Op, column: ColumnRef, number: float, type_: AtomicType) 
     return Leaf(Op.GE, column, (above,))
 
 
-def _compare_steps(op: Op, column: ColumnRef, place: LiteralBounds, type_: AtomicType) -> Predicate:
+def compare_steps(op: Op, column: ColumnRef, place: LiteralBounds, type_: AtomicType) -> Predicate:
     """A comparison with a place among the ordered values of a type."""
     low, high = domain(type_)
     lower, upper = min(max(place.lower, low), high + 1), min(max(place.upper, low), high + 1)
@@ -172,8 +167,6 @@ def _compare_boolean(op: Op, column: ColumnRef, lower: int, upper: int) -> Predi
     return Leaf(Op.IS_NOT_NULL, column) if kept else Const.FALSE
 
 
-# ------------------------------------------------------------------------------------------------------- CHAR columns
-
 _MAX_TEXT = 64 << 20
 """Characters that all forms of the texts of a comparison may have together."""
 
@@ -223,9 +216,6 @@ def _among(inside: bool, column: ColumnRef, forms: list[str]) -> Leaf:
     if len(forms) == 1:
         return Leaf(Op.EQ if inside else Op.NE, column, tuple(forms))
     return Leaf(Op.IN if inside else Op.NOT_IN, column, tuple(sorted(forms)))
-
-
-# -------------------------------------------------------------------------------------------------------- two literals
 
 
 def compare_literals(op: Op, left: Literal, right: Literal) -> Const:

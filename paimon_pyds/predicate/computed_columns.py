@@ -16,10 +16,21 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_pyds.buffers import one_array
+from paimon_pyds.errors import ExpressionError
 from paimon_pyds.predicate.bind import TableBinder
-from paimon_pyds.predicate.disjunction import MANY, any_of
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import Leaf, Predicate, make_and, make_computed, relaxed, root_columns
+from paimon_pyds.predicate.ranges import MANY
+from paimon_pyds.predicate.tree import (
+    And,
+    Leaf,
+    Or,
+    Predicate,
+    make_and,
+    make_computed,
+    relaxed,
+    root_columns,
+)
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Name, Value, names
 from paimon_pyds.types import DataField, DataType, arrow_type
 from paimon_pyds.types.kinds import INTEGER_KINDS, Kind
@@ -63,7 +74,8 @@ class ComputedColumns:
         own = {made.name for made in self.fields}
         of_table = [name for name in root_columns(predicate) if name not in own]
         arrays = tuple((f.name, e, arrow_type(f.type)) for f, e in zip(self.fields, evaluators, strict=True))
-        condition = _OnComputed(arrays, tuple(of_table), predicate)
+        in_turn = () if all(map(_never_fails, self.values)) else tuple(parts)
+        condition = _OnComputed(arrays, tuple(of_table), predicate, in_turn)
         columns = chain(of_table, *(evaluator.columns for evaluator in evaluators))
         text = f"{', '.join(evaluator.text for evaluator in evaluators)}: one of {len(self.parts):,} conditions"
         asked = relaxed(predicate, lambda part: isinstance(part, Leaf) and part.column.name not in own)
@@ -72,14 +84,31 @@ class ComputedColumns:
 
 @dataclass(frozen=True)
 class _OnComputed:
-    """A predicate on computed values, each the name of its column, what evaluates it, and its type; and on columns."""
+    """A predicate on computed values and on columns.
+
+    Attributes:
+        values: of each computed value the name of its column, what evaluates it, and its type.
+        columns: the columns of the table that the predicate needs.
+        predicate: on both.
+        parts: the conditions that it is made of, where computing a value may fail.
+    """
 
     values: tuple[tuple[str, Any, pa.DataType], ...]
     columns: tuple[str, ...]
     predicate: Predicate
+    parts: tuple[Predicate, ...] = ()
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Whether it is true, per row."""
+        """Whether it is true, per row; values that can't be computed fail where a condition asks for them only."""
+        try:
+            return self._matches(batch)
+        except ExpressionError:
+            if not self.parts:
+                raise
+        asked_late = Or(tuple(self._computed_late(part) for part in self.parts))
+        return one_array(matches(asked_late, batch))
+
+    def _matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         arrays = {name: batch.column(name) for name in self.columns}
         for name, evaluator, type_ in self.values:
             found = one_array(evaluator.evaluate(batch))
@@ -87,12 +116,22 @@ class _OnComputed:
         found = matches(self.predicate, pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)))
         return one_array(found)
 
+    def _computed_late(self, part: Predicate) -> Predicate:
+        """A condition whose values are computed for those rows only that the rest of it leaves."""
+        if isinstance(part, And | Or):
+            return type(part)(tuple(self._computed_late(child) for child in part.children))
+        values = tuple(value for value in self.values if isinstance(part, Leaf) and value[0] == part.column.name)
+        if not values:
+            return part
+        columns = tuple(name for _, evaluator, _ in values for name in evaluator.columns)
+        return make_computed(str(part), columns, _OnComputed(values, (), part))
+
 
 def with_computed_columns(
     parts: Sequence[Expression], of_type: Callable[[Expression], DataType | None]
-) -> tuple[list[Expression], list[ComputedColumns]]:
-    """Conditions joined by OR: those that stay as they are, and those on the same computed values where there are very
-    many. Where a condition has several parts, these values can't fail: which part is asked first is the same then.
+) -> list[Expression | ComputedColumns]:
+    """Conditions joined by OR, with those on the same computed values, where there are very many, as one in the place
+    of the first of them.
 
     Args:
         parts: the conditions.
@@ -103,16 +142,21 @@ def with_computed_columns(
     for part in parts:
         made = columns.rewritten(part)
         forms[columns.used_by(made)].append((part, made or part))
-    others: list[Expression] = []
-    found: list[ComputedColumns] = []
+    groups: dict[int, ComputedColumns] = {}
     for used, members in forms.items():
         fields = columns.fields(used, of_type) if used and len(members) > MANY else None
-        if fields is None:
-            others += [part for part, _ in members]
-            continue
-        values = tuple(columns.values[made.name] for made in fields)
-        found.append(ComputedColumns(fields, values, [new for _, new in members], [part for part, _ in members]))
-    return others, found
+        if fields is not None:
+            values = tuple(columns.values[made.name] for made in fields)
+            group = ComputedColumns(fields, values, [new for _, new in members], [part for part, _ in members])
+            groups.update((id(part), group) for part, _ in members)
+    found: list[Expression | ComputedColumns] = []
+    for part in parts:
+        grouped = groups.get(id(part))
+        if grouped is None:
+            found.append(part)
+        elif part is grouped.written[0]:
+            found.append(grouped)
+    return found
 
 
 class _Columns:
@@ -124,11 +168,8 @@ class _Columns:
         self._kinds: dict[str, set[Kind | None]] = defaultdict(set)  # of what each is compared with
 
     def used_by(self, part: Expression | None) -> frozenset[str]:
-        """The names of the columns that a condition uses; none where it has parts and one of them may fail."""
-        used = set() if part is None else {name.parts[0] for name in names(part)}
-        made = used & self.values.keys()
-        safe = len(used) == 1 or all(_never_fails(self.values[name]) for name in made)
-        return frozenset(made) if safe else frozenset()
+        """The names of the columns that a condition uses."""
+        return frozenset(() if part is None else self.values.keys() & {name.parts[0] for name in names(part)})
 
     def fields(
         self, used: Iterable[str], of_type: Callable[[Expression], DataType | None]

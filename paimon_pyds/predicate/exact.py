@@ -13,14 +13,14 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy, pc, scalar
+from paimon_pyds.buffers import Flags, Int64s, array, from_numpy, pc, scalar
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.like import like_regex
 from paimon_pyds.predicate.literal_bounds import steps_of
 from paimon_pyds.predicate.tree import (
+    OPPOSITE,
     And,
     ColumnRef,
     Computed,
@@ -38,10 +38,9 @@ from paimon_pyds.types import arrow_type
 
 _Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 
-_POSITIVE = {
-    Op.NE: Op.EQ, Op.NOT_IN: Op.IN, Op.NOT_LIKE: Op.LIKE, Op.NOT_STARTS_WITH: Op.STARTS_WITH,
-    Op.NOT_ENDS_WITH: Op.ENDS_WITH, Op.NOT_CONTAINS: Op.CONTAINS, Op.GE: Op.LT, Op.GT: Op.LE,
-}  # fmt: skip
+_EVALUATED = frozenset({Op.EQ, Op.LT, Op.LE, Op.IN, Op.LIKE, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})
+"""Operators that have a kernel; the others are opposites of these."""
+_TEXTS = frozenset({pa.string(), pa.large_string(), pa.binary(), pa.large_binary()})
 _FEW = 8
 """So many values of an IN list are compared one by one; a hash table pays from there on."""
 
@@ -144,14 +143,12 @@ def _evaluate_open(
     return pa.array(mask)
 
 
-def _filled(found: _Values) -> npt.NDArray[np.bool_]:
+def _filled(found: _Values) -> Flags:
     """A mask whose nulls are false, to be written to."""
     return np.array(pc.fill_null(found, scalar(False, pa.bool_())), np.bool_)
 
 
-def _rows_of(
-    predicate: Predicate, batch: pa.RecordBatch | pa.Table, rows: npt.NDArray[np.int64]
-) -> pa.RecordBatch | pa.Table:
+def _rows_of(predicate: Predicate, batch: pa.RecordBatch | pa.Table, rows: Int64s) -> pa.RecordBatch | pa.Table:
     """Rows of the columns that a predicate needs."""
     needed = set(root_columns(predicate))
     columns = [name for name in batch.schema.names if name in needed]
@@ -168,7 +165,7 @@ def _leaf(leaf: Leaf, values: _Values) -> _Values:
         return pc.is_valid(values)
     if pa.types.is_null(values.type):
         return pa.repeat(scalar(False, pa.bool_()), len(values))
-    positive = _POSITIVE.get(leaf.op, leaf.op)
+    positive = leaf.op if leaf.op in _EVALUATED else OPPOSITE[leaf.op]
     found = _positive(positive, _plain(values, leaf.column), leaf.literals, leaf.column)
     return found if positive is leaf.op else pc.invert(found)
 
@@ -186,17 +183,7 @@ def _plain(values: _Values, column: ColumnRef) -> _Values:
     """Values in the Arrow type of the column's Paimon type; texts and bytes may stay in their larger or view forms."""
     assert column.type is not None
     wanted = arrow_type(column.type)
-    if values.type == wanted or _is_text(values.type) or _is_bytes(values.type):
-        return values
-    return values.cast(wanted)
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
-
-
-def _is_bytes(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
+    return values if values.type == wanted or values.type in _TEXTS else values.cast(wanted)
 
 
 def _positive(op: Op, values: _Values, literals: Sequence[Any], column: ColumnRef) -> _Values:

@@ -17,23 +17,14 @@ from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import scalar, to_numpy
+from paimon_pyds.buffers import Int64s, scalar, to_numpy
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, DataType, timestamp_unit
-from paimon_pyds.types.kinds import (
-    FLOAT_KINDS,
-    INTEGER_KINDS,
-    INTEGER_RANGES,
-    NANOS_PER_UNIT,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    Kind,
-)
+from paimon_pyds.types.kinds import INTEGER_KINDS, INTEGER_RANGES, NANOS_PER_UNIT, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 _DAY_NANOS = values.DAY_MICROS * 1000
 _EXACT = INTEGER_KINDS | {Kind.DECIMAL}
@@ -89,7 +80,7 @@ def to_step(value: int | float) -> int:
     return _INFINITY + 1 if math.isnan(value) else bits if bits >= 0 else (bits ^ _MAGNITUDE) + 1
 
 
-def steps_of(values: pa.Array) -> npt.NDArray[np.int64]:
+def steps_of(values: pa.Array) -> Int64s:
     """The steps of a column of integers, DOUBLEs, dates or times; those of nulls are any."""
     if pa.types.is_temporal(values.type):
         values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
@@ -123,18 +114,19 @@ def bounds_of(literal: Literal, type_: AtomicType, zone: str, *, as_double: bool
     if kind in _EXACT:
         return _number_bounds(literal, type_, as_double)
     if given in STRING_KINDS:
-        literal = casts.cast_literal(literal, _compared(type_), zone)
+        of_text = AtomicType(kind, precision=9) if kind is Kind.TIME else type_
+        literal = casts.cast_literal(literal, of_text, zone)
         assert literal.type is not None
         given = literal.type.kind
     if kind is Kind.BOOLEAN and given is Kind.BOOLEAN:
         return LiteralBounds(int(literal.value), int(literal.value) + 1)
     if kind is Kind.TIME and given is Kind.TIME:
-        return _ratio_bounds(casts.literal_nanos(literal), 1_000_000)
+        return ratio_bounds(casts.literal_nanos(literal), 1_000_000)
     if kind is Kind.DATE:
         if given is Kind.DATE:
             return LiteralBounds(literal.value, literal.value + 1)
         if given is Kind.TIMESTAMP:
-            return _ratio_bounds(casts.literal_nanos(literal), _DAY_NANOS)
+            return ratio_bounds(casts.literal_nanos(literal), _DAY_NANOS)
         if given is Kind.TIMESTAMP_LTZ:
             return _midnight_bounds(casts.literal_nanos(literal), zone)
     if kind in TIMESTAMP_KINDS and given in TIMESTAMP_KINDS | {Kind.DATE}:
@@ -156,17 +148,9 @@ def mismatch(literal: Literal, type_: AtomicType) -> PredicateError:
     )
 
 
-def _compared(type_: AtomicType) -> AtomicType:
-    """The type that Spark casts a text to, to compare it with this column."""
-    return AtomicType(type_.kind, precision=9) if type_.kind is Kind.TIME else type_
-
-
-def _ratio_bounds(numerator: int, denominator: int) -> LiteralBounds:
+def ratio_bounds(numerator: int, denominator: int) -> LiteralBounds:
     """The bounds of an exact number of steps."""
     return LiteralBounds(-(-numerator // denominator), numerator // denominator + 1)
-
-
-# ------------------------------------------------------------------------------------------------------------ numbers
 
 
 def _number_bounds(literal: Literal, type_: AtomicType, as_double: bool) -> LiteralBounds:
@@ -180,10 +164,10 @@ def _number_bounds(literal: Literal, type_: AtomicType, as_double: bool) -> Lite
                 raise PredicateError(f"{value} does not fit BIGINT")
         else:
             value, as_double = values.double_from_text(value), True
-    elif given in FLOAT_KINDS:
-        as_double = True
-    elif given not in _EXACT:
+    elif not casts.is_number(literal):
         raise mismatch(literal, type_)
+    else:
+        as_double = as_double or given not in _EXACT
     if as_double:
         return _double_bounds(float(value), type_)
     if isinstance(value, int) and not type_.scale:
@@ -192,7 +176,7 @@ def _number_bounds(literal: Literal, type_: AtomicType, as_double: bool) -> Lite
     assert isinstance(exponent, int)
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
     shift = exponent + (type_.scale or 0)
-    return _ratio_bounds(unscaled * 10 ** max(shift, 0), 10 ** max(-shift, 0))
+    return ratio_bounds(unscaled * 10 ** max(shift, 0), 10 ** max(-shift, 0))
 
 
 def _double_bounds(value: float, type_: AtomicType) -> LiteralBounds:
@@ -218,9 +202,6 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
         else:
             low = middle + 1
     return low
-
-
-# -------------------------------------------------------------------------------------------------------------- times
 
 
 def _midnight_bounds(instant: int, zone: str) -> LiteralBounds:
@@ -252,7 +233,7 @@ def _timestamp_bounds(literal: Literal, type_: AtomicType, zone: str) -> Literal
             # The hour that clocks show twice is read as its first pass, so all of it lies before this instant.
             ends = -(-(change.at + change.before) * 1000 // unit)
             return LiteralBounds(ends, ends)
-    return _ratio_bounds(micros * 1000 + rest, unit)
+    return ratio_bounds(micros * 1000 + rest, unit)
 
 
 def _micros(literal: Literal, type_: AtomicType) -> tuple[int, int]:
@@ -284,7 +265,7 @@ def skipped_hour(literal: Literal, type_: AtomicType, zone: str) -> SkippedHour 
         return None
     unit = NANOS_PER_UNIT[timestamp_unit(type_)]
     start, stop = ((change.at + offset) * 1000 // unit for offset in (change.before, change.after))
-    return SkippedHour(start, stop, _ratio_bounds((micros + change.before) * 1000 + rest, unit))
+    return SkippedHour(start, stop, ratio_bounds((micros + change.before) * 1000 + rest, unit))
 
 
 class _OffsetChange(NamedTuple):

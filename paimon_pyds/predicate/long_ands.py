@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import from_numpy, one_array, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.predicate.disjunction import MANY, any_of, outside
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.ranges import MANY, outside
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,

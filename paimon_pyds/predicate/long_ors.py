@@ -15,12 +15,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, one_array, to_numpy
+from paimon_pyds.buffers import Int64s, array, from_numpy, one_array, to_numpy
 from paimon_pyds.errors import ExpressionError
+from paimon_pyds.predicate.boxes import any_box, box_columns
 from paimon_pyds.predicate.exact import column_values
 from paimon_pyds.predicate.like import like_prefix, like_regex
 from paimon_pyds.predicate.prune import text_successor
@@ -58,7 +58,6 @@ _PARTS_OF_TEXTS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
 
 _Join = Callable[..., Predicate]
 _Texts = Sequence[str]
-_Places = npt.NDArray[np.int64]
 
 
 def gathered(parts: Sequence[Predicate], any_of: _Join) -> list[Predicate]:
@@ -87,6 +86,9 @@ def _form(part: Predicate) -> tuple[Callable[[Sequence[Any]], Predicate], object
     ops = [test.op for test in tests if isinstance(test, Leaf)]
     if ops.count(Op.EQ) == len(columns) == len(tests) and kinds <= _LISTED_KINDS:
         return _any_row, columns
+    boxed = box_columns(part)
+    if boxed is not None:
+        return any_box, boxed
     lower, upper = ops.count(Op.GE) + ops.count(Op.GT), ops.count(Op.LE) + ops.count(Op.LT)
     ranged = len(columns) == lower == upper == 1 and len(tests) == 2 and kinds <= _RANGED_KINDS
     return (_any_range, columns) if ranged else None
@@ -94,9 +96,6 @@ def _form(part: Predicate) -> tuple[Callable[[Sequence[Any]], Predicate], object
 
 def _computed(text: str, columns: Iterable[ColumnRef], condition: RowCondition) -> Computed:
     return make_computed(text, (column.name for column in columns), condition)
-
-
-# ------------------------------------------------------------------------------------------------------- common tests
 
 
 def _with_common_tests(members: Sequence[Predicate], any_of: _Join) -> list[Predicate]:
@@ -129,9 +128,6 @@ def _with_common_test(kinds: frozenset[object], members: Sequence[Predicate], an
     return [make_and(common, any_of(*others)) for common, others in best.items()]
 
 
-# --------------------------------------------------------------------------------------------------- values of columns
-
-
 @dataclass(frozen=True)
 class _AnyRow:
     """Whether rows have, in some columns, the values of one of many rows.
@@ -145,11 +141,11 @@ class _AnyRow:
 
     columns: tuple[ColumnRef, ...]
     values: tuple[pa.Array, ...]
-    codes: tuple[_Places, ...]
+    codes: tuple[Int64s, ...]
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Whether it has, per row."""
-        found: _Places | None = None
+        found: Int64s | None = None
         for number, (column, values) in enumerate(zip(self.columns, self.values, strict=True)):
             given = one_array(column_values(column, batch))
             given = given if given.type == values.type else given.cast(values.type)
@@ -177,11 +173,11 @@ def _any_row(members: Sequence[And]) -> Predicate:
     return make_and(*tests, _computed(text, columns, _AnyRow(tuple(columns), tuple(arrays), codes)))
 
 
-def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[_Places, ...]]:
+def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[Int64s, ...]]:
     """The values of each column, every one once, and the codes of `_AnyRow`."""
     lists: list[list[Any]] = []
-    codes: list[_Places] = []
-    found: _Places | None = None
+    codes: list[Int64s] = []
+    found: Int64s | None = None
     for column in zip(*rows, strict=True):
         values = sorted(set(column))
         place = {value: number for number, value in enumerate(values)}
@@ -193,9 +189,6 @@ def _coded(rows: Sequence[Sequence[Any]]) -> tuple[list[list[Any]], tuple[_Place
             codes.append(distinct)
         lists.append(values)
     return lists, tuple(codes)
-
-
-# ------------------------------------------------------------------------------------------------------ parts of texts
 
 
 @dataclass(frozen=True)
@@ -293,7 +286,7 @@ class _Bytes:
         self._words = words
         self.everywhere = np.arange(len(self._data))
 
-    def rows_with(self, parts: _Parts, places: _Places) -> _Places:
+    def rows_with(self, parts: _Parts, places: Int64s) -> Int64s:
         """The rows that have one of some parts of one length at one of some places."""
         length = parts.length
         places = places[(places >= 0) & (places + length <= len(self._data))]
@@ -301,7 +294,7 @@ class _Bytes:
         for start, wanted in parts.words.items():
             words = self._words[places + start] & np.uint64((1 << 8 * size) - 1)
             places = places[to_numpy(pc.is_in(from_numpy(words), wanted))]
-        rows: _Places = np.searchsorted(self.starts, places, "right") - 1
+        rows: Int64s = np.searchsorted(self.starts, places, "right") - 1
         inside = places + length <= self.stops[rows]
         places, rows = places[inside], rows[inside]
         if length > size:
@@ -347,9 +340,6 @@ def _spans(column: ColumnRef, ranges: Sequence[tuple[Any, Any]]) -> Predicate:
     return make_or(*(make_and(Leaf(Op.GE, column, (low,)), Leaf(Op.LE, column, (high,))) for low, high in spans))
 
 
-# ------------------------------------------------------------------------------------------------------------- ranges
-
-
 @dataclass(frozen=True)
 class _AnyRange:
     """Whether the values of a column lie in one of many ranges.
@@ -391,9 +381,6 @@ def _any_range(members: Sequence[And]) -> Predicate:
     text = f"{column} in {len(members):,} ranges"
     computed = _computed(text, [column], _AnyRange(column, tuple(end for one in joined for end in one)))
     return make_and(_spans(column, [(low[0], high[0]) for low, high in joined]), computed)
-
-
-# ------------------------------------------------------------------------------------------------------ computed values
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ What a predicate has no leaf for, a comparison of two columns or a function of o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from paimon_pyds.errors import PredicateError
+from paimon_pyds.predicate.bind import all_of
 from paimon_pyds.predicate.compare import compare_literals
-from paimon_pyds.predicate.conjunction import all_of
-from paimon_pyds.predicate.disjunction import MANY, any_of
+from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import like_parts
+from paimon_pyds.predicate.ranges import MANY
 from paimon_pyds.predicate.tree import (
     And,
     ColumnRef,
@@ -43,9 +45,7 @@ MANY_LEAVES = 1000
 
 _COMPARISONS = {"=": Op.EQ, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-_TEXT_FUNCTIONS = {
-    "startswith": Op.STARTS_WITH, "endswith": Op.ENDS_WITH, "contains": Op.CONTAINS, "like": Op.LIKE,
-}  # fmt: skip
+_TEXT_FUNCTIONS = {op.value.lower(): op for op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)}
 _NEVER_UNKNOWN = frozenset({"isnull", "isnotnull", "isnan", "<=>"})
 _CONDITIONS = frozenset({"AND", "OR", "NOT", "in", *_NEVER_UNKNOWN, *_COMPARISONS, *_TEXT_FUNCTIONS})
 
@@ -73,13 +73,13 @@ class Table:
     Attributes:
         bind: binds a leaf to its columns.
         fields: its columns.
-        evaluator: evaluates what predicates have no leaf for.
+        evaluator: gives what evaluates what predicates have no leaf for, the same each time.
         qualifiers: what may stand before a column's name, such as ``("target", "t")``.
     """
 
     bind: Callable[[Leaf], Predicate]
     fields: Sequence[DataField]
-    evaluator: RowEvaluator | None = None
+    evaluator: Callable[[], RowEvaluator] | None = None
     qualifiers: Sequence[str] = ()
 
 
@@ -126,18 +126,15 @@ class _NormalForm:
         self._leaves = 0
         self._most_leaves = 0
 
-    # ------------------------------------------------------------------------------------------------- conditions
-
     def rows(self, node: Expression, wanted: Wanted) -> Predicate:
         """The rows where a condition is what is wanted."""
         if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
             if node.function == "NOT":
                 return self.rows(node.arguments[0], wanted.opposite)
-            parts: list[Predicate] = []
-            arguments: Sequence[Expression] = node.arguments
-            if len(arguments) > MANY and (node.function, wanted) == ("OR", Wanted.TRUE):
-                arguments, parts = self._on_computed_columns(arguments)
-            parts += [self.rows(argument, wanted) for argument in arguments]
+            if len(node.arguments) > MANY and (node.function, wanted) == ("OR", Wanted.TRUE):
+                parts = self._any_of_many(node.arguments)
+            else:
+                parts = [self.rows(argument, wanted) for argument in node.arguments]
             return self._joined((node.function == "AND") == wanted.positive, parts)
         try:
             found = self._condition(node, wanted)
@@ -151,26 +148,29 @@ class _NormalForm:
         except PredicateError:
             raise placed from None
 
-    def _on_computed_columns(self, parts: Sequence[Expression]) -> tuple[Sequence[Expression], list[Predicate]]:
-        """Of conditions joined by OR, those that are left, and what very many on computed values come to."""
-        table, evaluator = self._table, self._evaluator
-        if table is None or evaluator is None:
-            return parts, []
+    def _any_of_many(self, parts: Sequence[Expression]) -> list[Predicate]:
+        """Conditions joined by OR, with very many on the same computed values as one."""
+        table = self._table
+        if table is None or self._evaluator is None:
+            return [self.rows(part, Wanted.TRUE) for part in parts]
         from paimon_pyds.predicate.computed_columns import with_computed_columns  # most filters are short
 
-        others, groups = with_computed_columns(parts, evaluator.type_of)
+        evaluator = self._evaluator()
         found: list[Predicate] = []
-        for group in groups:
-            columns = [*table.fields, *group.fields]
-            made = Table(group.binder(table.fields, self._zone).bind, columns, None, table.qualifiers)
+        for part in with_computed_columns(parts, evaluator.type_of):
+            if isinstance(part, Expression):
+                found.append(self.rows(part, Wanted.TRUE))
+                continue
+            columns = [*table.fields, *part.fields]
+            made = Table(part.binder(table.fields, self._zone).bind, columns, None, table.qualifiers)
             form = _NormalForm(self._source, self._zone, made, self._whole)
             try:
-                bound = [form.rows(part, Wanted.TRUE) for part in group.parts]
+                bound = [form.rows(one, Wanted.TRUE) for one in part.parts]
             except PredicateError:
-                others += group.written
+                found += [self.rows(one, Wanted.TRUE) for one in part.written]
             else:
-                found.append(group.joined(bound, evaluator.bound))
-        return others, found
+                found.append(part.joined(bound, evaluator.bound))
+        return found
 
     def on_rows(self, node: Expression, wanted: Wanted) -> Predicate:
         """A condition that is evaluated on rows. Raises PredicateError."""
@@ -183,7 +183,7 @@ class _NormalForm:
             node = Call("<=>", (node, value), start=node.start, stop=node.stop)
         if wanted is not Wanted.TRUE:
             node = Call("NOT", (node,), start=node.start, stop=node.stop)
-        return self._evaluator.condition(node, text)
+        return self._evaluator().condition(node, text)
 
     def _bound(self, leaf: Leaf) -> Predicate:
         """A leaf, bound to the table's columns if there is a table. Raises PredicateError."""
@@ -333,10 +333,7 @@ class _NormalForm:
             return self._leaf(Leaf(op, column, (pattern,)), wanted)
         escape = rest[0].literal.value if rest and isinstance(rest[0], Value) else "\\"
         if text is not None:
-            try:
-                like_parts(text, escape)
-            except PredicateError as error:
-                raise self._source.error(right.start, error.message, error.hint) from None
+            self._source.located(right.start, lambda: like_parts(text, escape))
         return self._leaf(Leaf(op, column, (pattern, escape)), wanted)
 
     def _leaf(self, leaf: Leaf, wanted: Wanted) -> Predicate:
@@ -351,8 +348,6 @@ class _NormalForm:
             return Const.TRUE
         test = Leaf(test.op, leaf.column, values)
         return self._joined(False, [self._bound(one) for one in (Leaf(Op.IS_NULL, leaf.column), test)])
-
-    # --------------------------------------------------------------------------------------------------- operands
 
     def _operands(self, left: Expression, right: Expression) -> tuple[ColumnRef | None, Literal | None, bool]:
         """The column of a comparison, the literal of its other side, and whether the column is on the right."""
@@ -400,7 +395,7 @@ class _NormalForm:
             found = None
         if found is not None or self._evaluator is None or next(names(node), None) is not None:
             return found
-        return self._evaluator.constant(node)
+        return self._evaluator().constant(node)
 
     def _literal(self, node: Expression) -> Literal | None:
         """A cast literal, or one with signs; None for other operands."""
@@ -408,10 +403,7 @@ class _NormalForm:
             inner = self._constant(node.child)
             if inner is None:
                 return None
-            try:
-                return casts.cast_literal(inner, node.type, self._zone)
-            except PredicateError as error:
-                raise self._source.error(node.child.start, error.message, error.hint) from None
+            return self._source.located(node.child.start, partial(casts.cast_literal, inner, node.type, self._zone))
         if isinstance(node, Call) and node.function in ("negative", "positive"):
             inner = self._constant(node.arguments[0])
             if inner is None or inner.value is None:

@@ -16,24 +16,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy, is_true, pc, scalar, to_numpy
+from paimon_pyds.buffers import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.predicate.like import like_prefix
 from paimon_pyds.predicate.literal_bounds import domain, steps_of
-from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
+from paimon_pyds.predicate.tree import OPPOSITE, And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import scalar_to_internal
 from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Counts: TypeAlias = npt.NDArray[np.int64]
 _TEXT_KINDS = STRING_KINDS | BINARY_KINDS
 _FEW = 16
 """So many values of an IN list are compared one by one."""
@@ -58,15 +55,15 @@ class ColumnStats:
     max: pa.Array
     null_count: pa.Array
     row_count: pa.Array
-    unknown: Mask | None = None
+    unknown: Flags | None = None
     exact: bool = False
-    nan_counted: bool | Mask = True
+    nan_counted: bool | Flags = True
 
 
 class ColumnBounds:
     """The statistics of one column, with what its leaves share; ``plain``: asked about rows that are not NaN."""
 
-    def __init__(self, stats: ColumnStats, ref: ColumnRef, rows: Counts, plain: bool = False) -> None:
+    def __init__(self, stats: ColumnStats, ref: ColumnRef, rows: Int64s, plain: bool = False) -> None:
         assert ref.type is not None
         kind = ref.type.kind
         self._min = stats.min
@@ -91,34 +88,24 @@ class ColumnBounds:
             self._has_min &= counted | ~self._min_nan
             self._has_max &= counted | ~self._max_nan
 
-    # ------------------------------------------------------------------------------------------------- may match
-
-    def may(self, leaf: Leaf) -> Mask:
+    def may(self, leaf: Leaf) -> Flags:
         """Whether some row of a file may satisfy the leaf."""
         if leaf.op is Op.IS_NULL:
             return ~self._nulls_known | (self._nulls > 0)
         some_value = ~self._nulls_known | (self._nulls < self._rows)
         return some_value & self._may_value(leaf.op, leaf.literals)
 
-    def _may_value(self, op: Op, literals: Sequence[Any]) -> Mask:
+    def _may_value(self, op: Op, literals: Sequence[Any]) -> Flags:
         """Whether some value that is not null may satisfy the leaf."""
         match op:
-            case Op.EQ:
-                return self._may_reach_down(literals[0]) & self._may_reach_up(literals[0])
-            case Op.LT:
-                return self._may_reach_down(literals[0], strictly=True)
-            case Op.LE:
-                return self._may_reach_down(literals[0])
-            case Op.GT:
-                return self._may_reach_up(literals[0], strictly=True)
-            case Op.GE:
-                return self._may_reach_up(literals[0])
-            case Op.NE:
-                return ~self._is_only(literals[0])
-            case Op.IN:
+            case Op.EQ | Op.IN:
                 return self._may_be_in(literals)
-            case Op.NOT_IN:
+            case Op.NE | Op.NOT_IN:
                 return ~self._only_in(literals)
+            case Op.LT | Op.LE:
+                return self._may_reach_down(literals[0], strictly=op is Op.LT)
+            case Op.GT | Op.GE:
+                return self._may_reach_up(literals[0], strictly=op is Op.GT)
             case Op.STARTS_WITH:
                 return self._may_start_with(literals[0])
             case Op.LIKE:
@@ -127,14 +114,14 @@ class ColumnBounds:
                 return ~self._all_start_with(literals[0])
         return np.ones(len(self._rows), bool)
 
-    def _may_reach_down(self, value: Any, *, strictly: bool = False) -> Mask:
+    def _may_reach_down(self, value: Any, *, strictly: bool = False) -> Flags:
         """Some value may be ≤ (strictly: <) the literal."""
         if is_nan(value):
             # All is ≤ NaN; what is less than NaN is there unless the least value is NaN.
             return ~(self._has_min & self._min_nan) if strictly else np.ones(len(self._rows), bool)
         return ~self._has_min | self._compare(Op.LT if strictly else Op.LE, self._min, value)
 
-    def _may_reach_up(self, value: Any, *, strictly: bool = False) -> Mask:
+    def _may_reach_up(self, value: Any, *, strictly: bool = False) -> Flags:
         """Some value may be ≥ (strictly: >) the literal."""
         if not self._float:
             return ~self._has_max | self._compare(Op.GT if strictly else Op.GE, self._max, value)
@@ -142,10 +129,10 @@ class ColumnBounds:
             return np.zeros(len(self._rows), bool) if strictly else self._may_hold_nan()
         return self._may_hold_nan() | self._compare(Op.GT if strictly else Op.GE, self._max, value)
 
-    def _may_hold_nan(self) -> Mask:
+    def _may_hold_nan(self) -> Flags:
         return self._hides_nan | ~self._has_max | self._max_nan
 
-    def _may_be_in(self, literals: Sequence[Any]) -> Mask:
+    def _may_be_in(self, literals: Sequence[Any]) -> Flags:
         if len(literals) <= _FEW:
             found = np.zeros(len(self._rows), bool)
             for value in literals:
@@ -175,21 +162,21 @@ class ColumnBounds:
             found[bounded] = reached & is_true(pc.less_equal(first, high))
         return found
 
-    def _may_start_with(self, prefix: str) -> Mask:
+    def _may_start_with(self, prefix: str) -> Flags:
         if not prefix:
             return np.ones(len(self._rows), bool)
         successor = text_successor(prefix)
         found = self._may_reach_up(prefix)
         return found if successor is None else found & self._may_reach_down(successor, strictly=True)
 
-    def _is_only(self, value: Any) -> Mask:
+    def _is_only(self, value: Any) -> Flags:
         """Every value that is not null equals the literal."""
         both = self._tight & self._has_min & self._has_max
         if is_nan(value):
             return both & self._min_nan
         return both & self._compare(Op.EQ, self._min, value) & self._compare(Op.EQ, self._max, value)
 
-    def _only_in(self, literals: Sequence[Any]) -> Mask:
+    def _only_in(self, literals: Sequence[Any]) -> Flags:
         """There is one value only, and it is among the literals."""
         if len(literals) <= _FEW:
             found = np.zeros(len(self._rows), bool)
@@ -200,42 +187,42 @@ class ColumnBounds:
         plain = array([v for v in literals if not is_nan(v)], self._min.type)
         return single & is_true(pc.is_in(self._min, plain))
 
-    def _all_start_with(self, prefix: str) -> Mask:
+    def _all_start_with(self, prefix: str) -> Flags:
         """Both bounds start with the prefix, so all between them does, whether the bounds occur or not."""
         starts = is_true(pc.starts_with(self._min, pattern=prefix)) & is_true(pc.starts_with(self._max, pattern=prefix))
         return self._has_min & self._has_max & starts
 
-    def _compare(self, op: Op, bounds: pa.Array, value: Any) -> Mask:
+    def _compare(self, op: Op, bounds: pa.Array, value: Any) -> Flags:
         return is_true(_KERNELS[op](bounds, scalar(value, bounds.type)))
 
-    def may_lie_in(self, ranges: Ranges) -> Mask:
+    def may_lie_in(self, ranges: Ranges) -> Flags:
         """Whether some value may lie in one of the ranges."""
         low, high = self._steps()
         first = np.searchsorted(ranges.high, low)
         inside = np.minimum(first, len(ranges.low) - 1)
         some_value = ~self._nulls_known | (self._nulls < self._rows)
-        reached: Mask = (first < len(ranges.low)) & (ranges.low[inside] <= high)
+        reached: Flags = (first < len(ranges.low)) & (ranges.low[inside] <= high)
         if self._float and ranges.high[-1] == domain(self._type)[1]:
             reached |= self._may_hold_nan()
         return some_value & reached
 
-    def always_lies_in(self, ranges: Ranges) -> Mask:
+    def always_lies_in(self, ranges: Ranges) -> Flags:
         """Whether surely all rows of a file lie in one range."""
         low, high = self._steps()
         last = np.searchsorted(ranges.low, low, "right") - 1
         within = (last >= 0) & (high <= ranges.high[np.maximum(last, 0)])
-        found: Mask = self._nulls_known & np.equal(self._nulls, 0) & self._tight & self._bounded() & within
+        found: Flags = (
+            self._nulls_known & np.equal(self._nulls, 0) & self._tight & self._has_min & self._has_max & within
+        )
         return found | np.equal(self._rows, 0)
 
-    def _steps(self) -> tuple[Counts, Counts]:
+    def _steps(self) -> tuple[Int64s, Int64s]:
         """The bounds as steps; those that are not known are the ends of the type."""
         low, high = domain(self._type)
         least, greatest = steps_of(self._min), steps_of(self._max)
         return np.where(self._has_min, least, low), np.where(self._has_max, greatest, high)
 
-    # ---------------------------------------------------------------------------------------------- always true
-
-    def always(self, leaf: Leaf) -> Mask:
+    def always(self, leaf: Leaf) -> Flags:
         """Whether surely every row of a file satisfies the leaf."""
         found = self._nulls_known & np.equal(self._nulls, self._rows if leaf.op is Op.IS_NULL else 0)
         if leaf.op is not Op.IS_NULL:
@@ -243,41 +230,12 @@ class ColumnBounds:
         found |= np.equal(self._rows, 0)
         return found
 
-    def _always_value(self, op: Op, literals: Sequence[Any]) -> Mask:
+    def _always_value(self, op: Op, literals: Sequence[Any]) -> Flags:
         if op is Op.IS_NOT_NULL:
             return np.ones(len(self._rows), bool)
         if not literals or not self._tight.any():
             return np.zeros(len(self._rows), bool)
-        return self._tight & self._always_bounds(op, literals)
-
-    def _always_bounds(self, op: Op, literals: Sequence[Any]) -> Mask:
-        """Whether all values between the bounds satisfy the leaf; certain where these are tight."""
-        value = literals[0]
-        match op:
-            case Op.EQ:
-                return self._is_only(value)
-            case Op.NE:
-                return ~(self._may_reach_down(value) & self._may_reach_up(value)) & self._bounded()
-            case Op.LT:
-                return ~self._may_reach_up(value) & self._bounded()
-            case Op.LE:
-                return ~self._may_reach_up(value, strictly=True) & self._bounded()
-            case Op.GT:
-                return ~self._may_reach_down(value) & self._bounded()
-            case Op.GE:
-                return ~self._may_reach_down(value, strictly=True) & self._bounded()
-            case Op.IN:
-                return self._only_in(literals)
-            case Op.NOT_IN:
-                return ~self._may_be_in(literals) & self._bounded()
-            case Op.STARTS_WITH:
-                return self._all_start_with(value)
-            case Op.NOT_STARTS_WITH:
-                return ~self._may_start_with(value) & self._bounded()
-        return np.zeros(len(self._rows), bool)
-
-    def _bounded(self) -> Mask:
-        return self._has_min & self._has_max
+        return self._tight & self._has_min & self._has_max & ~self._may_value(OPPOSITE[op], literals)
 
 
 _KERNELS: dict[Op, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
@@ -290,15 +248,14 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _search_sorted(values: pa.Array, wanted: pa.Array) -> Counts:
+def _search_sorted(values: pa.Array, wanted: pa.Array) -> Int64s:
     """Place of the first of the sorted values that is not below each wanted one, as np.searchsorted gives it."""
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
-        found: Counts = np.searchsorted(to_numpy(values), to_numpy(wanted))
-        return found
+        return np.searchsorted(to_numpy(values), to_numpy(wanted))
     # By ranks in one sorted whole; the wanted ones come first among equals, as the sort is stable.
     order = to_numpy(pc.sort_indices(pa.concat_arrays([wanted, values])))
     is_value = order >= len(wanted)
-    places: Counts = np.empty(len(wanted), np.int64)
+    places: Int64s = np.empty(len(wanted), np.int64)
     places[order[~is_value]] = np.cumsum(is_value)[~is_value]
     return places
 
@@ -315,7 +272,7 @@ def text_successor(prefix: str) -> str | None:
 StatsOf: TypeAlias = "Callable[[ColumnRef], ColumnStats | None]"
 
 
-def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Mask:
+def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Flags:
     """Whether a file may hold a row that the predicate is true for, per file.
 
     Args:
@@ -326,7 +283,7 @@ def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> 
     return StatisticsEvaluation(row_counts, stats_of).may(predicate)
 
 
-def always_true(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Mask:
+def always_true(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Flags:
     """Whether the predicate is surely true for every row of a file, per file; false where that is not certain.
 
     The arguments are those of `may_match`. A file without rows counts as one where it is true.
@@ -352,32 +309,30 @@ class StatisticsEvaluation:
             self._columns[ref, plain] = None if stats is None else ColumnBounds(stats, ref, self._rows, plain)
         return self._columns[ref, plain]
 
-    def _all(self, value: bool) -> Mask:
+    def _all(self, value: bool) -> Flags:
         return np.full(self._files, value)
 
-    def may(self, predicate: Predicate) -> Mask:
+    def may(self, predicate: Predicate) -> Flags:
         """What `may_match` gives."""
         match predicate:
             case Leaf():
                 return self._may_leaf(predicate, _rules_out_nan(predicate))
             case And(children):
                 plain = {c.column for c in children if isinstance(c, Leaf) and _rules_out_nan(c)}
-                return self._fold(np.logical_and, (self._may_within(c, plain) for c in children), True)
+                # No row that all parts keep has NaN in such a column.
+                parts = (self._may_leaf(c, c.column in plain) if isinstance(c, Leaf) else self.may(c) for c in children)
+                return self._fold(np.logical_and, parts, True)
             case Or(children, ranges):
                 if ranges is not None and (column := self._column(ranges.column)) is not None:
                     return column.may_lie_in(ranges)
                 return self._fold(np.logical_or, map(self.may, children), False)
         return self._all(predicate is Const.TRUE or isinstance(predicate, Computed))
 
-    def _may_within(self, child: Predicate, plain: Set[ColumnRef]) -> Mask:
-        """A part of an AND whose rows hold no NaN in the ``plain`` columns."""
-        return self._may_leaf(child, child.column in plain) if isinstance(child, Leaf) else self.may(child)
-
-    def _may_leaf(self, leaf: Leaf, plain: bool = False) -> Mask:
+    def _may_leaf(self, leaf: Leaf, plain: bool = False) -> Flags:
         column = self._column(leaf.column, plain)
         return self._all(True) if column is None else column.may(leaf)
 
-    def always(self, predicate: Predicate) -> Mask:
+    def always(self, predicate: Predicate) -> Flags:
         """What `always_true` gives."""
         match predicate:
             case Leaf():
@@ -391,7 +346,7 @@ class StatisticsEvaluation:
                 return self._fold(np.logical_or, map(self.always, children), False)
         return self._all(True) if predicate is Const.TRUE else np.equal(self._rows, 0)
 
-    def _fold(self, combine: np.ufunc, parts: Iterable[Mask], start: bool) -> Mask:
+    def _fold(self, combine: np.ufunc, parts: Iterable[Flags], start: bool) -> Flags:
         found = self._all(start)
         for part in parts:
             combine(found, part, out=found)

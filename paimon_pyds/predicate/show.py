@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 import re
 import struct
-from decimal import Decimal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from paimon_pyds.one_line import one_line
-from paimon_pyds.predicate.bind import internal_literal
-from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.predicate.bind import literal_of
+from paimon_pyds.predicate.tree import TEXT_OPS, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import AtomicType, DataType
+from paimon_pyds.types import DataType
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -24,13 +26,10 @@ _RESERVED = frozenset({
     "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "TRUE", "FALSE", "NULL",
     "CAST", "CASE", "WHEN", "THEN", "ELSE", "END", "FROM", "WHERE", "SELECT", "WITH",
 })  # fmt: skip
-_TEXT_FUNCTIONS = {
-    Op.STARTS_WITH: "startswith", Op.ENDS_WITH: "endswith", Op.CONTAINS: "contains",
-    Op.NOT_STARTS_WITH: "NOT startswith", Op.NOT_ENDS_WITH: "NOT endswith", Op.NOT_CONTAINS: "NOT contains",
-}  # fmt: skip
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
 _SHOWN = 20
 _SHOWN_TEXT = 200
+_SHOWN_CONDITIONS = 40
 
 
 def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
@@ -38,10 +37,17 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
 
     Args:
         predicate: a bound or an unbound tree.
-        shorten: leave out all but the first values of long IN lists, and say how many there are; such a text does not
-            parse.
+        shorten: leave out all but the first values of long IN lists, and the first of very many conditions, and say how
+            many there are; such a text does not parse.
     """
-    return _text(predicate, shorten, False)
+    return _text(predicate, _Left(_SHOWN_CONDITIONS) if shorten else None, False)
+
+
+@dataclass
+class _Left:
+    """How many conditions may still be shown."""
+
+    conditions: int
 
 
 def _repr(self: Any) -> str:
@@ -52,7 +58,10 @@ for _kind in (And, Computed, Leaf, Or):  # here, as `tree` knows nothing of text
     _kind.__repr__ = _repr  # type: ignore[method-assign]
 
 
-def _text(predicate: Predicate, shorten: bool, inner: bool) -> str:
+def _text(predicate: Predicate, left: _Left | None, inner: bool) -> str:
+    shorten = left is not None
+    if left is not None and not isinstance(predicate, And | Or):
+        left.conditions -= 1
     if isinstance(predicate, Const):
         return "CAST(NULL AS BOOLEAN)" if predicate is Const.UNKNOWN else predicate.value
     if isinstance(predicate, Leaf):
@@ -63,8 +72,42 @@ def _text(predicate: Predicate, shorten: bool, inner: bool) -> str:
         )
         return f"({text})" if inner else text
     word = " AND " if isinstance(predicate, And) else " OR "
-    text = word.join(_text(child, shorten, True) for child in predicate.children)
+    children = predicate.children
+    if left is not None and isinstance(predicate, Or) and predicate.ranges is not None:
+        children = tuple(islice(_ranges(predicate), left.conditions + 1))
+    parts: list[str] = []
+    for child in children:
+        if left is not None and left.conditions <= 0:
+            parts.append(f"… {_count(predicate):,} conditions")
+            break
+        parts.append(_text(child, left, True))
+    text = word.join(parts)
     return f"({text})" if inner else text
+
+
+def _ranges(predicate: Predicate) -> Iterator[Predicate]:
+    """The ranges that an `Or` of ranges is, without the bounds around some of them."""
+    last = predicate.children[-1] if isinstance(predicate, And) else None
+    if isinstance(last, Or):
+        yield from _ranges(last)
+    elif isinstance(predicate, Or):
+        for child in predicate.children:
+            yield from _ranges(child)
+    else:
+        yield predicate
+
+
+def _count(predicate: Predicate) -> int:
+    found, left = 0, [predicate]
+    while left:
+        node = left.pop()
+        if isinstance(node, Or) and node.ranges is not None:
+            found += len(node.ranges.low)
+        elif isinstance(node, And | Or):
+            left += node.children
+        else:
+            found += 1
+    return found
 
 
 def _leaf(leaf: Leaf, shorten: bool) -> str:
@@ -82,8 +125,8 @@ def _leaf(leaf: Leaf, shorten: bool) -> str:
             items.append(f"… {len(leaf.literals)} values")
         return f"{column} {leaf.op.value} ({', '.join(items)})"
     value = _literal(leaf.literals[0], leaf.column.type)
-    if leaf.op in _TEXT_FUNCTIONS:
-        return f"{_TEXT_FUNCTIONS[leaf.op]}({column}, {value})"
+    if leaf.op in TEXT_OPS:
+        return f"{leaf.op.value.lower().replace('not', 'NOT')}({column}, {value})"
     return f"{column} {leaf.op.value} {value}"
 
 
@@ -105,11 +148,7 @@ def _name(name: str) -> str:
 
 
 def _literal(value: Any, bound_to: DataType | None) -> str:
-    if isinstance(value, Literal):
-        return literal_sql(value)
-    if isinstance(bound_to, AtomicType):
-        return literal_sql(internal_literal(value, bound_to))
-    return literal_sql(casts.from_python(value))
+    return literal_sql(literal_of(value, bound_to))
 
 
 def literal_sql(literal: Literal) -> str:
@@ -127,7 +166,7 @@ def literal_sql(literal: Literal) -> str:
     if kind is Kind.BOOLEAN:
         return "TRUE" if value else "FALSE"
     if kind is Kind.DECIMAL:
-        return _decimal(value)
+        return text if "." in (text := f"{value:f}") else f"{text}BD"
     if kind in INTEGER_KINDS:
         return str(value)
     if kind in (Kind.FLOAT, Kind.DOUBLE):
@@ -140,11 +179,6 @@ def literal_sql(literal: Literal) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + "".join(_ESCAPES.get(char, char) for char in text) + "'"
-
-
-def _decimal(value: Decimal) -> str:
-    text = f"{value:f}"
-    return text if "." in text else f"{text}BD"
 
 
 def _float(value: float, kind: Kind) -> str:

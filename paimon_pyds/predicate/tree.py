@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataType
 
@@ -49,11 +48,12 @@ class Op(enum.Enum):
     __hash__ = object.__hash__  # faster than Enum's, for very many leaves
 
 
-_OPPOSITE = {
+OPPOSITE = {
     Op.EQ: Op.NE, Op.LT: Op.GE, Op.GT: Op.LE, Op.IN: Op.NOT_IN, Op.IS_NULL: Op.IS_NOT_NULL, Op.LIKE: Op.NOT_LIKE,
     Op.STARTS_WITH: Op.NOT_STARTS_WITH, Op.ENDS_WITH: Op.NOT_ENDS_WITH, Op.CONTAINS: Op.NOT_CONTAINS,
 }  # fmt: skip
-_OPPOSITE |= {b: a for a, b in _OPPOSITE.items()}
+OPPOSITE |= {b: a for a, b in OPPOSITE.items()}
+"""The operator that holds where another does not, NULL apart."""
 TEXT_OPS = frozenset({
     Op.LIKE, Op.NOT_LIKE, Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.ENDS_WITH, Op.NOT_ENDS_WITH, Op.CONTAINS,
     Op.NOT_CONTAINS,
@@ -149,8 +149,8 @@ class Ranges:
     both ends included."""
 
     column: ColumnRef
-    low: npt.NDArray[np.int64]
-    high: npt.NDArray[np.int64]
+    low: Int64s
+    high: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ def negate(predicate: Predicate) -> Predicate:
         case Computed():
             raise TypeError("a computed condition is negated before it is bound")
         case Leaf(op=op):
-            return Leaf(_OPPOSITE[op], predicate.column, predicate.literals)
+            return Leaf(OPPOSITE[op], predicate.column, predicate.literals)
         case And():
             return make_or(*(negate(c) for c in predicate.children))
         case Or():

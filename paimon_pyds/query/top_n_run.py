@@ -225,7 +225,7 @@ class _Run:
 
         ``narrow``: those that come after the worst row kept may be left out, and are not counted then.
         """
-        rows = file.candidates if chosen is None else RowSelection.from_bitmap(chosen)
+        rows = file.candidates if chosen is None else RowSelection(chosen)
         one = file.file.selecting(rows)
         trace = FileTrace(one.path, one.row_count)
         kept = 0

@@ -239,7 +239,7 @@ def _differing(spec: ReadSpec, file: PlannedFile, other: PlannedFile) -> RowSele
     if file.deletion == other.deletion:
         return RowSelection.NONE
     one, two = (deleted_rows(spec.io, f.deletion, f.row_count) for f in (file, other))
-    return RowSelection.from_bitmap(one ^ two)
+    return RowSelection(one ^ two)
 
 
 def read_wanted(

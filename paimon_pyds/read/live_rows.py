@@ -218,7 +218,7 @@ class LiveRows:
             return RowSelection.NONE, True
         file, selection, exact = self.file, RowSelection.ALL, False
         if file.selection is not None:
-            selection = RowSelection.from_bitmap(decode_bitmap(file.selection, path=file.path))
+            selection = RowSelection(decode_bitmap(file.selection, path=file.path))
         if file.window is not None:
             selection = selection & RowSelection.of(range(*file.window))
         if self.devolved is not Const.TRUE:

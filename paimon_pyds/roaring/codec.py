@@ -16,30 +16,115 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Flags, Int64s, Octets, Words
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.roaring.layout import (
-    ARRAY_MAX,
-    BITMAP_BYTES,
-    COOKIE_PLAIN,
-    COOKIE_RUNS,
-    NO_OFFSETS_BELOW,
-    RoaringLayout,
-    read_layout,
-)
 
+COOKIE_PLAIN = 12346
+COOKIE_RUNS = 12347
+ARRAY_MAX = 4096
+BITMAP_BYTES = 8192
+NO_OFFSETS_BELOW = 4
+MAX_CONTAINERS = 1 << 16
 _LEAST = 8  # bytes of the header of an empty bitmap
 _LARGE = 16 << 10  # bytes from which on reading a header is faster than writing the bitmap again
 _PLAIN_COOKIE = COOKIE_PLAIN.to_bytes(4, "little")
 _CHUNK = 1 << 19  # members encoded at a time, to bound memory
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+
+class RoaringLayout(NamedTuple):
+    """What the header of a serialized bitmap says: its ``size`` in bytes, and per container ``keys``, ``cards``
+    (cardinality), ``sizes`` in bytes and ``is_run``; the first container begins at ``head``."""
+
+    size: int
+    head: int
+    keys: npt.NDArray[np.uint16]
+    cards: Int64s
+    sizes: Int64s
+    is_run: Flags
+
+
+def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None, origin: int = 0) -> RoaringLayout:
+    """Measure the serialized bitmap that begins at ``start`` of ``data``, every length checked against what is there.
+
+    Args:
+        data: bytes that hold the bitmap, and may hold more.
+        start: where it begins in them.
+        path: for errors.
+        origin: position of ``data`` in the file, for errors.
+
+    Raises:
+        CorruptFileError: the bytes are no RoaringBitmap, or end early.
+    """
+    view = memoryview(data)[start:]
+    at = origin + start
+
+    def fail(message: str, offset: int, field: str) -> CorruptFileError:
+        return CorruptFileError(message, path=path, offset=at + offset, field=field)
+
+    if len(view) < 8 and (len(view) < 4 or int.from_bytes(view[:2], "little") != COOKIE_RUNS):
+        raise fail("a bitmap that ends in its header", 0, "cookie")
+    cookie = int.from_bytes(view[:4], "little")
+    has_runs = cookie & 0xFFFF == COOKIE_RUNS
+    if not has_runs and cookie != COOKIE_PLAIN:
+        raise fail(f"{cookie} is not the cookie of a RoaringBitmap", 0, "cookie")
+    count = (cookie >> 16) + 1 if has_runs else int.from_bytes(view[4:8], "little")
+    position = 4 if has_runs else 8
+    flag_bytes = (count + 7) // 8 if has_runs else 0
+    offset_bytes = 4 * count if not has_runs or count >= NO_OFFSETS_BELOW else 0
+    head = position + flag_bytes + 4 * count + offset_bytes
+    if count > MAX_CONTAINERS or head > len(view):
+        raise fail(f"{count} containers don't fit {len(view)} bytes", 4, "container count")
+    pairs = np.frombuffer(view, "<u2", 2 * count, position + flag_bytes)
+    keys, cards = pairs[::2], pairs[1::2].astype(np.int64)
+    cards += 1
+    is_run = np.zeros(count, np.bool_)
+    if count == 0:
+        return RoaringLayout(head, head, keys, cards, cards, is_run)
+    if not (keys[1:] > keys[:-1]).all():
+        raise fail("container keys out of order", position + flag_bytes, "key")
+    sizes = np.minimum(2 * cards, BITMAP_BYTES)
+    offsets = np.frombuffer(view, "<u4", count, head - offset_bytes).astype(np.int64) if offset_bytes else None
+    if has_runs:
+        flags = np.frombuffer(view, np.uint8, flag_bytes, position)
+        is_run = np.unpackbits(flags, bitorder="little", count=count).view(np.bool_)
+        if not _measure_runs(view, head, sizes, is_run, offsets):
+            raise fail(f"run containers that begin beyond the {len(view)} bytes left", head, "containers")
+    ends = sizes.cumsum()
+    ends += head
+    if ends[-1] > len(view):
+        raise fail(f"containers of {ends[-1]} bytes, {len(view)} are left", head, "containers")
+    if offsets is not None and (offsets[0] != head or (offsets[1:] != ends[:-1]).any()):
+        raise fail("container offsets that don't follow their sizes", head - offset_bytes, "offset")
+    return RoaringLayout(int(ends[-1]), head, keys, cards, sizes, is_run)
+
+
+def _measure_runs(view: memoryview, head: int, sizes: Int64s, is_run: Flags, offsets: Int64s | None) -> bool:
+    """Set the sizes of run containers, each known only from its own first bytes; False where one begins too late.
+
+    The containers are believed to begin at ``offsets``, if there are any; the caller checks these against the sizes.
+    """
+    if offsets is not None:
+        begins = offsets[is_run]
+        if (begins + 2 > len(view)).any():
+            return False
+        data = np.frombuffer(view, np.uint8)
+        sizes[is_run] = 2 + 4 * (data[begins].astype(np.int64) | data[begins + 1].astype(np.int64) << 8)
+        return True
+    position, done = head, 0
+    for index in is_run.nonzero()[0].tolist():  # fewer than four containers
+        position += int(sizes[done:index].sum())
+        if position + 2 > len(view):
+            return False
+        sizes[index] = 2 + 4 * int.from_bytes(view[position : position + 2], "little")
+        position += int(sizes[index])
+        done = index + 1
+    return True
 
 
 def decode_bitmap(
@@ -66,26 +151,13 @@ def decode_bitmap(
     except ValueError as error:
         raise CorruptFileError(f"not a RoaringBitmap: {error}", path=path, offset=origin, field="bitmap") from None
     if len(raw) >= _LARGE and raw[:4] == _PLAIN_COOKIE:
-        if not _is_full(raw, bitmap):
-            _measured(raw, path, origin)
+        _measured(raw, path, origin)
     elif bitmap.serialize() != (raw := bytes(raw)):
         _check_odd(raw, bitmap, path, origin)
     if row_count is not None and bitmap and bitmap.max() >= row_count:
         message = f"position {bitmap.max()} in a file of {row_count} rows"
         raise CorruptFileError(message, path=path, offset=origin, field="bitmap")
     return bitmap
-
-
-def _is_full(raw: bytes | memoryview, bitmap: BitMap) -> bool:
-    """Whether a bitmap without runs, which the library took, has only containers of one size and all of them where its
-    offsets say, and ends where these bytes do: it spares measuring it."""
-    found = bitmap.get_statistics()
-    count: int = found["n_containers"]
-    if count != found["n_bitset_containers"] or len(raw) != (8 + BITMAP_BYTES) * count + 8:
-        return False
-    first = 8 + 8 * count
-    starts = (first + BITMAP_BYTES * np.arange(count)).astype("<u4")
-    return bool(raw[8 + 4 * count : first] == starts.tobytes())
 
 
 def _measured(raw: bytes | memoryview, path: object, origin: int) -> RoaringLayout:
@@ -113,11 +185,10 @@ def encode_bitmap(bitmap: BitMap) -> bytes:
     """The serialized form, with the smallest container for each 65,536 positions."""
     optimised = bitmap.copy()
     optimised.run_optimize()
-    data: bytes = optimised.serialize()
-    return data
+    return optimised.serialize()
 
 
-def encode_mask(mask: npt.NDArray[np.bool_]) -> bytes:
+def encode_mask(mask: Flags) -> bytes:
     """The serialized set of positions where ``mask`` is true: one pass over whole columns, no bitmap object."""
     packed = np.zeros(whole_containers(len(mask)), np.uint8)
     bits = np.packbits(mask, bitorder="little")
@@ -130,7 +201,7 @@ def whole_containers(row_count: int) -> int:
     return -(-row_count // 65536) * BITMAP_BYTES
 
 
-def encode_packed(packed: Bytes) -> bytes:
+def encode_packed(packed: Octets) -> bytes:
     """The serialized set of positions whose bits are set, the lowest first; of `whole_containers` bytes."""
     rows = packed.reshape(-1, BITMAP_BYTES)
     words = rows.view("<u8")
@@ -154,7 +225,7 @@ def encode_packed(packed: Bytes) -> bytes:
     return encode_header(container_entries(keys, cards[keys]), is_run[keys], sizes) + b"".join(bodies)
 
 
-def pack_rows(rows: BitMap, row_count: int) -> Bytes:
+def pack_rows(rows: BitMap, row_count: int) -> Octets:
     """A bit for each of so many rows, the lowest first, in `whole_containers` bytes: what `encode_packed` takes."""
     data = rows.serialize()
     found = read_layout(data)
@@ -180,11 +251,11 @@ def _ends(words: Words) -> Words:
     return words & ~after
 
 
-def _positions(words: Words) -> Ints:
+def _positions(words: Words) -> Int64s:
     return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_))
 
 
-def _count_bits(words: Words) -> Ints:
+def _count_bits(words: Words) -> Int64s:
     """The number of bits set in each row of words."""
     if hasattr(np, "bitwise_count"):  # from numpy 2.0 on
         return np.asarray(np.bitwise_count(words).sum(axis=1, dtype=np.int64))
@@ -195,7 +266,7 @@ def _count_bits(words: Words) -> Ints:
     return np.asarray(counts.sum(axis=1, dtype=np.int64))
 
 
-def _run_bytes(starts: Ints, lengths_less_one: Ints) -> bytes:
+def _run_bytes(starts: Int64s, lengths_less_one: Int64s) -> bytes:
     pairs = np.empty(1 + 2 * len(starts), "<u2")
     pairs[0] = len(starts)
     pairs[1::2] = starts
@@ -203,7 +274,7 @@ def _run_bytes(starts: Ints, lengths_less_one: Ints) -> bytes:
     return pairs.tobytes()
 
 
-def encode_header(entries: npt.NDArray[np.uint32], is_run: npt.NDArray[np.bool_], sizes: Ints) -> bytes:
+def encode_header(entries: npt.NDArray[np.uint32], is_run: Flags, sizes: Int64s) -> bytes:
     """The header of a bitmap of containers of these sizes in bytes; `container_entries` makes their ``entries``."""
     count = len(entries)
     has_runs = bool(is_run.any())
@@ -217,12 +288,12 @@ def encode_header(entries: npt.NDArray[np.uint32], is_run: npt.NDArray[np.bool_]
     return head
 
 
-def container_entries(keys: Ints, cards: Ints) -> npt.NDArray[np.uint32]:
+def container_entries(keys: Int64s, cards: Int64s) -> npt.NDArray[np.uint32]:
     """What a header says of each container: its key and its cardinality less one."""
     return (keys | cards - 1 << 16).astype("<u4")
 
 
-def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list[Bytes], Ints]:
+def encode_groups(positions: npt.NDArray[np.uint32], bounds: Int64s) -> tuple[list[Octets], Int64s]:
     """Serialize many sets of positions at once.
 
     Args:
@@ -232,8 +303,8 @@ def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list
     Returns:
         Pieces whose concatenation is all serialized bitmaps one after another, and the size in bytes of each bitmap.
     """
-    pieces: list[Bytes] = []
-    sizes: list[Ints] = []
+    pieces: list[Octets] = []
+    sizes: list[Int64s] = []
     first, groups = 0, len(bounds) - 1
     while first < groups:
         last = int(np.searchsorted(bounds, bounds[first] + _CHUNK, side="right")) - 1
@@ -250,18 +321,18 @@ def encode_groups(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[list
 class _Containers:
     """The containers of all sets of one chunk, as columns."""
 
-    start: Ints  # index of the first member
-    card: Ints
-    key: Ints
-    group: Ints
-    run_begins: npt.NDArray[np.bool_]  # per member: a run of consecutive positions begins here
-    runs: Ints
-    is_run: npt.NDArray[np.bool_]
-    size: Ints
-    offset: Ints  # of the container's bytes in the output
+    start: Int64s  # index of the first member
+    card: Int64s
+    key: Int64s
+    group: Int64s
+    run_begins: Flags  # per member: a run of consecutive positions begins here
+    runs: Int64s
+    is_run: Flags
+    size: Int64s
+    offset: Int64s  # of the container's bytes in the output
 
 
-def _encode_chunk(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[Bytes, Ints]:
+def _encode_chunk(positions: npt.NDArray[np.uint32], bounds: Int64s) -> tuple[Octets, Int64s]:
     groups = len(bounds) - 1
     found = _find_containers(positions, bounds)
     per_group = np.bincount(found.group, minlength=groups)
@@ -293,7 +364,7 @@ def _encode_chunk(positions: npt.NDArray[np.uint32], bounds: Ints) -> tuple[Byte
     return out, sizes
 
 
-def _find_containers(positions: npt.NDArray[np.uint32], bounds: Ints) -> _Containers:
+def _find_containers(positions: npt.NDArray[np.uint32], bounds: Int64s) -> _Containers:
     members = len(positions)
     begins = np.empty(members, np.bool_)
     high = (positions >> np.uint32(16)).astype(np.uint16)
@@ -313,7 +384,7 @@ def _find_containers(positions: npt.NDArray[np.uint32], bounds: Ints) -> _Contai
 
 
 def _write_heads(
-    out: Bytes, found: _Containers, base: Ints, per_group: Ints, group_runs: npt.NDArray[np.bool_], first: Ints
+    out: Octets, found: _Containers, base: Int64s, per_group: Int64s, group_runs: Flags, first: Int64s
 ) -> None:
     plain = ~group_runs
     _put16(out, base[plain], np.full(int(plain.sum()), COOKIE_PLAIN))
@@ -327,7 +398,7 @@ def _write_heads(
     np.bitwise_or.at(out, at, (1 << (rank & 7)).astype(np.uint8))
 
 
-def _write_bodies(out: Bytes, found: _Containers, low: npt.NDArray[np.uint16]) -> None:
+def _write_bodies(out: Octets, found: _Containers, low: npt.NDArray[np.uint16]) -> None:
     is_bitmap = ~found.is_run & (found.card > ARRAY_MAX)
     for index in np.flatnonzero(is_bitmap):
         begin = found.start[index]
@@ -356,7 +427,7 @@ def _write_bodies(out: Bytes, found: _Containers, low: npt.NDArray[np.uint16]) -
     _put16(out, at + 2, last - begin)
 
 
-def _put16(out: Bytes, at: Ints, values: npt.NDArray[np.generic]) -> None:
+def _put16(out: Octets, at: Int64s, values: npt.NDArray[np.generic]) -> None:
     """Write little-endian uint16 values at byte offsets."""
     if len(at) == 0:
         return

@@ -24,8 +24,15 @@ import numpy as np
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.roaring.codec import container_entries, decode_bitmap, encode_bitmap, encode_header
-from paimon_pyds.roaring.layout import ARRAY_MAX, BITMAP_BYTES, read_layout
+from paimon_pyds.roaring.codec import (
+    ARRAY_MAX,
+    BITMAP_BYTES,
+    container_entries,
+    decode_bitmap,
+    encode_bitmap,
+    encode_header,
+    read_layout,
+)
 
 _EMPTY, _NOT_EMPTY = 0, 1
 _LEAF = 4

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Words, array, binary_parts, build, one_array, slices, unaligned_words
+from paimon_pyds.buffers import Flags, Int64s, Words, array, binary_parts, build, one_array, slices, unaligned_words
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.types import AtomicType, DataType, Kind, arrow_type, scalar_to_internal, timestamp_unit
 
-_Mask = npt.NDArray[np.bool_]
-_Positions = npt.NDArray[np.int64]
 _LOW_32 = np.uint64(0xFFFFFFFF)
 INLINE_LIMIT = 7
 """Texts of up to this many bytes lie in the 8 bytes of their field."""
@@ -77,7 +75,7 @@ class DecodedColumn(NamedTuple):
     """
 
     values: pa.Array
-    unknown: npt.NDArray[np.bool_] | None
+    unknown: Flags | None
 
 
 def decode_rows(rows: pa.Array, types: Sequence[DataType], *, arity: bool, path: object = None) -> list[pa.Array]:
@@ -152,7 +150,7 @@ class _Rows:
     def _corrupt(self, message: str, field: str) -> CorruptFileError:
         return CorruptFileError(message, path=self._path, field=field)
 
-    def _check_arity(self, data: npt.NDArray[np.uint8], starts: _Positions, ends: _Positions, fields: int) -> None:
+    def _check_arity(self, data: npt.NDArray[np.uint8], starts: Int64s, ends: Int64s, fields: int) -> None:
         if (ends - starts < 4).any():
             raise self._corrupt("a row is shorter than its arity", "arity")
         arities = np.zeros(len(starts), np.int64)
@@ -168,7 +166,7 @@ class _Rows:
         form = form_of(type_)
         slot = self._words[self._starts + (self._slots_at + 8 * index)]
         byte, bit = divmod(index + 8, 8)
-        valid: _Mask | None = (self._data[self._starts + byte] & np.uint8(1 << bit)) == 0
+        valid: Flags | None = (self._data[self._starts + byte] & np.uint8(1 << bit)) == 0
         if valid is not None and valid.all():
             valid = None
         want = arrow_type(type_)
@@ -190,7 +188,7 @@ class _Rows:
             case Form.BYTES:
                 return DecodedColumn(self._texts(want, slot, valid, index), None)
 
-    def _variable(self, slot: Words, valid: _Mask | None, length: _Positions | int, index: int) -> _Positions:
+    def _variable(self, slot: Words, valid: Flags | None, length: Int64s | int, index: int) -> Int64s:
         """Where the variable parts start in the data; the row's start for nulls. Checked to lie inside the row."""
         offset = (slot >> np.uint64(32)).astype(np.int64)
         wrong = offset + length > self._lengths
@@ -205,7 +203,7 @@ class _Rows:
             )
         return self._starts + offset
 
-    def _stamps(self, type_: DataType, slot: Words, valid: _Mask | None, index: int) -> DecodedColumn:
+    def _stamps(self, type_: DataType, slot: Words, valid: Flags | None, index: int) -> DecodedColumn:
         nanos = (slot & _LOW_32).astype(np.int64)
         bad = nanos > 999_999
         if valid is not None:
@@ -232,7 +230,7 @@ class _Rows:
         valid = ~out_of_range if valid is None else valid & ~out_of_range
         return DecodedColumn(build(arrow_type(type_), values, valid, self.count), out_of_range)
 
-    def _small_decimals(self, type_: DataType, slot: Words, valid: _Mask | None, index: int) -> pa.Array:
+    def _small_decimals(self, type_: DataType, slot: Words, valid: Flags | None, index: int) -> pa.Array:
         signed = slot.view(np.int64)
         limit = 10 ** arrow_type(type_).precision
         out_of_range = (signed >= limit) | (signed <= -limit)
@@ -247,7 +245,7 @@ class _Rows:
         both[:, 1] = signed >> 63
         return build(arrow_type(type_), both, valid, self.count)
 
-    def _big_decimals(self, type_: DataType, slot: Words, valid: _Mask | None, index: int) -> pa.Array:
+    def _big_decimals(self, type_: DataType, slot: Words, valid: Flags | None, index: int) -> pa.Array:
         length = (slot & _LOW_32).astype(np.int64)
         wrong = (length < 1) | (length > 16)
         if valid is not None:
@@ -272,7 +270,7 @@ class _Rows:
             raise self._corrupt(f"field {index} of a row is no {type_}: {error}", "decimal") from error
         return array
 
-    def _texts(self, want: pa.DataType, slot: Words, valid: _Mask | None, index: int) -> pa.Array:
+    def _texts(self, want: pa.DataType, slot: Words, valid: Flags | None, index: int) -> pa.Array:
         inline = slot >> np.uint64(63) != 0
         length = np.where(inline, slot >> np.uint64(56) & np.uint64(0x7F), slot & _LOW_32).astype(np.int64)
         if valid is not None:

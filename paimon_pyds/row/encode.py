@@ -1,4 +1,7 @@
-"""Arrow columns → BinaryRows."""
+"""Arrow columns → BinaryRows, and their hash: murmur3-32 with seed 42, as Java's ``BinaryRow.hashCode``.
+
+The hash is of rows without their number of fields.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Words, array, binary_parts, fixed_values, one_array, unaligned_words, valid_mask
+from paimon_pyds.buffers import Int64s, Words, array, binary_parts, fixed_values, one_array, unaligned_words, valid_mask
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.row.decode import FIXED, INLINE_LIMIT, Form, form_of, header_words
 from paimon_pyds.types import DataType, Kind, arrow_type, timestamp_unit
@@ -19,7 +22,11 @@ EMPTY_ROW = bytes(12)
 """The row without fields, in manifest form: the partition of an unpartitioned table, the keys of an append table."""
 
 _Mask = npt.NDArray[np.bool_]
-_Positions = npt.NDArray[np.int64]
+_SEED = np.uint32(42)
+_C1 = np.uint32(0xCC9E2D51)
+_C2 = np.uint32(0x1B873593)
+_CHUNK = 16_384
+"""Rows hashed at a time: their words stay in the processor's cache."""
 
 
 @dataclass(slots=True)
@@ -32,9 +39,9 @@ class _Field:
 
     slot: Words
     valid: _Mask | None
-    words: int | _Positions = 0
+    words: int | Int64s = 0
     refers: _Mask | None = None
-    put: Callable[[Words, _Positions], None] | None = None
+    put: Callable[[Words, Int64s], None] | None = None
 
 
 def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType], *, arity: bool) -> pa.Array:
@@ -86,13 +93,13 @@ def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
     return cast(bytes, encode_rows(columns, types, arity=True)[0].as_py())
 
 
-def _binary(data: npt.NDArray[np.generic], offsets: _Positions, count: int) -> pa.Array:
+def _binary(data: npt.NDArray[np.generic], offsets: Int64s, count: int) -> pa.Array:
     large = int(offsets[-1]) >= 2**31
     bounds = pa.py_buffer(offsets if large else offsets.astype(np.int32))
     return pa.Array.from_buffers(pa.large_binary() if large else pa.binary(), count, [None, bounds, pa.py_buffer(data)])
 
 
-def row_words(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[Words, _Positions]:
+def row_words(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[Words, Int64s]:
     """Rows without arity as one array of 8-byte words, and where each row starts (one more entry for the end)."""
     if not columns or len(columns) != len(types):
         raise SchemaError(f"{len(columns)} columns for rows of {len(types)} fields")
@@ -102,7 +109,7 @@ def row_words(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[W
     fields = [_prepare(column, type_) for column, type_ in zip(columns, types, strict=True)]
     header = header_words(len(fields))
     fixed = header + len(fields)
-    total: int | _Positions = fixed
+    total: int | Int64s = fixed
     for field in fields:
         total = total + field.words
     if isinstance(total, int):
@@ -122,7 +129,7 @@ def row_words(columns: Sequence[pa.Array], types: Sequence[DataType]) -> tuple[W
     for word, bits in enumerate(_null_bits(fields, header, count)):
         if bits is not None:
             place(word, bits)
-    cursor: int | _Positions = fixed
+    cursor: int | Int64s = fixed
     for index, field in enumerate(fields):
         slot = field.slot
         if field.put is not None:
@@ -192,7 +199,7 @@ def _nanos(column: pa.Array, type_: DataType, valid: _Mask | None) -> _Field:
     millis = np.floor_divide(values, per_milli)
     nanos = (values - millis * per_milli) * to_nanos
 
-    def put(out: Words, at: _Positions) -> None:
+    def put(out: Words, at: Int64s) -> None:
         out[at] = millis.view(np.uint64)
 
     return _Field(nanos.view(np.uint64), valid, 1, None, put)
@@ -213,7 +220,7 @@ def _big_decimal(column: pa.Array, valid: _Mask | None) -> _Field:
     if valid is not None:
         length = length * valid
 
-    def put(out: Words, at: _Positions) -> None:
+    def put(out: Words, at: Int64s) -> None:
         out[at] = words[:, 0]
         out[at + 1] = words[:, 1]
 
@@ -233,7 +240,7 @@ def _bytes(column: pa.Array, valid: _Mask | None) -> _Field:
     source = unaligned_words(padded)
     short = lengths <= INLINE_LIMIT
     slot = lengths.astype(np.uint64)
-    inline = source[starts[short]] & _low_bytes(lengths[short])
+    inline = source[starts[short]] & _LOW_BYTES[lengths[short]]
     slot[short] = inline | np.left_shift(slot[short] | np.uint64(0x80), np.uint64(56))
     if valid is not None:
         slot = slot * valid
@@ -241,21 +248,91 @@ def _bytes(column: pa.Array, valid: _Mask | None) -> _Field:
         return _Field(slot, valid)
     words = np.where(short, 0, (lengths + 7) >> 3)
 
-    def put(out: Words, at: _Positions) -> None:
+    def put(out: Words, at: Int64s) -> None:
         long = np.flatnonzero(~short)
         sizes = words[long]
         step = np.arange(int(sizes.sum()), dtype=np.int64) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         values = source[np.repeat(starts[long], sizes) + 8 * step]
         last = np.cumsum(sizes) - 1
-        values[last] &= _low_bytes(lengths[long] - 8 * (sizes - 1))
+        values[last] &= _LOW_BYTES[lengths[long] - 8 * (sizes - 1)]
         out[np.repeat(at[long], sizes) + step] = values
 
     return _Field(slot, valid, words, ~short, put)
 
 
-def _low_bytes(counts: _Positions) -> Words:
-    """Masks of the lowest 0 … 8 bytes of a word."""
-    return _LOW_BYTES[counts]
-
-
 _LOW_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
+"""Masks of the lowest 0 … 8 bytes of a word."""
+
+
+def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
+    """The hash code of each row, as Java computes it.
+
+    Raises:
+        SchemaError: columns and types do not go together.
+        UnsupportedError: a nested type.
+    """
+    count = len(columns[0]) if columns else 0
+    out = np.empty(count, np.uint32)
+    for start in range(0, max(count, 1), _CHUNK):
+        words, starts = row_words([column.slice(start, _CHUNK) for column in columns], types)
+        out[start : start + _CHUNK] = _murmur(words, starts)
+    return out.view(np.int32)
+
+
+def hash_row(row: bytes) -> int:
+    """The hash code of a row in manifest form (arity + BinaryRow)."""
+    words = np.frombuffer(row, "<u8", offset=4)
+    return int(_murmur(words, np.array([0, len(words)])).view(np.int32)[0])
+
+
+def hash_ints(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The hash code of rows of one INT, without their null bits: that is Spark's function ``hash``, too."""
+    state = np.full(len(values), _SEED)
+    _mix(state, values.view(np.uint32))
+    return _finish(state, np.ones(len(values), np.int64)).view(np.int32)
+
+
+def _murmur(words: Words, starts: Int64s) -> npt.NDArray[np.uint32]:
+    halves = words.view("<u4")
+    lengths = np.diff(starts) * 2
+    if len(lengths) == 0:
+        return np.empty(0, np.uint32)
+    longest = int(lengths.max())
+    if int(lengths.min()) == longest:
+        table = halves.reshape(-1, longest)
+        state = np.full(len(table), _SEED)
+        for column in range(longest):
+            _mix(state, np.ascontiguousarray(table[:, column]))
+        return _finish(state, lengths)
+    # Longest rows first: those still running at a step are a prefix.
+    order = np.argsort(-lengths, kind="stable")
+    at = starts[:-1][order] * 2
+    sizes = lengths[order]
+    state = np.full(len(sizes), _SEED)
+    running = np.searchsorted(-sizes, -np.arange(longest), side="left")
+    for step in range(longest):
+        live = running[step]
+        _mix(state[:live], halves[at[:live] + step])
+    out = np.empty_like(state)
+    out[order] = _finish(state, sizes)
+    return out
+
+
+def _mix(state: npt.NDArray[np.uint32], block: npt.NDArray[np.uint32]) -> None:
+    block = block * _C1
+    block = (block << np.uint32(15)) | (block >> np.uint32(17))
+    block *= _C2
+    state ^= block
+    np.bitwise_or(state << np.uint32(13), state >> np.uint32(19), out=state)
+    state *= np.uint32(5)
+    state += np.uint32(0xE6546B64)
+
+
+def _finish(state: npt.NDArray[np.uint32], lengths: Int64s) -> npt.NDArray[np.uint32]:
+    state = state ^ (lengths * 4).astype(np.uint32)
+    state ^= state >> np.uint32(16)
+    state *= np.uint32(0x85EBCA6B)
+    state ^= state >> np.uint32(13)
+    state *= np.uint32(0xC2B2AE35)
+    state ^= state >> np.uint32(16)
+    return state

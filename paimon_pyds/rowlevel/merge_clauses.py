@@ -17,6 +17,7 @@ from paimon_pyds.errors import OptionError, SchemaError, columns_text
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, bind_condition, bind_expression
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.options.option import shown_argument
 from paimon_pyds.rowlevel.clauses import Clauses, Delete, Insert, Update
 from paimon_pyds.rowlevel.update import assignments_of
 from paimon_pyds.sql.lexer import SqlText
@@ -152,7 +153,7 @@ def listed(name: str, clauses: Clauses) -> tuple[Update | Delete | Insert, ...]:
         parsed = parse_clause(clause, MERGE_CLAUSES[name]) if isinstance(clause, str) else clause
         if not isinstance(parsed, MERGE_CLAUSES[name]):
             names = " or ".join(kind.__name__ for kind in MERGE_CLAUSES[name])
-            raise OptionError(f"{name.replace('_', ' ')}: {names} clauses are wanted, not {clause!r:.100}")
+            raise OptionError(f"{name.replace('_', ' ')}: {names} clauses are wanted, not {shown_argument(clause)}")
         if found and found[-1].where is None:
             raise OptionError(
                 f"{name.replace('_', ' ')}: the clause behind one without a condition never acts", hint="give it last"

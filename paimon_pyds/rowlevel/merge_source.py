@@ -16,7 +16,7 @@ from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
 from paimon_pyds.frames import rows_of
 from paimon_pyds.one_line import names_text
-from paimon_pyds.options.option import texts
+from paimon_pyds.options.option import shown_argument, texts
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.compare import NUMBERS
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
@@ -159,7 +159,7 @@ def join_operand(on: Any) -> Operand:
     if names and all(isinstance(name, str) and name for name in names):
         return names
     if names or not (iterable or on is None or isinstance(on, str)):
-        kind = f"not {on!r:.60} ({type(on).__name__})"
+        kind = f"not {shown_argument(on)}"
         raise ArgumentTypeError(f"on takes names of columns, or a condition as SQL text, {kind}", hint=hint)
     raise OptionError("a merge needs a condition, or columns that are equal on both sides", hint=hint)
 

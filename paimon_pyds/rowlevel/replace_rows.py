@@ -94,7 +94,7 @@ def _live(target: RowTarget, candidate: Candidate, rows: BitMap) -> FoundRows:
     file = candidate.file
     if rows.max() >= file.row_count:
         raise OptionError(f"__paimon_row_index {rows.max()} is no row of a file of {file.row_count} rows: {file.path}")
-    left = live_rows(target.store.io, file, RowSelection.from_bitmap(rows)).positions or BitMap()
+    left = live_rows(target.store.io, file, RowSelection(rows)).positions or BitMap()
     if len(left) != len(rows):
         raise CommitConflictError(
             f"{len(rows) - len(left)} of the rows named in {file.path.rpartition('/')[2]} are gone by now",

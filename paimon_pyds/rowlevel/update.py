@@ -206,7 +206,7 @@ def _changed(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     """New versions of the rows that change."""
     names = [f.name for f in task.context.layout.values]
     for candidate, rows in task.files:
-        for batch in read_file(task.spec, candidate.file.selecting(RowSelection.from_bitmap(rows))):
+        for batch in read_file(task.spec, candidate.file.selecting(RowSelection(rows))):
             yield _assigned(batch, task.assignments, names)
         worked(candidate.file.path)
 

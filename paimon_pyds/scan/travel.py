@@ -33,7 +33,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import OPTIONS, TableOptions
-from paimon_pyds.options.option import integer, mapping
+from paimon_pyds.options.option import mapping, option_texts
 from paimon_pyds.records import dataclass
 from paimon_pyds.scan.auto_tags import tag_and_before
 
@@ -347,7 +347,7 @@ def scan_options(
     """Keyword arguments of `Table.scan` as Paimon's options."""
     from datetime import datetime
 
-    given = {str(k): v for k, v in mapping("options", options or {}).items() if v is not None}
+    given = dict(mapping("options", options or {}))
     if snapshot is not None:
         given["scan.snapshot-id"] = snapshot
     if tag is not None:
@@ -358,8 +358,7 @@ def scan_options(
         given["scan.timestamp-millis"] = timestamp
     elif timestamp is not None:
         given["scan.timestamp"] = timestamp
-    # Python refuses to make texts of numbers of thousands of digits.
-    return {k: str(integer(k, v) if type(v) is int else v) for k, v in given.items()}
+    return option_texts(given)
 
 
 def state_options(stored: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -33,6 +33,10 @@ def clear_errors(method: C) -> C:
         except PaimonError as error:
             _log_trace(f"{method.__qualname__} failed")
             found = error
+        except ModuleNotFoundError as error:  # this is a worker; `register` looks before there is one
+            _log_trace(f"{method.__qualname__} failed")
+            right = "the interpreter that has paimon-pyds"
+            found = PaimonError(lacks_package(sys.executable, error.name or str(error), right))
         raise _without_trace(found)
 
     return clear  # type: ignore[return-value]
@@ -68,9 +72,10 @@ def _without_trace(error: PaimonError) -> PaimonError:
     return error.with_traceback(None)
 
 
-def lacks_package(worker: str, package: str = "paimon_pyds") -> str:
-    """What is said where the interpreter of Spark's Python workers (its path, or a name for it) lacks a package."""
+def lacks_package(worker: str, package: str = "paimon_pyds", right: str = sys.executable) -> str:
+    """What is said where the interpreter of Spark's Python workers (its path, or a name for it) lacks a package, which
+    the ``right`` one has."""
     return (
         f"Spark's Python workers run {worker}, which has no {package} — set the environment variable PYSPARK_PYTHON to "
-        f"{sys.executable} before the session is started, or install paimon-pyds for the workers' interpreter"
+        f"{right} before the session is started, or install paimon-pyds for the workers' interpreter"
     )

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
 from paimon_pyds.progress import phase
-from paimon_pyds.row.hashing import hash_ints
+from paimon_pyds.row.encode import hash_ints
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import lacks_package
 

@@ -70,7 +70,7 @@ def from_python(value: object) -> Literal:
 
     A datetime with a zone is an instant (TIMESTAMP WITH LOCAL TIME ZONE), one without is wall-clock time. Nanoseconds
     of a pandas Timestamp count.
-    Raises PredicateError: values of that class have no SQL type.
+    Raises PredicateError: values of that class have no SQL type, or half of a surrogate pair.
     """
     match value:
         case None:
@@ -84,7 +84,7 @@ def from_python(value: object) -> Literal:
         case Decimal():
             return decimal_literal(value)
         case str():
-            return Literal(value, STRING)
+            return _text_literal(value)
         case bytes() | bytearray():
             return Literal(bytes(value), BYTES)
         case dt.datetime():
@@ -102,7 +102,13 @@ def from_python(value: object) -> Literal:
     )
 
 
-# --------------------------------------------------------------------------------------------------------------- CAST
+def _text_literal(text: str) -> Literal:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = text[max(0, error.start - 40) : error.end]
+        raise PredicateError(f"half of a surrogate pair is not a character: {shown!r}") from None
+    return Literal(text, STRING)
 
 
 def cast_literal(literal: Literal, target: AtomicType, zone: str) -> Literal:

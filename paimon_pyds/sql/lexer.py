@@ -104,6 +104,13 @@ class SqlText(NamedTuple):
         """Raise `error`."""
         raise self.error(position, message, hint)
 
+    def located(self, position: int, function: Callable[[], _T]) -> _T:
+        """What a function returns; its PredicateError gets this place."""
+        try:
+            return function()
+        except PredicateError as error:
+            raise self.error(position, error.message, error.hint) from None
+
 
 def tokenize(source: SqlText) -> list[Token]:
     """Split a text into tokens, the last of kind "end".
@@ -265,13 +272,6 @@ class Cursor:
             hint = f"a column of this name is written `{token.value}`"
         self.fail(token, f"expected {wanted}, found {shown}", hint=hint)
 
-    def located(self, start: int, function: Callable[[], _T]) -> _T:
-        """Call a function; its PredicateError gets this place."""
-        try:
-            return function()
-        except PredicateError as error:
-            raise self.source.error(start, error.message, error.hint) from None
-
     def field_name(self) -> str:
         """Read the name of a field behind a point; it may begin with a digit."""
         token = self.peek()
@@ -298,17 +298,14 @@ class Cursor:
     def number(self, *, negative: bool = False) -> Literal:
         """Read a number, whose sign has been read before."""
         token = self.next()
-        try:
-            return number(token.value, token.suffix, negative)
-        except PredicateError as error:
-            raise self.source.error(token.start, error.message, error.hint) from None
+        return self.source.located(token.start, lambda: number(token.value, token.suffix, negative))
 
     def typed_literal(self) -> Literal:
         """Read the name of a type and a string: DATE '2026-01-31'."""
         type_ = AtomicType(TYPES[self.next().word], precision=9)
         start = self.peek().start
         text = self.literal()
-        return self.located(start, lambda: casts.cast_literal(text, type_, self.zone))
+        return self.source.located(start, lambda: casts.cast_literal(text, type_, self.zone))
 
     def escape(self) -> str | None:
         """Read the ESCAPE clause behind a pattern: its character, None where there is no clause."""

@@ -38,9 +38,6 @@ _SPECIAL = {
 }  # fmt: skip
 
 
-# ----------------------------------------------------------------------------------------------------------- calendar
-
-
 def days_from_civil(year: int, month: int, day: int) -> int | None:
     """Days since 1970-01-01 of a date; None when there is no such day. Years may be 0 or negative (1 BC is 0)."""
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
@@ -110,9 +107,6 @@ def _clock_hint(text: str) -> str | None:
     return None
 
 
-# -------------------------------------------------------------------------------------------------------------- zones
-
-
 @functools.lru_cache(maxsize=64)
 def time_zone(name: str) -> dt.tzinfo:
     """The zone of a name (Europe/Berlin), of an offset (+01:00, +1, UTC+1), or Z, UTC, GMT.
@@ -161,9 +155,6 @@ def local_to_instant(local: int, zone: dt.tzinfo) -> int:
 def instant_to_local(instant: int, zone: dt.tzinfo) -> int:
     """The wall-clock time of an instant, both in microseconds since the epoch."""
     return instant if zone is UTC else instant + offset_micros(instant, zone)
-
-
-# ------------------------------------------------------------------------------------------------------------ numbers
 
 
 def float32(value: float) -> float:

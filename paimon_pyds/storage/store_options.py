@@ -167,8 +167,10 @@ def check_names(options: Iterable[str], others: Iterable[str] = (), kind: str = 
             hint = suggest(name, near, "there are") or ""
             if more and not prefix and not hint.startswith("did you"):
                 hint = f"there are: {', '.join(sorted(more))}, and the options of the storage"
-            if name in _ELSEWHERE:
-                hint = f"did you mean {_ELSEWHERE[name]}?"
+            from difflib import get_close_matches  # only for those who are wrong
+
+            for elsewhere in get_close_matches(name, _ELSEWHERE, 1, 0.9):  # itself, or mistyped
+                hint = f"did you mean {_ELSEWHERE[elsewhere]}?"
             # What is like no name may be a value in the wrong place, as of `--option KEY`.
             is_name = prefix or hint.startswith("did you") or "://" in key or _LIKE_A_NAME.fullmatch(key)
             told = visible(redact(key))[:80] if is_name else f"{visible(key[:3])}…"

@@ -32,6 +32,7 @@ from paimon_pyds.merge.key_values import (
 )
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
+from paimon_pyds.options.option import texts
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.read import read_split
 from paimon_pyds.scan.travel import Additions, Difference
@@ -91,12 +92,13 @@ class AuditLog(RowStream):
                 raise UnsupportedError(f"{_NUMBERED} is for tables with a primary key")
             fields.insert(1, _NUMBER)
         by_name = {field.name: field for field in fields}
-        for name in columns or ():
+        wanted = [*by_name] if columns is None else texts("columns", columns)
+        for name in wanted:
             if name not in by_name:
                 raise SchemaError(
                     f"the system table has no column {name!r}", hint=suggest(name, by_name, "its columns")
                 )
-        self.fields = tuple(by_name[name] for name in (by_name if columns is None else columns))
+        self.fields = tuple(by_name[name] for name in wanted)
         self._scan = scan.selecting(self._read_fields(scan))
 
     def __repr__(self) -> str:

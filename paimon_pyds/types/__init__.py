@@ -19,22 +19,7 @@ from paimon_pyds.types.arrow import (
     scalar_to_internal,
     timestamp_unit,
 )
-from paimon_pyds.types.kinds import (
-    BINARY_KINDS,
-    FLOAT_KINDS,
-    INTEGER_BITS,
-    INTEGER_KINDS,
-    INTEGER_RANGES,
-    MAX_LENGTH,
-    NANOS_PER_UNIT,
-    NESTED_KINDS,
-    REFUSED_KINDS,
-    STRING_KINDS,
-    TIMESTAMP_KINDS,
-    UNIT_DIGITS,
-    UNITS_PER_SECOND,
-    Kind,
-)
+from paimon_pyds.types.kinds import MAX_LENGTH, Kind
 from paimon_pyds.types.model import (
     ArrayType,
     AtomicType,
@@ -54,10 +39,8 @@ from paimon_pyds.types.model import (
 )
 
 __all__ = [
-    "BINARY_KINDS", "FLOAT_KINDS", "INTEGER_BITS", "INTEGER_KINDS", "INTEGER_RANGES", "MAX_LENGTH", "NANOS_PER_UNIT",
-    "NESTED_KINDS",
-    "REFUSED_KINDS", "STRING_KINDS", "TIMESTAMP_KINDS", "UNITS_PER_SECOND", "UNIT_DIGITS", "ArrayType", "AtomicType",
-    "DataField", "DataType", "Kind", "MapType", "MultisetType", "RowType", "arrow_schema", "arrow_type", "fields_named",
-    "field_from_json", "field_to_json", "from_arrow_schema", "from_arrow_type", "internal_to_scalar", "is_system_name",
-    "parse_type", "positions_named", "scalar_to_internal", "timestamp_unit", "type_to_json", "walk_fields",
+    "MAX_LENGTH", "ArrayType", "AtomicType", "DataField", "DataType", "Kind", "MapType", "MultisetType", "RowType",
+    "arrow_schema", "arrow_type", "fields_named", "field_from_json", "field_to_json", "from_arrow_schema",
+    "from_arrow_type", "internal_to_scalar", "is_system_name", "parse_type", "positions_named", "scalar_to_internal",
+    "timestamp_unit", "type_to_json", "walk_fields",
 ]  # fmt: skip

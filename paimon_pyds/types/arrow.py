@@ -5,7 +5,7 @@ Source: the table of public types in the README.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -140,6 +140,18 @@ def from_arrow_schema(schema: pa.Schema) -> tuple[DataField, ...]:
         type_ = from_arrow_type(column.type, counter, nullable=column.nullable)
         fields.append(DataField(id_, column.name, type_, None if comment is None else comment.decode()))
     return tuple(fields)
+
+
+def with_leaves(field: pa.Field, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.Field:
+    """The field with what ``leaf`` gives for each type in it that has nothing inside."""
+    type_ = field.type
+    if pa.types.is_struct(type_):
+        return field.with_type(pa.struct([with_leaves(inner, leaf) for inner in type_]))
+    if pa.types.is_map(type_):
+        return field.with_type(pa.map_(with_leaves(type_.key_field, leaf), with_leaves(type_.item_field, leaf)))
+    if pa.types.is_list(type_):
+        return field.with_type(pa.list_(with_leaves(type_.value_field, leaf)))
+    return field.with_type(leaf(type_))
 
 
 def internal_to_scalar(value: object, type_: DataType) -> pa.Scalar:

@@ -64,9 +64,6 @@ def partition_text(value: Any, type_: DataType, *, legacy: bool) -> str:
     raise UnsupportedError(f"partition columns of type {type_} are not supported")
 
 
-# -------------------------------------------------------------------------------------------------------- numbers
-
-
 def java_float_text(value: float, single: bool) -> str:
     """Double.toString, or of a ``single`` Float.toString: ``1.0E10``, ``0.001``, ``-0.0``, ``4.9E-324``, ``NaN``."""
     if value != value:
@@ -88,9 +85,6 @@ def java_float_text(value: float, single: bool) -> str:
         plain = format(decimal.Decimal(f"{mantissa}e{power}").normalize(), "f")
         return plain if "." in plain else plain + ".0"
     return f"{mantissa}E{power}"
-
-
-# --------------------------------------------------------------------------------------------- dates and times
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ rows wait here, in bounded memory and with a bounded number of open files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
@@ -156,6 +156,11 @@ class TableWriter:
         self._spill: SpillFile[PartitionBucket] = SpillFile(codec, "rows of many buckets")
         self._threads = [WriterThreads() for _ in range(_SIDE_BY_SIDE)]
         self.rows_written = 0
+        self._check_partition: Callable[[bytes], None] | None = None
+        if context.options.get("partition.timestamp-format.strict"):
+            from paimon_pyds.metadata.partition_time import strict_check
+
+            self._check_partition = strict_check(context.schema, context.options)
 
     def __enter__(self) -> TableWriter:
         return self
@@ -324,6 +329,8 @@ class TableWriter:
         writer = self._writers.get(key)
         if writer is None:
             partition, bucket = key
+            if self._check_partition is not None:
+                self._check_partition(partition)
             inner = partition_directory(self._context.schema, partition)
             directory = self._context.paths.bucket_dir(inner, bucket)
             empty = BucketFiles(partition, bucket, self._assigner.total_buckets(partition), directory, ())

@@ -42,6 +42,7 @@ def test_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert run("branch", "list", path) == "c\n"
     assert json.loads(run("branch", "fast-forward", path, "c", "--dry-run", "--output", "json"))["snapshots"] == 2
     assert run("branch", "delete", path, "c").startswith("1 branch removed in 0.")
+    assert run("expire", path, "--retain-max", "1", "--max-deletes", "2", dry).startswith("2 snapshots")
     assert run("expire", path, "--retain-max", "1", "--dry-run").startswith("3 snapshots, 4 metadata files would go")
     assert json.loads(run("expire", path, "--retain-max", "1", "--output", "json"))["snapshots"] == 3
     assert run("expire", path, "--retain-min", "1", "--older-than", "2999-01-01").startswith("nothing removed in")

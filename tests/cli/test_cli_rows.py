@@ -301,6 +301,20 @@ def test_binary_forms_are_not_for_terminals(path: str, monkeypatch: pytest.Monke
     assert "a terminal can't show parquet" in error.getvalue()
 
 
+def test_errors_of_json_have_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also behind the first block of Arrow's reader, which is a MiB."""
+    table = pp.Table.create(tmp_path / "t", {"i": [1]})
+    long = '{"i": 1, "s": "' + "x" * 500 + '"}\n'
+    for before in (0, 1, 5000):
+        (tmp_path / "rows.jsonl").write_text(long * before + '{"i": 1}\n{"i": "x"}\n' + '{"i": 2}\n' * 9)
+        assert main(["write", table.path, str(tmp_path / "rows.jsonl")]) == 1
+        said = f"column 'i' changed from number to string, in line {before + 2} — at "
+        assert said in capsys.readouterr().err
+        (tmp_path / "rows.jsonl").write_text(long * before + '{"i: 1}\n')
+        assert main(["write", table.path, str(tmp_path / "rows.jsonl")]) == 1
+        assert f", in line {before + 1} — at " in capsys.readouterr().err
+
+
 def test_jsonl_is_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", path, "--output", "jsonl", "--columns", "i"]) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"i": 1}, {"i": None}, {"i": 3}]

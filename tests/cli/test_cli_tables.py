@@ -120,7 +120,7 @@ def test_tables_and_databases(warehouse: str, capsys: pytest.CaptureFixture[str]
     assert _run(capsys, "rename", f"{warehouse}/shop.db/orders", "old.sales") == f"renamed to {moved}\n"
     assert pp.Table.open(moved).count() == 2
     assert "has no database 'new'" in _run(capsys, "rename", moved, "new.sales", status=1)
-    assert "is not a name of a" in _run(capsys, "rename", moved, "../x", status=1)
+    assert "is no path" in _run(capsys, "rename", moved, "../x", status=1)
     pp.Catalog(warehouse).create_table("old.other", pa.schema([("id", pa.int64())]))
     assert "something of that name" in _run(capsys, "rename", moved, "other", status=1)
     refused = _run(capsys, "drop-database", warehouse, "old", "--yes", status=1)
@@ -169,13 +169,17 @@ def test_mistakes_in_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
         ("", ": a command is missing"),
         ("scan /t", ": there is no command 'scan' — did you mean read?"),
         ("version", "did you mean --version?"),
+        ("write /t - --format json", "there is no option --format — did you mean --input-format?"),
+        ("read /t --format json", "there is no option --format — did you mean --output?"),
+        ("read /t --output out.csv", "--output takes a form, not a file — did you mean --out out.csv?"),
+        ("read /t --output csv a.csv", "'a.csv' is one argument too many — did you mean --out a.csv?"),
         ("xyzzy", "there is no command 'xyzzy' — --help lists them"),
         ("--hlp", "there is no option --hlp — did you mean --help?"),
         ("index", "index: a command is missing"),
         ("read", "read: TABLE_PATH is missing"),
         ("merge /t", "merge: --source and --on are missing"),
         ("merge /t --using x --on id", "there is no option --using — did you mean --source?"),
-        ("rollback /t", "rollback: --snapshot, --tag or --timestamp is missing"),
+        ("rollback /t", "rollback: --snapshot, --tag, --timestamp or --watermark is missing"),
         ("index advise /t", "--filters or --filter is missing"),
         ("read /t --limit x", "--limit takes a whole number, not 'x'"),
         ("read /t --limit", "a value is missing after --limit"),
@@ -189,6 +193,25 @@ def test_mistakes_in_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_mistakes_are_told_in_plain_words(capsys: pytest.CaptureFixture[str], typed: str, said: str) -> None:
     assert said in _mistake(capsys, *typed.split())
+
+
+def test_a_path_is_no_new_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pp.Table.create(tmp_path / "shop.db" / "t", {"id": [1]})
+    for given, meant in (("wh/shop.db/u", "shop.u"), ("./u", "u"), ("/wh/shop.db/u/", "shop.u")):
+        assert main(["rename", table.path, given]) == 1
+        assert capsys.readouterr().err.endswith(f"is no path: {given!r} — did you mean {meant}?\n")
+
+
+def test_help_is_what_a_newcomer_types(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a command, and as a command."""
+    assert "a command is missing" in _mistake(capsys)
+    for typed, first in (("", "paimon-pyds"), ("read", "paimon-pyds read"), ("index", "paimon-pyds index")):
+        with pytest.raises(SystemExit) as caught:
+            main(["help", *typed.split()])
+        assert caught.value.code == 0 and capsys.readouterr().out.startswith(f"usage: {first} [-h]")
+    with pytest.raises(SystemExit):
+        main([])
+    assert "read                Print rows." in capsys.readouterr().out
 
 
 def test_names_of_other_tools_lead_to_commands_and_options_that_there_are() -> None:

@@ -34,6 +34,7 @@ from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.errors import CommitOutcomeUnknownError, CorruptFileError, PaimonError, StorageError
 from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.merge.key_values import VALUE_KIND
 from paimon_pyds.merge.merger import RowMerger
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import METADATA_CACHE
@@ -227,6 +228,24 @@ def test_files_that_are_no_sorted_runs(
         patch.setattr(key_writer, "RowMerger", _Unordered)
         table.append(_rows(2, 4, 6, value=1), options={"write-only": "true", "changelog-producer": "none"})
     _refuse(table, message)
+
+
+class _OfNoKind(RowMerger):
+    """A writer that has another row kind."""
+
+    def merge(self, rows: pa.Table | pa.RecordBatch, columns: Any = None) -> pa.RecordBatch:
+        merged = super().merge(rows, columns)
+        at = merged.schema.get_field_index(VALUE_KIND)
+        kinds = pa.array([0, 9, 0][: merged.num_rows], pa.int8())
+        return merged.set_column(at, merged.schema.field(at), kinds)
+
+
+def test_row_kinds_that_are_none(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pp.Table.open(prepared)
+    with monkeypatch.context() as patch:
+        patch.setattr(key_writer, "RowMerger", _OfNoKind)
+        table.append(_rows(2, 4, 6, value=1), options={"write-only": "true", "changelog-producer": "none"})
+    _refuse(table, "row kind that is none")
 
 
 def test_a_level_that_overlaps(prepared: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,9 +81,12 @@ _TAGS: list[tuple[dict[str, str], list[str]]] = [
 @pytest.mark.parametrize(("options", "names"), _TAGS)
 def test_automatic_tags(tmp_path: Path, options: dict[str, str], names: list[str]) -> None:
     table = _due_for_tags(tmp_path / "t", options)
-    create_due_tags(table.store, TableOptions(table.options))
+    planned = table.create_due_tags(dry_run=True)
+    assert table.tags() == {}
+    assert table.create_due_tags() == planned
     assert sorted(table.tags()) == names
-    assert create_due_tags(table.store, TableOptions(table.options)) == []
+    assert table.create_due_tags() == ()
+    assert table.create_due_tags(options={"tag.automatic-creation": "none"}) == ()
 
 
 def _due_for_tags(path: Path, options: dict[str, str]) -> pp.Table:
@@ -107,6 +110,42 @@ def test_commits_make_and_delete_tags(tmp_path: Path) -> None:
     time.sleep(0.01)
     _append(table, 2)
     assert name in table.tags() and "mine" not in table.tags()  # an hour may have ended
+
+
+@pytest.mark.parametrize("write_only", ["false", "true"])
+def test_a_tag_of_each_batch_write(tmp_path: Path, write_only: str) -> None:
+    options = {"tag.automatic-creation": "batch", "sink.process-time-zone": "UTC", "tag.num-retained-max": "2"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={**options, "write-only": write_only})
+    assert table.create_due_tags() == ()
+    for day in range(1, 5):
+        _append(table, day)
+        today = datetime.now(timezone.utc).strftime("batch-write-%Y-%m-%d")
+        (name,) = set(table.tags()) & {today}
+        assert rows_of(table, tag=name) == rows_of(table)
+        assert table.create_due_tags() == ()
+        table.rename_tag(name, f"batch-write-2026-01-0{day}")
+        if day == 1:
+            table.create_tag("mine")
+    assert sorted(table.tags()) == ["batch-write-2026-01-03", "batch-write-2026-01-04", "mine"]
+    table.delete("id = 1", options={"tag.batch.customized-name": "last"})
+    table.delete("id = 2", options={"tag.batch.customized-name": "last"})
+    assert rows_of(table, tag="last") == rows_of(table)
+    assert len(rows_of(table)) == 2
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_java_makes_the_same_tag_of_a_batch_write(oracle: Oracle, tmp_path: Path) -> None:
+    for name in ("batch-write-2026-01-06", "mine"):
+        table = pp.Table.create(tmp_path / name, _SCHEMA)
+        _append(table, 1)
+        _made_at(table, 1, datetime(2026, 1, 6, 23, 30, tzinfo=timezone.utc))
+        options = {"tag.automatic-creation": "batch", "sink.process-time-zone": "UTC", "write-only": "true"}
+        table.alter(options | ({"tag.batch.customized-name": name} if name == "mine" else {}))
+        oracle.program("MaintenanceOracle", "batch-tag", table.path)
+        assert list(table.tags()) == [name]
+        table.delete_tag(name)
+        assert table.create_due_tags() == (name,)
 
 
 def test_forgotten_consumers(tmp_path: Path) -> None:

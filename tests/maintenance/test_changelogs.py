@@ -16,6 +16,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.maintenance.expire import merged
 from paimon_pyds.metadata.changelogs import changelog_ids
 from support.effort import sampled
 from support.live_files import table_files
@@ -138,7 +139,12 @@ def test_changelogs_expire(table: pp.Table) -> None:
     assert table.expire_changelogs(retain_max=last - 4, dry_run=True).changelogs == 4
     assert len(changelog_ids(table.store)) == last - 2
     before = files_there(Path(table.path))
-    summary = table.expire_changelogs(retain_max=last - 4)
+    summary = table.expire_changelogs(retain_max=last - 4, max_deletes=3)
+    assert summary.changelogs == 3
+    assert changelog_ids(table.store)[0] == 4
+    _is_sound(table)
+    options = {"changelog.num-retained.min": "1", "changelog.num-retained.max": str(last - 4)}
+    summary = merged(summary, table.expire_changelogs(options=options))
     assert summary.changelogs == 4
     assert "4 changelogs" in repr(summary)
     assert len(before - files_there(Path(table.path))) == 4 + summary.data_files + summary.metadata_files
@@ -384,5 +390,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     count = len(changelog_ids(table.store))
     assert main(["expire-changelogs", str(tmp_path / "t"), "--all", "--dry-run"]) == 0
     assert f"{count} changelogs" in capsys.readouterr().out
-    assert main(["expire-changelogs", str(tmp_path / "t"), "--retain-max", "4", "--output", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["changelogs"] == count - 2
+    few = ["expire-changelogs", str(tmp_path / "t"), "--retain-max", "4", "--output", "json", "--max-deletes", "1"]
+    assert main(few) == 0
+    assert json.loads(capsys.readouterr().out)["changelogs"] == 1
+    assert main(few[:-2]) == 0
+    assert json.loads(capsys.readouterr().out)["changelogs"] == count - 3

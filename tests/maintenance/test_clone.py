@@ -74,6 +74,30 @@ def test_copies(tmp_path: Path, kind: str) -> None:
     assert pp.Table.open(tmp_path / "copy").statistics() is not None
 
 
+@pytest.mark.parametrize("kind", _KINDS)
+def test_copies_of_some_partitions(tmp_path: Path, kind: str) -> None:
+    table = _table(tmp_path / "t", kind)
+    table.analyze()
+    planned = table.clone(tmp_path / "copy", where="p = 1", dry_run=True)
+    assert 0 < planned.files < table.clone(tmp_path / "whole").files
+    summary = table.clone(tmp_path / "copy", where="p = 1")
+    assert (planned.files, planned.bytes) == (summary.files, summary.bytes)
+    table.clone(tmp_path / "old", tag="x", where="p = 0 AND p IS NOT NULL")
+    table.clone(tmp_path / "none", where="p > 5")
+    rows = {"copy": rows_of(table, filter="p = 1"), "old": rows_of(table, filter="p = 0", tag="x"), "none": []}
+    shutil.rmtree(tmp_path / "t")
+    for name, wanted in rows.items():
+        copy = pp.Table.open(tmp_path / name)
+        assert rows_of(copy) == wanted
+        is_exact(copy)
+        assert not copy.verify(deep=True).findings
+        assert copy.statistics() is None, "these were about all partitions"
+        copy.append(_rows(50, 51))
+        assert len(rows_of(copy)) == len(wanted) + 2
+        copy.expire_snapshots(retain_max=1)
+        is_exact(copy)
+
+
 def test_schemas_and_branches(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     table.create_branch("b", "x")
@@ -102,6 +126,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
         table.clone(tmp_path / "c", 1, timestamp=5)
     with pytest.raises(SnapshotNotFoundError):
         table.clone(tmp_path / "c", 99)
+    with pytest.raises(OptionError, match="clone takes conditions on partition columns, and k is none"):
+        table.clone(tmp_path / "c", where="k = 1")
     next((tmp_path / "t").rglob("data-*")).unlink()
     with pytest.raises(SnapshotNotFoundError, match="is gone"):
         table.clone(tmp_path / "c")
@@ -114,6 +140,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "would be copied" in capsys.readouterr().out
     assert main(["clone", table.path, str(tmp_path / "c"), "--tag", "x"]) == 0
     assert pp.Table.open(tmp_path / "c").count() == 8
+    assert main(["clone", table.path, str(tmp_path / "d"), "--tag", "x", "--where", "p = 1"]) == 0
+    assert pp.Table.open(tmp_path / "d").count() == 4
 
 
 @pytest.mark.java
@@ -122,7 +150,9 @@ def test_java_reads_and_writes_copies(oracle: Oracle, tmp_path: Path) -> None:
     tables = {kind: _table(tmp_path / kind / "db.db/t", kind) for kind in ("append", "key", "dynamic")}
     for kind, table in tables.items():
         table.clone(tmp_path / f"{kind}-copy" / "db.db/t")
+        table.clone(tmp_path / f"{kind}-part" / "db.db/t", where="p = 1")
     with oracle.batch() as batch:
+        parts = {kind: batch.read(tmp_path / f"{kind}-part", "db.t") for kind in tables}
         reads = {kind: batch.read(tmp_path / f"{kind}-copy", "db.t") for kind in tables}
         originals = {kind: batch.read(tmp_path / kind, "db.t") for kind in tables}
         for kind in tables:
@@ -130,6 +160,7 @@ def test_java_reads_and_writes_copies(oracle: Oracle, tmp_path: Path) -> None:
                 batch.write(tmp_path / f"{kind}-copy", "db.t", _rows(60))
     for kind in tables:
         copy = pp.Table.open(tmp_path / f"{kind}-copy" / "db.db/t")
+        assert sorted(parts[kind].lines) == sorted(lines(tables[kind].scan("p = 1").to_arrow()))
         assert sorted(reads[kind].lines) == sorted(originals[kind].lines)
         if kind != "dynamic":
             assert 60 in copy.scan().to_arrow()["k"].to_pylist()

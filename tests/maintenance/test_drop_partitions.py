@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,42 @@ def test_partitions_marked_as_done(table: pp.Table) -> None:
     table.alter({"partition.mark-done-action": "success-file,done-partition"})
     with pytest.raises(UnsupportedError, match="action=done-partition is not supported"):
         table.mark_partitions_done(partitions)
+
+
+@pytest.mark.parametrize("key", [[], ["day", "p", "id"]])
+def test_writes_mark_their_partitions_where_an_option_says_so(tmp_path: Path, key: list[str]) -> None:
+    path, done = tmp_path / "t", {"partition.end-input-to-done": "true"}
+    schema = pa.schema([f.with_nullable(not key) for f in _SCHEMA])
+    options = {"write-only": "true", **({"bucket": "1", "num-sorted-run.compaction-trigger": "2"} if key else {})}
+    table = pp.Table.create(path, schema, key, ["day", "p"], options)
+
+    def marked() -> list[str]:
+        found = [str(file.parent.relative_to(path)) for file in path.rglob("_SUCCESS")]
+        for name in found:
+            (path / name / "_SUCCESS").unlink()
+        return sorted(found)
+
+    def rows(*days: str) -> pa.Table:
+        columns = {"day": [date.fromisoformat(day) for day in days], "p": ["x"] * len(days), "id": [1] * len(days)}
+        return pa.table(columns, schema)
+
+    table.append(rows("2026-01-01"))
+    assert marked() == []
+    table.append(rows("2026-01-01", "2026-02-01"), options=done)
+    assert marked() == ["day=20454/p=x", "day=20485/p=x"]
+    table.alter(done)
+    table.append(rows("2026-01-01"), options={"write-only": "false"})
+    assert marked() == ["day=20454/p=x"], "a compaction followed the rows"
+    table.overwrite(rows("2026-01-31"))
+    assert marked() == ["day=20484/p=x"], "others lost rows only"
+    table.append(rows("2026-01-31"))
+    marked()
+    table.compact(full=True)
+    table.truncate()
+    table.analyze()
+    assert marked() == []
+    table.append(rows("2026-01-31"), options={"partition.mark-done-action": "done-partition"})
+    assert (marked(), table.count()) == ([], 1)
 
 
 @pytest.mark.java

@@ -134,9 +134,22 @@ def test_limits(table: pp.Table) -> None:
     _only_what_is_needed(table)
 
 
+def test_no_more_go_than_may(table: pp.Table) -> None:
+    rows = rows_of(table)
+    for options, most in (({}, 1), ({"snapshot.expire.limit": "2"}, 3)):
+        assert table.expire_snapshots(1, max_deletes=most, options=options, dry_run=True).snapshots == most
+        assert table.expire_snapshots(1, max_deletes=most, options=options).snapshots == most
+        _only_what_is_needed(table)
+    assert table.store.snapshot_ids() == [5, 6, 7, 8, 9, 10]
+    assert table.expire_snapshots(4, max_deletes=50).snapshots == 2
+    assert rows_of(table) == rows
+    assert "/." not in "".join(files_there(Path(table.path))), "nothing tells of an expiry that is over"
+
+
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
+        ({"max_deletes": 0}, "max_deletes is 0 — one or more snapshots go at once"),
         ({"retain_min": 0}, "0 snapshots are to stay, and at least one has to"),
         ({"retain_min": 3, "retain_max": 2}, "at least 3 snapshots are to stay, and at most 2 — the most are no fewer"),
         ({"retain_max": 0}, "0 snapshots are to stay, and at least one has to — say 1 or more"),

@@ -205,9 +205,9 @@ class _World:
                 del self.tagged[branch, tag], self.states[branch, "tag", tag]
             case "consumer" if ids:
                 self.position = rng.choice(ids) + rng.randrange(2)
-                table.store.io.replace(table.store.paths.consumer("c"), b'{"nextSnapshot": %d}' % self.position)
+                table.reset_consumer("c", int(self.position))
             case "delete consumer":
-                table.store.io.delete([table.store.paths.consumer("c")])
+                table.clear_consumers("c")
                 self.position = math.inf
             case "expire" if ids:
                 retained = rng.randrange(1, 4)

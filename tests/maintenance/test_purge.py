@@ -39,7 +39,7 @@ def test_what_goes(tmp_path: Path) -> None:
     for confirm in ("", "T", str(tmp_path / "t")):
         with pytest.raises(OptionError, match=r"not confirmed — at .* — give the name of the table, 't'"):
             table.purge(confirm, named_states=True)
-    with pytest.raises(UnsupportedError, match="has 1 tags and 1 branches"):
+    with pytest.raises(UnsupportedError, match="has 1 tag and 1 branch"):
         table.purge("t")
     with pytest.raises(UnsupportedError, match="branch can't be purged"):
         pp.Table.open(table.path, branch="b").purge("t")

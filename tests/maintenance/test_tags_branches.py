@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.cli.main import main
 from paimon_pyds.errors import (
     AlreadyExistsError,
     BranchNotFoundError,
@@ -20,6 +21,7 @@ from paimon_pyds.errors import (
     TagNotFoundError,
 )
 from support.maintenance import has_all, is_exact, rows_of
+from support.oracle import Oracle, requires_java_oracle
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -111,7 +113,11 @@ def test_a_branch_has_a_history_of_its_own(table: pp.Table) -> None:
     branch.expire_snapshots(retain_max=1)
     branch.delete_tag("x")
     is_exact(table)
-    table.rename_branch("b", "c")
+    newest = branch.snapshot()
+    assert table.rename_branch("b", "c", dry_run=True) == newest
+    assert table.rename_branch("b", "c") == newest
+    assert table.rename_branch("empty", "none") is None
+    table.rename_branch("none", "empty")
     branch = pp.Table.open(table.path, branch="c")
     after = rows_of(branch)
     assert table.branches() == ["c", "empty"]
@@ -184,6 +190,76 @@ def test_rollback(table: pp.Table) -> None:
     table.rollback(timestamp=table.store.snapshot(3).time_millis)
     assert rows_of(table) == states[3]
     assert table.rollback(snapshot=3).snapshots == 0
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_files_tell_of_new_tags(oracle: Oracle, tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "db.db/t", _SCHEMA, options={"tag.create-success-file": "true"})
+    _append(table, 1)
+    files = tmp_path / "db.db/t/tag/tag-success-file"
+    with oracle.batch() as batch:
+        batch.tag(tmp_path, "db.t", "theirs")
+    table.create_tag("ours")
+    assert sorted(file.name for file in files.iterdir()) == ["ours_SUCCESS", "theirs_SUCCESS"]
+    ours, theirs = (json.loads((files / f"{name}_SUCCESS").read_text()) for name in ("ours", "theirs"))
+    assert list(ours) == list(theirs)
+    assert ours["creationTime"] == ours["modificationTime"]
+    assert sorted(table.tags()) == ["ours", "theirs"]
+    table.create_tag("dry", dry_run=True)
+    table.rename_tag("ours", "renamed")
+    table.delete_tag("theirs")
+    assert [file.name for file in files.iterdir()] == ["renamed_SUCCESS"]
+    assert table.verify().ok
+    assert not table.remove_orphan_files(0).files.num_rows
+    with oracle.batch() as batch:
+        read = batch.read(tmp_path, "db.t", tag="renamed")
+    assert len(read.lines) == 1
+    table.purge("t", named_states=True)
+    assert list(files.iterdir()) == []
+
+
+def test_rollback_to_a_watermark(table: pp.Table) -> None:
+    _watermarks(table, [None, 20, 20, -(2**63), 50])
+    for watermark, id_ in ((49, 3), (50, 5), (10**15, 5), (20, 3)):
+        assert table.rollback(watermark=watermark, dry_run=True).snapshots == 5 - id_, watermark
+    with pytest.raises(SnapshotNotFoundError, match="no snapshot has a watermark of 19 or earlier"):
+        table.rollback(watermark=19)
+    with pytest.raises(OptionError, match="give one of them"):
+        table.rollback(3, watermark=20)
+    rows = rows_of(table, snapshot=3)
+    assert main(["rollback", table.path, "--watermark", "40"]) == 0
+    assert rows_of(table) == rows
+    assert table.store.snapshot_ids() == [1, 2, 3]
+
+
+def _watermarks(table: pp.Table, values: Sequence[int | None]) -> None:
+    for id_, value in enumerate(values, 1):
+        path = Path(table.store.paths.snapshot(id_))
+        path.write_text(json.dumps({**json.loads(path.read_text()), "watermark": value}))
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_java_goes_back_to_the_same_watermarks(oracle: Oracle, table: pp.Table) -> None:
+    _watermarks(table, [-(2**63), 20, 30, 30, 50])
+    wanted = [20, 29, 49, 50, 60]  # of several with the very one that is asked for, Java takes any
+    found = oracle.program("MaintenanceOracle", "watermarks", table.path, *map(str, wanted))
+    assert [5 - table.rollback(watermark=w, dry_run=True).snapshots for w in wanted] == [int(id_) for id_ in found]
+
+
+def test_a_branch_that_may_be_there(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
+    table.create_tag("x", 2)
+    assert table.create_branch("b", "x", ignore_if_exists=True) == table.store.snapshot(2)
+    branch = pp.Table.open(table.path, branch="b")
+    _append(branch, 90)
+    assert table.create_branch("b", "x", ignore_if_exists=True) == branch.store.snapshot(2)
+    assert len(branch.snapshots()) == 2
+    assert main(["branch", "create", table.path, "b"]) == 1
+    assert main(["branch", "create", table.path, "b", "--if-missing"]) == 0
+    assert capsys.readouterr().out == "the branch is there already\n"
+    with pytest.raises(OptionError, match="no name for a branch"):
+        table.create_branch("main", ignore_if_exists=True)
 
 
 _REFUSED: dict[str, tuple[Callable[[pp.Table], object], type[PaimonError], str]] = {

@@ -106,3 +106,50 @@ def test_java_reads_what_is_altered_beside_options_of_its_engines(oracle: Oracle
     with oracle.batch() as batch:
         read = batch.read(tmp_path, "db.t")
     assert read.lines == lines(table.scan().to_arrow()) == ['{"id":1,"v":"x","n":null}']
+
+
+SPELLINGS: list[tuple[str, str, str]] = [
+    ("merge-engine", "Partial_Update", "partial-update"),
+    ("merge-engine", " partial-update ", "partial-update"),
+    ("merge-engine", "PARTIAL-UPDATE", "PARTIAL-UPDATE"),
+    ("changelog-producer", "full_compaction", "full-compaction"),
+    ("scan.mode", "latest_full", "latest-full"),
+    ("bucket", " 2 ", "2"),
+    ("bucket", "1_0", "10"),
+    ("write-only", " TRUE ", "TRUE"),
+    ("num-sorted-run.compaction-trigger", "1_0", "10"),
+    ("compaction.delete-ratio-threshold", "1_0e-2", "0.1"),
+    ("snapshot.num-retained.min", " 5", "5"),
+    ("scan.snapshot-id", " 1", "1"),
+    ("incremental-between", "0, 1", "0,1"),
+    ("bucket-key", " id, p ", "id,p"),
+    ("sequence.field", "v, w", "v,w"),
+    ("file-index.bitmap.columns", "v, w", "v, w"),
+    ("target-file-size", " 1 mb", "1 mb"),
+    ("metadata.stats-mode", " full", "full"),
+    ("fields.v.stats-mode", "counts ", "counts"),
+    ("file.compression", " zstd", "zstd"),
+]
+
+
+@pytest.mark.parametrize("how", ["create", "alter"])
+def test_options_are_stored_as_java_reads_them(how: str, oracle: Oracle, tmp_path: Path) -> None:
+    """Spellings that are understood here, and that Java takes for errors, which leave it no way into the table."""
+    columns = [pa.field("id", pa.int32(), nullable=False), pa.field("p", pa.int32(), nullable=False)]
+    schema = pa.schema([*columns, ("v", pa.int32()), ("w", pa.int32())])
+    row = {"id": 1, "p": 1, "v": 1, "w": 1}
+    with oracle.batch() as batch:
+        for number, (key, text, _) in enumerate(SPELLINGS):
+            options = {"bucket": "2"} | ({key: text} if how == "create" else {})
+            table = pp.Table.create(tmp_path / "db.db" / f"t{number}", schema, ["id", "p"], options=options)
+            if how == "alter":
+                table.alter({key: text})
+            table.append(pa.Table.from_pylist([row], schema))
+            batch.read(tmp_path, f"db.t{number}")
+            batch.write(tmp_path, f"db.t{number}", [row | {"id": 2}])
+    for number, (key, _, stored) in enumerate(SPELLINGS):
+        table = pp.Table.open(tmp_path / "db.db" / f"t{number}")
+        assert table.options[key] == stored
+        schemas = table.store.schema_ids()
+        table.alter({key: SPELLINGS[number][1]})
+        assert table.store.schema_ids() == schemas  # the same value again changes nothing

@@ -17,7 +17,8 @@ from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, leaves, root_columns
-from paimon_pyds.types import NESTED_KINDS, REFUSED_KINDS, DataField, arrow_schema, parse_type
+from paimon_pyds.types import DataField, arrow_schema, parse_type
+from paimon_pyds.types.kinds import NESTED_KINDS, REFUSED_KINDS
 from support import fixtures
 from support.oracle_filters import arrow_column, from_oracle
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 import random
 import sys
 import threading
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,21 @@ from paimon_pyds.predicate import long_ors
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.exact import matches
+from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Op, Or, Predicate, is_deep, partition_filter
+from paimon_pyds.predicate.show import to_sql
+from paimon_pyds.predicate.tree import (
+    And,
+    ColumnRef,
+    Const,
+    Leaf,
+    Op,
+    Or,
+    Predicate,
+    computed_parts,
+    is_deep,
+    partition_filter,
+)
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataField, arrow_type, parse_type, scalar_to_internal
 from support.effort import LONG
@@ -48,6 +63,9 @@ FORMS = {
     "float ranges": lambda n: f"d > {n * 5}.5 AND d <= {n * 5 + DRAW.randrange(3)}" if n else "d > 499",
     "ranges of two": lambda n: f"a >= {n * 9} AND a < {n * 9 + 3}" if n % 2 else f"b > {n} OR d BETWEEN {n} AND {n}.5",
     "texts": lambda n: f"s = 'v{n}' AND b > {n % 5}",
+    "ranges and values": lambda n: f"a BETWEEN {n * 9} AND {n * 9 + n % 4} AND s = 'v{n * 9 % 900}' AND b >= {n % 5}",
+    "floats and ranges": lambda n: f"d > {n * 5}.5 AND d <= {n * 6} AND b = {n % 7}" if n else "d > 499 AND b <= 3",
+    "empty ranges": lambda n: f"a > {n} AND a < {n + n % 3} AND b = {n % 4} AND d >= -0.0",
     "lists": lambda n: f"a IN ({n}, {n + 4}) AND s <> 'v{n}'",
     "floats": lambda n: f"d = {n}.0 AND b <> 2" if n % 9 else "d = CAST('NaN' AS DOUBLE) AND b = 1",
     "chars": lambda n: f"c = 'c{n % 90}' AND a < {n}",
@@ -64,6 +82,7 @@ FORMS = {
     "computed texts": lambda n: f"lower(s) LIKE 'v{n * 3}%'" if n % 2 else f"endswith(lower(s), '{n}7')",
     "texts of columns and of none": lambda n: f"trim(s) >= 'v{n * 7}' AND s < 'v{n * 7 + 2}' AND (b = 3 OR d < {n})",
     "lists of computed values": lambda n: f"a % 1000 IN ({n * 3}, {n * 3 + 1}) OR a % 1000 = -{n}",
+    "computed pairs that may fail": lambda n: f"900 % (a - 5) = {n} AND a > 5 AND b < {n % 7}",
     "computed values": lambda n: f"a + {n} = b * 70",
     "few of one test": lambda n: f"a = {n * 3} AND b > {n % 5}" if n % 4 else f"b = {n % 3} AND s LIKE '%{n}%'",
     "few of one test beside others": lambda n: f"d >= {n % 5} AND (s = 'v{n}' OR a < {n}) AND c = 'c{n % 3}'",
@@ -152,7 +171,8 @@ def test_thousands_of_pairs_are_walked_through_once(tmp_path: Path) -> None:
     [
         "a = {n} AND b = {m}", "s LIKE 'v{n}%'", "s LIKE '%{n}'", "s LIKE '%{n}%'", "upper(s) = 'V{n}'", "a + b = {n}",
         "upper(s) = 'V{n}' AND b = {m}", "lower(s) LIKE 'v{n}%'", "a + b BETWEEN {n} AND {n}9", "a - b < {n}",
-        "s >= 'v{n}' AND s < 'v{n}0'", "a = {n} AND b > {m}", "s LIKE '%{n}%' AND b = {k}",
+        "s >= 'v{n}' AND s < 'v{n}0'", "a + b = {n} AND b = {m}", "a % 100 = {m} AND b + 1 BETWEEN {m} AND {n}",
+        "a BETWEEN {n} AND {n}9 AND s = 'v{n}'", "a = {n} AND b > {m}", "s LIKE '%{n}%' AND b = {k}",
     ],
 )  # fmt: skip
 def test_thousands_of_conditions_of_one_form_are_evaluated_at_once(form: str) -> None:
@@ -253,6 +273,41 @@ def test_long_ands_of_one_column_are_leaves_that_statistics_answer() -> None:
         assert matches(gaps, batch).to_pylist() == [False, True, False, True, True, False, True, False, False]
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "day BETWEEN DATE '{d}' AND DATE '{e}' AND cents = {n}.50",
+        "at >= TIMESTAMP '{d} 01:00:00' AND at < TIMESTAMP '{e} 02:00:00' AND flag = {f}",
+        "place.x = {n} AND day > DATE '{e}'",
+        "day <= DATE '{d}' AND id = {n} AND at > TIMESTAMP '2024-01-09 01:00:00'",
+    ],
+)
+def test_ranges_beside_values_of_each_type(form: str, tmp_path: Path) -> None:
+    """Also in files of an older schema, of dictionaries, and where no row has a value."""
+    days = [dt.date(2024, 1, 1) + dt.timedelta(n % 300) for n in range(1000)]
+    rows = pa.table({
+        "id": range(1000),
+        "day": pa.array(days, pa.date32()),
+        "cents": pa.array([Decimal(f"{n % 110}.50") if n % 9 else None for n in range(1000)], pa.decimal128(10, 2)),
+        "at": pa.array([dt.datetime.combine(day, dt.time(n % 24)) for n, day in enumerate(days)], pa.timestamp("ms")),
+        "flag": [n % 3 == 0 if n % 5 else None for n in range(1000)],
+        "place": [{"x": n % 120} if n % 7 else None for n in range(1000)],
+    })  # fmt: skip
+    table = pp.Table.create(tmp_path / "t", rows)
+    table.alter(add_columns={"later": "INT"})
+    table.append({"id": range(1000, 1009), "day": days[:9], "later": range(9)})
+    parts = []
+    for n in range(100):
+        first = dt.date(2024, 1, 1) + dt.timedelta(n * 3)
+        parts.append(form.format(n=n, d=first, e=first + dt.timedelta(n % 4), f=n % 2 == 0))
+    expected = {number for part in parts for number in table.scan(part).to_arrow().column("id").to_pylist()}
+    found = table.scan(" OR ".join(parts))
+    conditions = computed_parts(bind_filter(" OR ".join(parts), table.schema.fields))
+    assert [condition.text.split(" in ")[1] for condition in conditions] == ["100 ranges"]
+    assert 0 < len(expected) < 1000
+    assert sorted(found.to_arrow().column("id").to_pylist()) == sorted(expected)
+
+
 @pytest.mark.parametrize("at_once", [30, 150, 4 << 20])
 def test_parts_of_texts_are_looked_for_within_each_text(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in texts that are so long that they are searched one by one."""
@@ -287,6 +342,40 @@ def test_computed_conditions_are_not_asked_of_rows_that_one_before_them_rejects(
     assert calls_of(lambda: matches(found, BATCH)) < 20_000
     with pytest.raises(PredicateError, match="division by zero"):
         matches(bind_filter(" AND ".join(parts[1:]), FIELDS), BATCH)
+
+
+def test_values_that_fail_are_computed_for_rows_that_ask_for_them() -> None:
+    """The division fails where a is 5; rows that other conditions keep, or the rest of one leaves out, never ask."""
+    parts = [f"900 % (a - 5) = {n} AND a + b > {n} AND b > {n % 6}" for n in range(100)]
+    kept = bind_filter(" OR ".join(["a + b = 5 + b", *parts]), FIELDS)
+    left_out = bind_filter(" OR ".join(f"{part} AND a > 5" for part in parts), FIELDS)
+    for tree in (kept, left_out, pickle.loads(pickle.dumps(left_out)), bind(left_out, FIELDS)):
+        assert calls_of(lambda tree=tree: matches(tree, BATCH.slice(6, 2000))) < 1000  # type: ignore[misc]
+    for tree, expected in (
+        (left_out, [f"{part} AND a > 5" for part in parts]),
+        (kept, ["a = 5 AND b IS NOT NULL", *(f"{part} AND a <> 5" for part in parts)]),
+    ):
+        assert np.asarray(matches(tree, BATCH)).tolist() == one_by_one(expected).tolist()
+    with pytest.raises(PredicateError, match="division by zero"):
+        matches(bind_filter(" OR ".join(parts), FIELDS), BATCH)
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_the_text_for_people_is_short(form: str) -> None:
+    found = bind_filter(" OR ".join(FORMS[form](n) for n in range(98)), FIELDS)
+    assert len(to_sql(found, shorten=True)) < 3000
+    few = bind_filter(" OR ".join(FORMS[form](n) for n in range(8)), FIELDS)
+    assert to_sql(few, shorten=True) == to_sql(few)
+
+
+def test_the_text_of_very_many_conditions_has_the_first_and_their_number() -> None:
+    ranges = bind_filter(" OR ".join(f"a BETWEEN {n * 5} AND {n * 5 + 2}" for n in range(5000)), FIELDS)
+    shown = to_sql(ranges, shorten=True)
+    assert shown.startswith("(a >= 0 AND a <= 2) OR (a >= 5 AND a <= 7) OR ") and len(shown) < 1000
+    assert shown.endswith(" OR … 5,000 conditions")
+    tree = bind_filter(" OR ".join(f"a = {n} AND s <> '{n}'" for n in range(1000)) + " OR b = 1", FIELDS)
+    assert len(to_sql(tree, shorten=True)) < 3000
+    assert parse_filter(to_sql(tree)) is not None
 
 
 def calls_of(function: Callable[[], object]) -> int:

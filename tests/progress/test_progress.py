@@ -205,6 +205,10 @@ _MAINTENANCE: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str]]] = 
                           ["committing"]),
     "purge": (lambda t, seen: t.purge("t", progress=seen), ["removing", "committing", "listing"]),
     "diff": (lambda t, seen: t.diff(1).summary(progress=seen), []),
+    "create tag": (lambda t, seen: (_kept(t), t.delete_branch("b"), t.create_tag("x", replace=True, progress=seen)),
+                   ["removing"]),
+    "create tags": (lambda t, seen: t.create_due_tags(options={"tag.automatic-creation": "process-time"},
+                                                      progress=seen), []),
 }  # fmt: skip
 
 

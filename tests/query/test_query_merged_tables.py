@@ -13,7 +13,8 @@ from paimon_pyds import Table
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.keys import order_codec
 from paimon_pyds.query import top_n_run
-from paimon_pyds.types import INTEGER_KINDS, AtomicType, DataField, Kind
+from paimon_pyds.types import AtomicType, DataField, Kind
+from paimon_pyds.types.kinds import INTEGER_KINDS
 from support.effort import sampled
 from support.fixtures import DEV, fixture_dir, json_lines, keyed_fixtures, meta, table_path
 from support.oracle_sql import to_sql

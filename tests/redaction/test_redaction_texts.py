@@ -47,6 +47,8 @@ def test_a_secret_in_an_address(address: str, form: str) -> None:
         "s3://bucket/db.db/t/p=1/bucket-0/f.parquet", "abfss://container@acc.dfs.core.windows.net/t",
         "hdfs://namenode:8020/user/a=b@x.org/f", "the table has no column 'tok'", "disaster=1, sash: 2, significant=3",
         "full-text.tokenizer=jieba", "no Paimon table is here — at /wh/t — did you mean u?", "price * 1.1 = 'sas'",
+        "customer_id = 7 AND key = 'a'", "customer_key = 1", "json_key: 1", "master-key=1",
+        "the encryption of a key = 1",
     ],
 )  # fmt: skip
 def test_what_is_no_secret_stays(text: str) -> None:

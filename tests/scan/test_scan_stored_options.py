@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.scan.travel import state_options
 from support.oracle import Oracle, requires_java_oracle
+from support.values import lines
 
 SCHEMA = pa.schema([("id", pa.int64())])
 LATE = "99999999999999"
@@ -150,3 +152,44 @@ def test_which_state_wins() -> None:
         state_options({}, {"scan.tag-name": "a", "scan.snapshot-id": "1"})
     with pytest.raises(OptionError, match=r"from-snapshot needs .*, and scan\.timestamp is given"):
         state_options({}, {"scan.mode": "from-snapshot", "scan.timestamp": "2026-01-01"})
+
+
+_OTHER_ROWS = [
+    {"merge-engine": "first-row"}, {"merge-engine": "aggregation"}, {"rowkind.field": "t"}, {"bucket-key": "id"},
+    {"deletion-vectors.enabled": "true"}, {"aggregation.remove-record-on-delete": "true"},
+]  # fmt: skip
+_SAME_ROWS = [{"bucket": "7"}, {"ignore-delete": "true"}, {"changelog-producer": "lookup"}, {"file.format": "orc"}]
+_KEYED = pa.schema([pa.field("id", pa.int64(), nullable=False), ("t", pa.string())])
+
+
+def _keyed(path: Path) -> pp.Table:
+    """Two rows of two versions, which another engine, or vectors, would hide or mix."""
+    table = pp.Table.create(path, _KEYED, primary_key=["id"], options={"bucket": "1", "write-only": "true"})
+    for text in ("old", "new"):
+        table.append(pa.table({"id": [1, 2], "t": [text, None]}, _KEYED))
+    return table
+
+
+@pytest.mark.parametrize("options", _OTHER_ROWS, ids=str)
+def test_a_scan_does_not_change_what_a_table_is(options: dict[str, str], tmp_path: Path) -> None:
+    table = _keyed(tmp_path / "t")
+    works: list[Callable[[], object]] = [
+        lambda: table.scan(options=options), lambda: table.count(options=options),
+        lambda: table.audit_log(options=options), lambda: table.lookup([1], options=options),
+    ]  # fmt: skip
+    for work in works:
+        with pytest.raises(OptionError, match=f"{next(iter(options))} is .* here and .* in the table"):
+            work()
+    assert table.scan(options={"merge-engine": "deduplicate", "deletion-vectors.enabled": "false"}).count() == 2
+
+
+@requires_java_oracle
+@pytest.mark.java
+def test_what_java_lets_scans_change(oracle: Oracle, tmp_path: Path) -> None:
+    table = _keyed(tmp_path / "db.db" / "t")
+    with oracle.batch() as batch:
+        refused = [batch.read(tmp_path, "db.t", options=o, allow_fail=True) for o in _OTHER_ROWS]
+        read = [batch.read(tmp_path, "db.t", options=o) for o in _SAME_ROWS]
+    assert not any(reply.ok for reply in refused)
+    for reply, options in zip(read, _SAME_ROWS, strict=True):
+        assert reply.lines == lines(table.scan(options=options).to_arrow())

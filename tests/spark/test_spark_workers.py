@@ -89,6 +89,19 @@ def test_a_worker_without_a_package_says_so(tmp_path: Path, package: str) -> Non
     ) in done.stdout.decode()
 
 
+def test_a_worker_that_finds_the_source_and_lacks_what_it_needs_says_so(tmp_path: Path) -> None:
+    """Spark finds the source by its name, `register` was not called, and the package lies on a path of its own."""
+    (tmp_path / "sitecustomize.py").write_text(HIDING.format(package="numpy"))
+    code = "from pyspark_paimon import DefaultSource as source\nsource(options={'path': '/nowhere'}).schema()"
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    said = (
+        f"PaimonError: Spark's Python workers run {sys.executable}, which has no numpy — set the environment variable"
+    )
+    assert said in done.stderr and "ModuleNotFoundError" not in done.stderr
+
+
 def test_a_worker_with_the_package_gets_the_source() -> None:
     again = cloudpickle.loads(cloudpickle.dumps(_registered()))
     assert type(again(options={"path": "/nowhere"})) is PaimonDataSource

@@ -78,6 +78,8 @@ def test_other_schemes_are_refused_with_a_way_out(location: str) -> None:
         ("s3://bucket/t", "s3.zzzzzz", "there are: s3.access-key"),
         ("/wh/t", "foo", "there are: "),
         ("s3://bucket/t", "AWS_ACCESS_KEY_ID", "did you mean s3.access-key"),
+        ("s3://bucket/t", "aws_access_key_idd", "did you mean s3.access-key?"),
+        ("s3://bucket/t", "aws_secret_acces_key", "did you mean s3.secret-key?"),
         ("s3://bucket/t", "aws_secret_access_key", "did you mean s3.secret-key"),
     ],
 )

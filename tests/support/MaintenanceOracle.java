@@ -1,15 +1,19 @@
 import java.util.Map;
+import org.apache.paimon.consumer.ConsumerManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.table.ExpireChangelogImpl;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.tag.TagBatchCreation;
 
 /**
  * Maintenance by Java: all {@code changelogs} that outlive their snapshots expire, a {@code rollback} to a tag or a
- * snapshot, the {@code tags} that a commit makes, {@code partitions} that expire, or {@code orphans} that are removed and
- * printed: {@code changelogs|tags|partitions|orphans TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}.
+ * snapshot, the {@code tags} that a commit makes, the {@code batch-tag} of a batch write, {@code partitions} that expire, or {@code orphans} that are removed and
+ * printed, what {@code consumers} read next, or the snapshots that {@code watermarks} stand for: {@code
+ * changelogs|tags|batch-tag|partitions|orphans|consumers TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}, {@code watermarks
+ * TABLE_PATH NUMBERS}.
  */
 public final class MaintenanceOracle {
     public static void main(String[] args) throws Exception {
@@ -23,6 +27,19 @@ public final class MaintenanceOracle {
                     table.rollbackTo(Long.parseLong(args[2]));
                 } else {
                     table.rollbackTo(args[2]);
+                }
+                break;
+            case "consumers":
+                new ConsumerManager(LocalFileIO.create(), new Path(args[1]))
+                        .consumers().forEach((name, next) -> System.out.println(name + "=" + next));
+                break;
+            case "batch-tag":
+                new TagBatchCreation(table).createTag();
+                break;
+            case "watermarks":
+                for (int i = 2; i < args.length; i++) {
+                    System.out.println(
+                            table.snapshotManager().earlierOrEqualWatermark(Long.parseLong(args[i])).id());
                 }
                 break;
             case "tags":

@@ -34,6 +34,8 @@ _OF_TABLES = (
     "s3.secret-key", "s3.access-key", "fs.oss.accessKeyId", "fs.oss.accessKeySecret", "fs.azure.account.key.acc",
     "fs.azure.sas.c.acc", "azure.sas-token", "password", "jdbc.PASSWORD", "dlf.token", "dlf.access_key_id",
     "fs.s3a.encryption.key", "my.api.key", "rest.authorization", "private-key", "commit.callback.x.token",
+    "s3.server-side-encryption-customer-key", "hmac.key", "signing-key", "fs.azure.sharedKey",
+    "azure.connection-string", "connectionString", "rest.jwt",
 )  # fmt: skip
 TABLE_OPTIONS = dict.fromkeys(_OF_TABLES, CANARY) | {
     "path": f"s3://key:{CANARY}@bucket/t",
@@ -57,6 +59,7 @@ ADDRESSES = (
     f"/nowhere/t?sig={CANARY}",
     f"file:///nowhere/t?token={CANARY}",
     f"oss://key:{CANARY}@bucket/t",
+    f"https://host/t?jwt={CANARY}",
     f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={CANARY};EndpointSuffix=core.windows.net",
 )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from paimon_pyds.types import BINARY_KINDS, DataType, Kind
+from paimon_pyds.types import DataType, Kind
+from paimon_pyds.types.kinds import BINARY_KINDS
 
 Json = Mapping[str, Any]
 Types = Mapping[str, DataType]

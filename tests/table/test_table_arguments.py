@@ -78,6 +78,20 @@ def test_calling_the_class_says_what_to_call(table: pp.Table) -> None:
         (lambda t: t.system(5), "name takes a text, not 5 (int)"),
         (lambda t: t.alter(["a"]), "set_options takes a dictionary, not ['a'] (list)"),
         (lambda t: t.alter(unset_options=5), "unset_options takes a list of names, not 5 (int)"),
+        (lambda t: t.audit_log(columns=5), "columns takes a list of names, not 5 (int)"),
+        (lambda t: t.audit_log(columns=["id", 5]), "columns: each takes a text, not 5 (int)"),
+        (lambda t: t.binlog(columns=[["id"]]), "columns: each takes a text, not ['id'] (list)"),
+        (lambda t: t.index_cost(filters=5), "filters takes a list, not 5 (int)"),
+        (lambda t: t.index_advise(5), "recorded takes a list, not 5 (int)"),
+        (lambda t: t.layout(snapshot="x"), "snapshot takes an integer, not 'x' (str)"),
+        (lambda t: t.create_branch("b", tag=5), "tag takes a text, not 5 (int)"),
+        (lambda t: t.rename_tag(5, "b"), "tag takes a text, not 5 (int)"),
+        (lambda t: t.delete_tag(["b"]), "tag takes a text, not ['b'] (list)"),
+        (lambda t: t.rename_branch(5, "b"), "name takes a text, not 5 (int)"),
+        (lambda t: t.delete_branch(None), "name takes a text, not None (NoneType)"),
+        (lambda t: t.fast_forward(5), "name takes a text, not 5 (int)"),
+        (lambda t: t.clone("/nowhere", storage_options=5), "storage_options takes a dictionary"),
+        (lambda t: t.repair("all"), "plan takes a repair plan or what verify() found, not 'all' (str)"),
         (lambda t: pp.Table.open(None), "path takes a path, not None (NoneType)"),
         (lambda t: pp.Table.open(t.path, branch=5), "branch takes a text, not 5 (int)"),
         (lambda t: pp.Table.open(t.path, storage_options="x"), "storage_options takes a dictionary"),
@@ -120,6 +134,8 @@ def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) 
         table.filter("id = 1")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"Table has no 'colour'$"):
         _ = table.colour  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"Table has no 'files': write table\.system\('files'\)"):
+        table.files()  # type: ignore[attr-defined]
     assert not hasattr(table, "shape") and not hasattr(table.scan(), "shape")
     for name, answer in (
         ("filter", r"scan\.where\("),

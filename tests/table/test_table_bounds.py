@@ -63,7 +63,45 @@ REFUSED: dict[str, Callable[[pp.Table], Any]] = {
     "fewer rows in a file": lambda t: t.append(ROWS, options={"target-file-row-num": "-1"}),
     "digits of a type": lambda t: t.update({"s": f"cast(cast(id as decimal({NINES}, 0)) as string)"}),
     "length of an option": lambda t: t.append(ROWS, options={"metadata.stats-mode": NINES}),
+    "name of a new tag": lambda t: t.create_tag(HALF),
+    "name of a new branch": lambda t: t.create_branch(HALF),
+    "name of a renamed column": lambda t: t.alter(rename_columns={"s": HALF}),
+    "name of a column within another": lambda t: t.alter(add_columns={"n": f"ROW<`{HALF}` INT>"}),
+    "name of a column of a new table": lambda t: pp.Table.create(f"{t.path}x", {f"a{HALF}": [1]}),
+    "name of an appended column": lambda t: t.append({"id": [1], HALF: [1]}),
+    "appended text": lambda t: t.append({"id": [1, 2], "s": ["a", HALF]}),
+    "appended row": lambda t: t.append([{"id": 1, "s": "a"}, {"id": 2, "s": HALF}]),
+    "appended text of pandas": lambda t: t.append(_objects(["a", HALF])),
+    "merged row": lambda t: t.merge([{"id": 1, "s": HALF}], ["id"], when_matched="update"),
+    "key that is looked up": lambda t: _other(t, primary_key=["s"]).lookup(HALF),
+    "partition that is dropped": lambda t: _other(t, partition_by=["s"]).drop_partitions([{"s": HALF}]),
+    "partition that is overwritten": lambda t: _other(t, partition_by=["s"]).overwrite(ROWS, {"s": HALF}),
+    "partition that is done": lambda t: _other(t, partition_by=["s"]).mark_partitions_done([{"s": HALF}]),
+    "digits of an option": lambda t: t.append(ROWS, options={"target-file-size": 10**5_000}),
+    "digits of a state": lambda t: t.diff(10**5_000),
+    "digits of a filter": lambda t: t.scan(10**5_000),
+    "digits of a name": lambda t: t.scan(columns=[10**5_000]),
+    "list with digits": lambda t: t.scan(options={"scan.snapshot-id": [10**5_000]}),
+    "clause of a merge": lambda t: t.merge(ROWS, ["id"], when_matched=[10**5_000]),
+    "order of a compaction": lambda t: t.compact(order_by="id", order=10**5_000),
 }
+
+
+def _objects(texts: list[str]) -> Any:
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"id": range(len(texts)), "s": pandas.Series(texts, dtype=object)})
+
+
+def _other(table: pp.Table, **arguments: Any) -> pp.Table:
+    """A table of the same columns with keys or partitions."""
+    path = Path(f"{table.path}-{next(iter(arguments))}")
+    if path.exists():
+        return pp.Table.open(path)
+    made = pp.Table.create(
+        path, ROWS.schema, options={"bucket": "1"} if "primary_key" in arguments else None, **arguments
+    )
+    made.append(ROWS)
+    return made
 
 
 @pytest.mark.parametrize("what", REFUSED)

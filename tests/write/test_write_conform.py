@@ -279,6 +279,7 @@ FIRST, FITS = "first in row", "does not fit column"
         ),
         ("TIMESTAMP(0)", pa.array([1], pa.timestamp("ns")), "1970-01-01 00:00:00.000000001 does not fit column 'id'"),
         ("INT", [1, 2, "x"], f"column 'id': Could not convert 'x' with type str: tried to convert to int64, {FIRST} 3"),
+        ("STRING", ["a", 7], f"column 'id': of type int among texts or bytes, {FIRST} 2 of the data — give values of "),
     ],
 )
 def test_errors_tell_the_value_and_its_row(tmp_path: Path, type_: str, values: Any, message: str) -> None:

@@ -13,13 +13,13 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.avro.container import Block
-from paimon_pyds.avro.encode import varints
-from paimon_pyds.buffers import fixed_binary, fixed_values, slices
+from paimon_pyds.avro.encode import encode_field, join, list_pieces, varints
+from paimon_pyds.avro.schema import Primitive
+from paimon_pyds.buffers import Flags, fixed_binary, fixed_values, slices
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
@@ -30,8 +30,7 @@ from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, 
 _NULL = pa.scalar(b"\x00", pa.binary())
 _THERE = pa.scalar(b"\x02", pa.binary())
 _EMPTY = pa.scalar(b"", pa.binary())
-_END = b"\x00"
-_I64 = npt.NDArray[np.int64]
+_BYTES = Primitive("bytes")
 
 
 class RecordDecoder:
@@ -126,7 +125,7 @@ def _decimals(values: list[Any], type_: AtomicType) -> pa.Array:
 
 
 def _validity(values: list[Any]) -> tuple[pa.Buffer | None, int]:
-    there: npt.NDArray[np.bool_] = np.fromiter((v is not None for v in values), np.bool_, len(values))
+    there: Flags = np.fromiter((v is not None for v in values), np.bool_, len(values))
     nulls = len(values) - int(there.sum())
     return (pa.py_buffer(np.packbits(there, bitorder="little")) if nulls else None), nulls
 
@@ -217,18 +216,8 @@ def _values(array: pa.Array, type_: DataType) -> pa.Array:
 
 
 def _items(array: pa.Array, items: pa.Array) -> pa.Array:
-    """Arrays: the number of items, the items, and a zero; just the zero when there is none."""
-    offsets: _I64 = array.offsets.to_numpy().astype(np.int64)
-    offsets = offsets - offsets[0]
-    counts = np.diff(offsets)
-    _, ends, data = items.buffers() if len(items) else (None, None, None)
-    places = np.zeros(1, np.int64) if ends is None else np.frombuffer(ends, np.int32).astype(np.int64)[items.offset :]
-    bounds = places[offsets]
-    body = pa.Array.from_buffers(
-        pa.binary(), len(array), [None, pa.py_buffer(bounds.astype(np.int32)), data or pa.py_buffer(b"")]
-    )
-    heads = pc.if_else(pa.array(counts > 0), varints(counts), _EMPTY)
-    return pc.binary_join_element_wise(heads, body, pa.scalar(_END, pa.binary()), _EMPTY)
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    return join(list_pieces(offsets - offsets[0], items))
 
 
 def _atom_bytes(array: pa.Array, type_: AtomicType) -> pa.Array:
@@ -246,13 +235,8 @@ def _atom_bytes(array: pa.Array, type_: AtomicType) -> pa.Array:
     if kind is Kind.DOUBLE:
         return fixed_binary(array.to_numpy().astype("<f8"))
     if kind in STRING_KINDS or kind in BINARY_KINDS:
-        return _sized(array.cast(pa.binary()))
-    return _sized(_decimal_bytes(array))
-
-
-def _sized(array: pa.Array) -> pa.Array:
-    lengths = pc.binary_length(array).to_numpy().astype(np.int64)
-    return pc.binary_join_element_wise(varints(lengths), array, _EMPTY)
+        return join(encode_field(_BYTES, array))
+    return join(encode_field(_BYTES, _decimal_bytes(array)))
 
 
 def _decimal_bytes(array: pa.Array) -> pa.Array:

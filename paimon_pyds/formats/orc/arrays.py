@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import unzigzag, zigzag_decoded
+from paimon_pyds.buffers import Flags, Octets, Words, unzigzag, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack
@@ -26,7 +25,6 @@ from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, Multiset
 from paimon_pyds.types.kinds import NANOS_PER_UNIT, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 
 _DIRECT_V2 = 2
-_Words = npt.NDArray[np.uint64]
 
 _TEXTS = {OrcKind.STRING, OrcKind.CHAR, OrcKind.VARCHAR}
 _STORED_AS = {
@@ -189,10 +187,10 @@ def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType
     return pa.array(whole, pa.int64(), mask=~valid).view(target)
 
 
-def _booleans(data: bytes, rows: int, path: object) -> npt.NDArray[np.bool_]:
+def _booleans(data: bytes, rows: int, path: object) -> Flags:
     """Byte run lengths, then bits, the highest first."""
     wanted = (rows + 7) // 8
-    parts: list[npt.NDArray[np.uint8]] = [np.zeros(0, np.uint8)]
+    parts: list[Octets] = [np.zeros(0, np.uint8)]
     at = done = 0
     while done < wanted:
         if at + 1 >= len(data):
@@ -211,10 +209,10 @@ def _booleans(data: bytes, rows: int, path: object) -> npt.NDArray[np.bool_]:
     return np.unpackbits(np.concatenate(parts)[:wanted])[:rows].astype(bool)
 
 
-def _integers(data: bytes, count: int, signed: bool, path: object) -> _Words:
+def _integers(data: bytes, count: int, signed: bool, path: object) -> Words:
     """``count`` integers of run length encoding version 2, as 64-bit words (two's complement when signed)."""
     reader = _Runs(data, signed, path)
-    parts: list[_Words] = [np.zeros(0, np.uint64)]
+    parts: list[Words] = [np.zeros(0, np.uint64)]
     done = 0
     while done < count:
         parts.append(reader.next())
@@ -240,10 +238,10 @@ class _Runs:
         value, self._at = read_varint(self._data, self._at, self._path)
         return value
 
-    def _from_zigzag(self, values: _Words) -> _Words:
+    def _from_zigzag(self, values: Words) -> Words:
         return zigzag_decoded(values).view(np.uint64) if self._signed else values
 
-    def _unpack(self, count: int, width: int) -> _Words:
+    def _unpack(self, count: int, width: int) -> Words:
         """``count`` numbers of ``width`` bits, the highest bit first."""
         if not count:
             return np.zeros(0, np.uint64)
@@ -253,7 +251,7 @@ class _Runs:
         padded[:, 64 - width :] = bits
         return np.packbits(padded, axis=1).view(">u8").reshape(count).astype(np.uint64)
 
-    def next(self) -> _Words:
+    def next(self) -> Words:
         head = self._take(1)[0]
         match head >> 6:
             case 0:
@@ -271,7 +269,7 @@ class _Runs:
     def _count(self, head: int) -> int:
         return ((head & 1) << 8 | self._take(1)[0]) + 1
 
-    def _delta(self, head: int) -> _Words:
+    def _delta(self, head: int) -> Words:
         code = head >> 1 & 31
         count = self._count(head)
         base = unzigzag(self._varint()) if self._signed else self._varint()
@@ -286,7 +284,7 @@ class _Runs:
         values[1:] += values[0]
         return values
 
-    def _patched(self, head: int) -> _Words:
+    def _patched(self, head: int) -> Words:
         width = RUN_WIDTHS[head >> 1 & 31]
         count = self._count(head)
         third, fourth = self._take(2)

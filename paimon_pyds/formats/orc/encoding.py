@@ -200,15 +200,9 @@ def pack(data: bytes, codec: str, block_size: int) -> bytes:
 
 
 def _packer(codec: str) -> Callable[[bytes], bytes]:
-    if codec == "zlib":
-
-        def deflate(data: bytes) -> bytes:
-            squeeze = zlib.compressobj(6, zlib.DEFLATED, -15)
-            return squeeze.compress(data) + squeeze.flush()
-
-        return deflate
-    if codec == "zstd":
-        return compressor("zstandard")  # whose frames have a checksum
+    of_avro = {"zlib": "deflate", "zstd": "zstandard"}.get(codec)  # frames of the second have a checksum
+    if of_avro is not None:
+        return compressor(of_avro)
     found = pa.Codec({"lz4": "lz4_raw"}.get(codec, codec))
     return lambda data: bytes(found.compress(data, asbytes=True))
 

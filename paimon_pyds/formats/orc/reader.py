@@ -274,7 +274,7 @@ def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate
     for stripe, keep in zip(tail.stripes, kept.tolist(), strict=True):
         if keep:
             found.add_range(stripe.first_row, stripe.first_row + stripe.rows)
-    return RowSelection.from_bitmap(found)
+    return RowSelection(found)
 
 
 def _type_of(tail: OrcTail, column: ColumnRef) -> OrcType | None:

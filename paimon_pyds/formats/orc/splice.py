@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.buffers import varint
+from paimon_pyds.buffers import Int64s, Octets, Words, varint
 from paimon_pyds.errors import StorageError, UnsupportedError
 from paimon_pyds.formats.orc.encoding import (
     RUN_WIDTHS,
@@ -36,19 +36,17 @@ _INDEXES = frozenset({6, 7, 8})
 """Kinds of streams: row index and bloom filters."""
 
 _WIDTHS = np.array(RUN_WIDTHS)
-_I64: TypeAlias = npt.NDArray[np.int64]
-_Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 @dataclass(slots=True)
 class Moments:
     """Timestamps that are not NULL: seconds since 1970, rounded down, and nanoseconds of the second."""
 
-    seconds: _I64
+    seconds: Int64s
     nanos: npt.NDArray[np.int32]
 
 
-def split_moments(counts: _I64, per_second: int, path: object) -> Moments:
+def split_moments(counts: Int64s, per_second: int, path: object) -> Moments:
     """Timestamps from counts of a unit, so many to the second.
     Raises UnsupportedError: in the last second before 1970, where ORC cannot tell -0.5 s from 0.5 s."""
     seconds = counts // per_second
@@ -64,11 +62,11 @@ def join_moments(parts: Sequence[Moments]) -> Moments:
     return Moments(np.concatenate([p.seconds for p in parts]), np.concatenate([p.nanos for p in parts]))
 
 
-def _zigzag(values: _I64) -> _Words:
+def _zigzag(values: Int64s) -> Words:
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
-def encode_integers(words: _Words) -> bytes:
+def encode_integers(words: Words) -> bytes:
     """Run length encoding version 2 of words (signed values zigzagged before): direct runs, and runs of one value."""
     full = len(words) // _RUN * _RUN
     parts = _encode_runs(words[:full].reshape(-1, _RUN)) if full else []
@@ -77,7 +75,7 @@ def encode_integers(words: _Words) -> bytes:
     return b"".join(parts)
 
 
-def _encode_runs(runs: _Words) -> list[bytes]:
+def _encode_runs(runs: Words) -> list[bytes]:
     """The bytes of runs that are equally long."""
     length = runs.shape[1]
     top = runs.max(axis=1)
@@ -99,7 +97,7 @@ def _encode_runs(runs: _Words) -> list[bytes]:
     return encoded
 
 
-def _pack(runs: _Words, width: int) -> npt.NDArray[np.uint8]:
+def _pack(runs: Words, width: int) -> Octets:
     """Each value in ``width`` bits, the highest bit first."""
     raw = runs.astype(">u8").view(np.uint8).reshape(len(runs), -1, 8)
     used = (width + 7) // 8
@@ -107,7 +105,7 @@ def _pack(runs: _Words, width: int) -> npt.NDArray[np.uint8]:
     return np.packbits(bits.reshape(len(runs), -1), axis=1)
 
 
-def _packed_nanos(value: _I64) -> _Words:
+def _packed_nanos(value: Int64s) -> Words:
     """Nanoseconds without their trailing zeros: three low bits say how many there were (two or more), less one."""
     zeros = np.zeros(len(value), np.int64)
     strip = (value != 0) & (value % 100 == 0)

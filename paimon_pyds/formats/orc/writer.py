@@ -24,7 +24,7 @@ from paimon_pyds.formats.orc.splice import Moments, join_moments, splice_timesta
 from paimon_pyds.formats.orc.zones import is_utc
 from paimon_pyds.options.option import parse_memory
 from paimon_pyds.storage import FileIO, OutputFile
-from paimon_pyds.types.arrow import arrow_schema, arrow_type
+from paimon_pyds.types.arrow import arrow_schema, with_leaves
 from paimon_pyds.types.kinds import TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 
@@ -80,7 +80,7 @@ class OrcWriter:
         settings = orc_settings(options)
         self._path = path
         self._fields = tuple(fields)
-        self._schema = pa.schema([_orc_field(f) for f in fields])
+        self._schema = pa.schema([with_leaves(field, _stored) for field in arrow_schema(fields)])
         self._moments: defaultdict[int, list[Moments]] = defaultdict(list)
         self._output: OutputFile = io.open_output(path)
         self._spool: Any = None
@@ -219,26 +219,11 @@ def check_instants(fields: Sequence[DataField], options: Mapping[str, str]) -> N
         )
 
 
-def _orc_field(field: DataField) -> pa.Field:
-    return pa.field(field.name, _orc_arrow(field.type), field.type.nullable)
-
-
-def _orc_arrow(type_: DataType) -> pa.DataType:
-    match type_:
-        case RowType():
-            return pa.struct([_orc_field(f) for f in type_.fields])
-        case ArrayType():
-            return pa.list_(pa.field("element", _orc_arrow(type_.element), type_.element.nullable))
-        case MapType():
-            item = pa.field("value", _orc_arrow(type_.value), type_.value.nullable)
-            return pa.map_(pa.field("key", _orc_arrow(type_.key), False), item)
-        case MultisetType():
-            return pa.map_(pa.field("key", _orc_arrow(type_.element), False), pa.field("value", pa.int32(), False))
-    if type_.kind is Kind.TIME:
-        return pa.int32()
-    if type_.kind in TIMESTAMP_KINDS:
-        return pa.timestamp("ns", "UTC" if type_.kind is Kind.TIMESTAMP_LTZ else None)
-    return arrow_type(type_)
+def _stored(type_: pa.DataType) -> pa.DataType:
+    """How ORC files hold what an Arrow type does."""
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("ns", type_.tz)
+    return pa.int32() if pa.types.is_time(type_) else type_
 
 
 def _compacted(array: pa.Array) -> pa.Array:

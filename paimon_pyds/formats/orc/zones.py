@@ -16,8 +16,8 @@ import re
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.errors import PredicateError, UnsupportedError
 from paimon_pyds.formats import LEGACY_ZONE, ReadHints, is_legacy
 from paimon_pyds.formats.orc.tail import OrcTail
@@ -27,7 +27,6 @@ from paimon_pyds.sql.values import time_zone
 ORC_EPOCH = 1_420_070_400
 """2015-01-01 00:00:00 UTC, in seconds since 1970."""
 
-_I64 = npt.NDArray[np.int64]
 _UTC = ("", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "GMT+00:00", "GMT-00:00")
 _1900 = -2_208_988_800
 _2038 = 2_145_916_800
@@ -61,7 +60,7 @@ class Clocks:
     zone: str = "UTC"
     legacy: bool = True
 
-    def seconds(self, stored: _I64, nanos: _I64, *, clock_time: bool, path: object = None) -> _I64:
+    def seconds(self, stored: Int64s, nanos: Int64s, *, clock_time: bool, path: object = None) -> Int64s:
         """Seconds since 1970, rounded down, of what a column stores.
 
         Args:
@@ -140,12 +139,12 @@ class _Offsets:
         self._zone = zone
         self._raw = min(_offset(zone, _2038 - day * 86_400) for day in range(365))
         self._known = _changes(zone, _1900, _2038)
-        self._later: tuple[_I64, _I64] | None = None
+        self._later: tuple[Int64s, Int64s] | None = None
         at_epoch = self.at(np.array([ORC_EPOCH]) - self._raw)
         self.epoch = ORC_EPOCH - int(at_epoch[0])
         """When 2015 began there, in seconds since 1970."""
 
-    def at(self, moments: _I64) -> _I64:
+    def at(self, moments: Int64s) -> Int64s:
         starts, offsets = self._known
         found = offsets[np.searchsorted(starts, moments, side="right") - 1]
         found = np.where(moments < _1900, self._raw, found)
@@ -170,7 +169,7 @@ def _offset(zone: dt.tzinfo, moment: int) -> int:
     return (there.utcoffset() or dt.timedelta()) // dt.timedelta(seconds=1)
 
 
-def _changes(zone: dt.tzinfo, start: int, stop: int) -> tuple[_I64, _I64]:
+def _changes(zone: dt.tzinfo, start: int, stop: int) -> tuple[Int64s, Int64s]:
     """When offsets begin and what they are, from ``start`` on. No zone has changed its mind within six days."""
     starts, offsets = [start], [_offset(zone, start)]
     if isinstance(zone, dt.timezone):

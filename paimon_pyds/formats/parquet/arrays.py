@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import Int64s, to_numpy, validity
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.parquet.footer import Chunk, require
@@ -113,7 +112,7 @@ def _conform_struct(
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
-def all_but(dropped: npt.NDArray[np.int64], rows: int) -> pa.BooleanArray:
+def all_but(dropped: Int64s, rows: int) -> pa.BooleanArray:
     """Which of ``rows`` rows are kept: all but those of these numbers (ascending, each below ``rows``)."""
     keep = np.ones(rows, np.bool_)
     keep[dropped] = False
@@ -234,9 +233,7 @@ def _timestamps(
     return pa.array(values, pa.int64(), mask=nulls).view(type_)
 
 
-def _in_unit(
-    micros: npt.NDArray[np.int64], rest: npt.NDArray[np.int64], unit: str, column: str, path: str
-) -> npt.NDArray[np.int64]:
+def _in_unit(micros: Int64s, rest: Int64s, unit: str, column: str, path: str) -> Int64s:
     if unit == "us":
         return micros
     if unit in ("ms", "s"):
@@ -258,8 +255,7 @@ def timestamp_bytes(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_struct(type_):
         children = [timestamp_bytes(array.field(i), type_.field(i).type) for i in range(type_.num_fields)]
-        kept = pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little")) if array.null_count else None
-        return pa.Array.from_buffers(type_, len(array), [kept], array.null_count, children=children)
+        return pa.Array.from_buffers(type_, len(array), [validity(array)], array.null_count, children=children)
     if pa.types.is_map(type_):
         entries = pa.StructArray.from_arrays(
             [timestamp_bytes(array.keys, type_.key_type), timestamp_bytes(array.items, type_.item_type)],
@@ -277,10 +273,8 @@ def _bytes_of_nanos(array: pa.Array) -> pa.Array:
     parts = np.empty(len(values), _PARTS)
     parts["nanos"] = values - days * (_DAY_MICROS * 1000)
     parts["day"] = days + _JULIAN_EPOCH
-    valid = None
-    if array.null_count:
-        valid = pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
-    return pa.Array.from_buffers(pa.binary(INT96_BYTES), len(array), [valid, pa.py_buffer(parts)], array.null_count)
+    buffers = [validity(array), pa.py_buffer(parts)]
+    return pa.Array.from_buffers(pa.binary(INT96_BYTES), len(array), buffers, array.null_count)
 
 
 def int96_leaves(elements: list[Struct]) -> list[bool]:

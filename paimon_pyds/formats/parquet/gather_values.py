@@ -16,27 +16,14 @@ from dataclasses import fields, replace
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from threading import Semaphore
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import unaligned_words, varint
+from paimon_pyds.buffers import Int64s, Octets, Words, unaligned_words, varint
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.parquet.arrays import FIXED
-from paimon_pyds.formats.parquet.footer import get
 from paimon_pyds.formats.parquet.page_bodies import ZSTD, page_bodies, page_body
-from paimon_pyds.formats.parquet.page_picks import (
-    BYTE_ARRAY,
-    CODECS,
-    PLAIN,
-    RLE,
-    UNCOMPRESSED,
-    WIDTHS,
-    PagePick,
-    few_wanted,
-)
+from paimon_pyds.formats.parquet.page_picks import BYTE_ARRAY, CODECS, PLAIN, RLE, UNCOMPRESSED, PagePick, few_wanted
 from paimon_pyds.formats.parquet.pages import (
     DATA_PAGE,
     DICTIONARY_PAGE,
@@ -50,8 +37,6 @@ from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.formats.parquet.thrift import I32, STRUCT, Struct, encode_struct
 from paimon_pyds.formats.threads import all_of
 
-_Bytes: TypeAlias = npt.NDArray[np.uint8]
-_Int64s: TypeAlias = npt.NDArray[np.int64]
 _THREADS_FROM = 64
 """Pages that are worth a thread."""
 _MOST_BYTES = 256 << 20
@@ -115,7 +100,7 @@ def _gathered_one_by_one(picks: Sequence[PagePick], data: bytes) -> tuple[Sequen
         or sum(head.uncompressed for head in each) > _MOST_BYTES
     ):
         return None
-    values, codec, width = list[bytes](), CODECS.get(chunk.codec), _width(picks[0])
+    values, codec, width = list[bytes](), CODECS.get(chunk.codec), picks[0].width
     for pick, found in zip(picks, heads, strict=True):
         low = first = 0
         ends = np.searchsorted(pick.local, np.cumsum(pick.rows)).tolist()
@@ -135,19 +120,12 @@ def _gathered_one_by_one(picks: Sequence[PagePick], data: bytes) -> tuple[Sequen
     return _page_of(picks, b"".join(values))
 
 
-def _width(pick: PagePick) -> int:
-    """Bytes of a plain value; 0 for those of any length."""
-    if pick.chunk.physical == FIXED:
-        return int(get(pick.leaf.element, 2, I32, "type_length") or 0)
-    return WIDTHS.get(pick.chunk.physical, 0)
-
-
 def _has_places(pick: PagePick) -> bool:
     """Whether plain values lie where their number says, if texts have one length."""
-    return _width(pick) > 0 or pick.chunk.physical == BYTE_ARRAY
+    return pick.width > 0 or pick.chunk.physical == BYTE_ARRAY
 
 
-def _length_of_all(bodies: _Bytes, starts: _Int64s, sizes: _Int64s, rows: _Int64s) -> int:
+def _length_of_all(bodies: Octets, starts: Int64s, sizes: Int64s, rows: Int64s) -> int:
     """Bytes of each text, with those of its length, in pages of plain texts when all have as many; else 0.
 
     Args:
@@ -171,7 +149,7 @@ def _length_of_all(bodies: _Bytes, starts: _Int64s, sizes: _Int64s, rows: _Int64
     return stride
 
 
-def _cut(bodies: _Bytes, at: _Int64s, width: int) -> bytes:
+def _cut(bodies: Octets, at: Int64s, width: int) -> bytes:
     """The ``width`` bytes that begin at each of these places."""
     if width in _NUMBERS:
         words = np.ndarray((max(0, bodies.size - width + 1),), _NUMBERS[width], bodies, 0, (1,))
@@ -254,10 +232,10 @@ class ColumnPages:
     def _plain(self) -> bool:
         return _has_places(self._picks[0]) and bool((self._heads.encoding == PLAIN).all())
 
-    def _bodies(self, block: int) -> Iterator[tuple[slice, _Bytes, _Int64s]]:
+    def _bodies(self, block: int) -> Iterator[tuple[slice, Octets, Int64s]]:
         return page_bodies(self._data, self._positions, self._heads, self.codec, block)
 
-    def _values(self, part: slice, bodies: _Bytes, starts: _Int64s) -> _Int64s | None:
+    def _values(self, part: slice, bodies: Octets, starts: Int64s) -> Int64s | None:
         """Where the first value of each of these pages lies; None when some row may have no value."""
         if not self._picks[0].leaf.max_definition:
             return starts
@@ -270,7 +248,7 @@ class ColumnPages:
 
     def values(self) -> pa.Buffer | None:
         """The bytes of all values of a column of numbers; None where they are not stored plain, or some are NULL."""
-        width, rows = _width(self._picks[0]), self._heads.values
+        width, rows = self._picks[0].width, self._heads.values
         if not (self._understood and self._plain and width and (rows * width <= self._heads.uncompressed).all()):
             return None
         buffer, done = pa.allocate_buffer(int(rows.sum()) * width), 0  # Arrow keeps memory that it has had
@@ -286,7 +264,7 @@ class ColumnPages:
                 done += size
         return buffer
 
-    def _check_lengths(self, part: slice, needed: _Int64s) -> None:
+    def _check_lengths(self, part: slice, needed: Int64s) -> None:
         if bool((self._heads.uncompressed[part] < needed).any()):
             raise _too_short()
 
@@ -294,7 +272,7 @@ class ColumnPages:
         """One page of the wanted values; None where places of values can't be reckoned."""
         if not self._plain:
             return None
-        width, rows, found = _width(self._picks[0]), self._heads.values, list[bytes]()
+        width, rows, found = self._picks[0].width, self._heads.values, list[bytes]()
         stops = np.cumsum(rows)
         before = accumulate((pick.covered for pick in self._picks), initial=0)
         wanted = np.concatenate([pick.local + count for pick, count in zip(self._picks, before, strict=False)])
@@ -344,8 +322,8 @@ class ColumnPages:
             first = part.stop
         return picks, found
 
-    def _longer_than_values(self, starts: _Int64s, values: _Int64s) -> bool:
-        width, heads = _width(self._picks[0]), self._heads
+    def _longer_than_values(self, starts: Int64s, values: Int64s) -> bool:
+        width, heads = self._picks[0].width, self._heads
         return width > 0 and bool((heads.uncompressed != values - starts + heads.values * width).any())
 
     def _dictionary(self, begin: int, head: PageHead) -> bytes:
@@ -356,7 +334,7 @@ class ColumnPages:
         return encode_struct({1: (I32, DICTIONARY_PAGE), 2: size, 3: size, 7: (STRUCT, of_kind)}) + body
 
 
-def _ranges(starts: _Int64s, sizes: _Int64s) -> Iterator[tuple[int, int]]:
+def _ranges(starts: Int64s, sizes: Int64s) -> Iterator[tuple[int, int]]:
     return zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
 
 
@@ -364,7 +342,7 @@ def _too_short() -> CorruptFileError:
     return CorruptFileError("pages that are shorter than their values", field="values")
 
 
-def _usual_levels(counts: _Int64s) -> tuple[_Int64s, npt.NDArray[np.uint64]]:
+def _usual_levels(counts: Int64s) -> tuple[Int64s, Words]:
     """`_no_nulls` of many counts below 2^20: the lengths, and the bytes as numbers, the first one lowest."""
     twice = counts << 1
     more = (twice >= 1 << 7).astype(np.int64) + (twice >= 1 << 14)

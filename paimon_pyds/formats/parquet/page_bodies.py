@@ -11,19 +11,15 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import unaligned_words
+from paimon_pyds.buffers import Int64s, Octets, unaligned_words
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.pages import NO_CHECKSUM, PageHead, PageHeads
 from paimon_pyds.formats.parquet.thrift import varint
 
-_Bytes: TypeAlias = npt.NDArray[np.uint8]
-_Int64s: TypeAlias = npt.NDArray[np.int64]
 ZSTD = "zstd"
 _MAGIC = 0xFD2FB528
 _LEAST_FRAME = 16
@@ -54,8 +50,8 @@ def page_body(data: bytes, position: int, head: PageHead, codec: str | None) -> 
 
 
 def page_bodies(
-    data: bytes, positions: _Int64s, heads: PageHeads, codec: str | None, block: int
-) -> Iterator[tuple[slice, _Bytes, _Int64s]]:
+    data: bytes, positions: Int64s, heads: PageHeads, codec: str | None, block: int
+) -> Iterator[tuple[slice, Octets, Int64s]]:
     """Pages without their headers, some at a time: which, their bytes, and where in these each begins.
 
     The bytes stay what they are until the next are taken.
@@ -132,7 +128,7 @@ def _fits(codec: pa.Codec, packed: bytes | memoryview, size: int) -> bool:
     return True
 
 
-def _are_frames_of(data: _Bytes, starts: _Int64s, lengths: _Int64s, sizes: _Int64s) -> bool:
+def _are_frames_of(data: Octets, starts: Int64s, lengths: Int64s, sizes: Int64s) -> bool:
     """Whether frames of zstd begin in these places, which say that they decompress to these sizes: then it checks that
     each does."""
     if int(lengths.min()) < _LEAST_FRAME:

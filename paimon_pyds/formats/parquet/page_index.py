@@ -11,12 +11,14 @@ from itertools import accumulate, groupby, pairwise
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.avro.encode import join, varints
 from paimon_pyds.buffers import (
     LONGER,
+    Flags,
+    Int64s,
+    Octets,
     scalar,
     unaligned_words,
     unsigned_varints,
@@ -42,9 +44,8 @@ from paimon_pyds.formats.parquet.thrift import (
 )
 from paimon_pyds.records import dataclass
 
-_Int64s: TypeAlias = npt.NDArray[np.int64]
-_Columns: TypeAlias = tuple[_Int64s, _Int64s, _Int64s]
-_Bounds: TypeAlias = "list[bytes] | npt.NDArray[np.uint8]"
+_Columns: TypeAlias = tuple[Int64s, Int64s, Int64s]
+_Bounds: TypeAlias = "list[bytes] | Octets"
 """Byte strings; those of one length as rows of bytes."""
 _INTEGERS = (1, 2)
 """Parquet's numbers of the physical types INT32 and INT64."""
@@ -68,9 +69,9 @@ class PageTable:
     the row group, with the group's row count as last element (so one longer than the others).
     """
 
-    offsets: _Int64s
-    sizes: _Int64s
-    first_rows: _Int64s
+    offsets: Int64s
+    sizes: Int64s
+    first_rows: Int64s
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -84,10 +85,10 @@ class PageTable:
 class ColumnIndex:
     """Bounds of the values of each page, in Parquet's plain encoding; of a page of NULLs only they are empty."""
 
-    null_pages: npt.NDArray[np.bool_]
+    null_pages: Flags
     minima: _Bounds
     maxima: _Bounds
-    null_counts: _Int64s | None
+    null_counts: Int64s | None
 
     @property
     def nbytes(self) -> int:
@@ -133,7 +134,7 @@ def decode_locations(data: Sequence[bytes]) -> list[_Columns]:
     return found
 
 
-def encode_offset_index(offsets: _Int64s, sizes: _Int64s, first_rows: _Int64s) -> bytes:
+def encode_offset_index(offsets: Int64s, sizes: Int64s, first_rows: Int64s) -> bytes:
     """The OffsetIndex of these pages; ``first_rows`` has one number per page."""
     count = len(offsets)
     head = bytearray(b"\x19")
@@ -202,7 +203,7 @@ def _locations_one_by_one(data: bytes) -> _Columns:
     return _int64(offsets), _int64(sizes), _int64(rows)
 
 
-def _int64(values: list[int]) -> _Int64s:
+def _int64(values: list[int]) -> Int64s:
     try:
         return np.array(values, np.int64)
     except OverflowError:
@@ -212,9 +213,9 @@ def _int64(values: list[int]) -> _Int64s:
 def decode_column_index(data: bytes, pages: int) -> ColumnIndex:
     """The bounds of ``pages`` pages.
     Raises CorruptFileError: another number of entries, a field of the wrong type, or one that is missing."""
-    null_pages: npt.NDArray[np.bool_] | None = None
+    null_pages: Flags | None = None
     bounds: dict[int, _Bounds] = {}
-    counts: _Int64s | None = None
+    counts: Int64s | None = None
     pos = field_id = 0
     try:
         while True:
@@ -291,7 +292,7 @@ def _binaries(data: bytes, pos: int, count: int) -> tuple[_Bounds, int]:
     return values, pos
 
 
-def _numbers(data: bytes, pos: int, count: int) -> tuple[_Int64s, int]:
+def _numbers(data: bytes, pos: int, count: int) -> tuple[Int64s, int]:
     raw = np.frombuffer(data, np.uint8, count, pos)
     if (raw < 0x80).all():  # one byte each
         return (raw >> 1).astype(np.int64) ^ -(raw & 1).astype(np.int64), pos + count

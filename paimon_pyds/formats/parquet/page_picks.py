@@ -16,15 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.formats import GroupPlan
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96
-from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf
+from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, get
 from paimon_pyds.formats.parquet.page_index import PageTable
+from paimon_pyds.formats.parquet.thrift import I32
 from paimon_pyds.records import dataclass
-
-_Int64s = npt.NDArray[np.int64]
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 _DICTIONARIES = frozenset({PLAIN_DICTIONARY, RLE_DICTIONARY})
@@ -68,12 +67,19 @@ class PagePick:
 
     leaf: Leaf
     chunk: Chunk
-    starts: _Int64s
-    sizes: _Int64s
-    rows: _Int64s
-    local: _Int64s
+    starts: Int64s
+    sizes: Int64s
+    rows: Int64s
+    local: Int64s
     prefix: tuple[int, int]
     boundaries: bytes
+
+    @property
+    def width(self) -> int:
+        """Bytes of a plain value; 0 for those of any length."""
+        if self.chunk.physical == FIXED:
+            return int(get(self.leaf.element, 2, I32, "type_length") or 0)
+        return WIDTHS.get(self.chunk.physical, 0)
 
     @property
     def covered(self) -> int:
@@ -85,7 +91,7 @@ class PagePick:
         """Bytes to read."""
         return self.prefix[1] + int(self.sizes.sum())
 
-    def edges(self, origin: int = 0) -> tuple[_Int64s, _Int64s]:
+    def edges(self, origin: int = 0) -> tuple[Int64s, Int64s]:
         """What to read, from where to where behind ``origin``: the dictionary page first, pages that touch in one."""
         ends = self.starts + self.sizes
         gaps = np.flatnonzero(self.starts[1:] != ends[:-1])
@@ -95,12 +101,12 @@ class PagePick:
         return begins - origin, stops - origin
 
 
-def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s) -> dict[int, PagePick]:
+def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: Int64s) -> dict[int, PagePick]:
     """The pages of column chunks of one row group that hold ``rows`` (numbers within it, ascending, at least one).
 
     The chunks go by any number; those whose pages begin at the same rows share the arrays of their picks.
     """
-    picked: dict[bytes, tuple[_Int64s, _Int64s, _Int64s, bytes]] = {}
+    picked: dict[bytes, tuple[Int64s, Int64s, Int64s, bytes]] = {}
     picks = {}
     for number, (leaf, chunk, table) in pages.items():
         key = table.first_rows.tobytes()
@@ -112,7 +118,7 @@ def pick_pages(pages: Mapping[int, tuple[Leaf, Chunk, PageTable]], rows: _Int64s
     return picks
 
 
-def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _Int64s, bytes]:
+def _pages_with(first_rows: Int64s, rows: Int64s) -> tuple[Int64s, Int64s, Int64s, bytes]:
     """Which pages hold these rows, how many rows each has, where in them the wanted ones are, and their boundaries."""
     wanted = np.diff(np.searchsorted(rows, first_rows))
     pages = np.flatnonzero(wanted)
@@ -122,14 +128,14 @@ def _pages_with(first_rows: _Int64s, rows: _Int64s) -> tuple[_Int64s, _Int64s, _
     return pages, counts, rows - np.repeat(first - before, wanted[pages]), first.tobytes() + counts.tobytes()
 
 
-def places_of(picks: Sequence[PagePick]) -> tuple[_Int64s, _Int64s]:
+def places_of(picks: Sequence[PagePick]) -> tuple[Int64s, Int64s]:
     """Offsets and lengths of what to read for some picks, one after the other."""
     begins, ends = (np.concatenate(edges) for edges in zip(*(pick.edges() for pick in picks), strict=True))
     return begins, ends - begins
 
 
 def pick_whole_pages(
-    leaf: Leaf, chunk: Chunk, table: PageTable, pages: _Int64s, local: _Int64s | None = None
+    leaf: Leaf, chunk: Chunk, table: PageTable, pages: Int64s, local: Int64s | None = None
 ) -> PagePick:
     """Some pages of a column chunk, at least one; all of their rows are wanted, unless ``local`` says which."""
     first, rows = table.first_rows[pages], np.diff(table.first_rows)[pages]

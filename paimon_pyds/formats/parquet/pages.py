@@ -15,11 +15,10 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, one_array, unaligned_words, unsigned_varints, zigzag_decoded
+from paimon_pyds.buffers import Int64s, from_numpy, one_array, unaligned_words, unsigned_varints, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96, as_fixed
 from paimon_pyds.formats.parquet.footer import MAGIC
@@ -39,7 +38,6 @@ from paimon_pyds.formats.parquet.thrift import (
 )
 from paimon_pyds.records import dataclass
 
-_Int64s = npt.NDArray[np.int64]
 Pages: TypeAlias = Sequence[bytes | memoryview]
 """The bytes of pages, in parts that follow one another."""
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
@@ -77,17 +75,17 @@ class PageHead:
 class PageHeads:
     """The headers of several data pages, in arrays; encoding and that of levels are -1 where a header has none."""
 
-    kind: _Int64s
-    length: _Int64s
-    compressed: _Int64s
-    uncompressed: _Int64s
-    crc: _Int64s
-    values: _Int64s
-    encoding: _Int64s
-    levels: _Int64s
+    kind: Int64s
+    length: Int64s
+    compressed: Int64s
+    uncompressed: Int64s
+    crc: Int64s
+    values: Int64s
+    encoding: Int64s
+    levels: Int64s
 
 
-def read_heads(data: bytes, positions: _Int64s) -> PageHeads:
+def read_heads(data: bytes, positions: Int64s) -> PageHeads:
     """The headers at these positions. CorruptFileError for what is no header, or cut off."""
     found = None
     if len(positions) > _FEW:
@@ -102,7 +100,7 @@ def read_heads(data: bytes, positions: _Int64s) -> PageHeads:
     return found
 
 
-def _at_once(data: bytes, positions: _Int64s, pattern: tuple[int | None, ...]) -> PageHeads | None:
+def _at_once(data: bytes, positions: Int64s, pattern: tuple[int | None, ...]) -> PageHeads | None:
     """All headers when each is spelled like this, in tokens of LEB128; None when one is not."""
     octets, at, rows = np.frombuffer(data, np.uint8), positions, []
     if int(positions.max()) + _LONGEST_HEAD > len(octets):
@@ -149,7 +147,7 @@ def _number(fields: Struct, field_id: int, default: Any) -> Any:
     return value if wire == I32 else default
 
 
-def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, PageHead | None]], _Int64s, PageHeads]:
+def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, PageHead | None]], Int64s, PageHeads]:
     """What the pages of one column say of themselves.
 
     Args:
@@ -164,7 +162,7 @@ def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, 
         CorruptFileError: a page is not as long, or holds not as many values, as the page index says (rows would shift),
             or claims to become more than its column chunk.
     """
-    dictionaries, places, begin = [], list[_Int64s](), 0
+    dictionaries, places, begin = [], list[Int64s](), 0
     for pick in picks:
         dictionary = _dictionary_head(pick, data, begin)
         dictionaries.append((begin, dictionary))

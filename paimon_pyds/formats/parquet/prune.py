@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import Flags
 from paimon_pyds.formats.parquet.footer import Chunk, Leaf
 from paimon_pyds.formats.parquet.page_index import ColumnIndex, listed
 from paimon_pyds.formats.parquet.source import ParquetSource
@@ -69,7 +70,7 @@ def prune(source: ParquetSource, predicate: Predicate, within: RowSelection) -> 
         else:
             rows |= inside
             whole = False
-    return RowSelection.ALL if whole else RowSelection.from_bitmap(rows)
+    return RowSelection.ALL if whole else RowSelection(rows)
 
 
 def _columns_with_statistics(source: ParquetSource, predicate: Predicate) -> dict[ColumnRef, Leaf]:
@@ -93,7 +94,7 @@ def _columns_with_statistics(source: ParquetSource, predicate: Predicate) -> dic
 
 def _prune_groups(
     source: ParquetSource, predicate: Predicate, columns: dict[ColumnRef, Leaf], groups: Sequence[int]
-) -> npt.NDArray[np.bool_]:
+) -> Flags:
     footer = source.footer
 
     def stats_of(column: ColumnRef) -> ColumnStats | None:
@@ -352,7 +353,7 @@ def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa
     return pa.array(numbers, mask=~known).cast(stored).view(target)
 
 
-def _numbers(bounds: Sequence[bytes | None], physical: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def _numbers(bounds: Sequence[bytes | None], physical: int) -> tuple[npt.NDArray[Any], Flags]:
     dtype = np.dtype(_DTYPES[physical])
     fits = [b is not None and len(b) == dtype.itemsize for b in bounds]
     blank = bytes(dtype.itemsize)

@@ -11,22 +11,13 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, keep_freed_memory, one_array
+from paimon_pyds.buffers import Int64s, from_numpy, keep_freed_memory, one_array
 from paimon_pyds.errors import CorruptFileError, MissingColumnError
 from paimon_pyds.formats import FoundRows, GroupPlan, ReadCounters, ReadHints
 from paimon_pyds.formats.arrays import resized
-from paimon_pyds.formats.parquet.arrays import (
-    INT96,
-    BatchRows,
-    all_but,
-    conform,
-    conform_batch,
-    rows_at_once,
-    without_rows,
-)
+from paimon_pyds.formats.parquet.arrays import INT96, BatchRows, all_but, conform_batch, rows_at_once, without_rows
 from paimon_pyds.formats.parquet.footer import Chunk, Leaf
 from paimon_pyds.formats.parquet.gather_values import gather_values
 from paimon_pyds.formats.parquet.page_picks import (
@@ -49,7 +40,6 @@ from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField, arrow_schema
 
-_Int64s = npt.NDArray[np.int64]
 _WINDOW_GROUPS = 16
 """Row groups that are planned together: their page indexes are one request."""
 _PASS_BYTES = 16 << 20
@@ -93,8 +83,8 @@ class _Task:
     read by pages, of which ``estimated`` is how many pages they have, and what both ways cost."""
 
     group: int
-    rows: _Int64s | None
-    dropped: _Int64s | None = None
+    rows: Int64s | None
+    dropped: Int64s | None = None
     picks: dict[int, PagePick] = field(default_factory=dict)
     estimated: tuple[int, Estimate] | None = None
 
@@ -378,8 +368,7 @@ class ParquetReader:
         ]
         places = [*by_pages, *(i for i in range(len(columns.leaves)) if i not in by_pages)]
         arrays = [array for _, array in sorted(zip(places, found, strict=True), key=itemgetter(0))]
-        whole = [conform(a, f.type, f.name, self._path) for a, f in zip(arrays, columns.schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(whole, schema=columns.schema)
+        yield conform_batch(pa.RecordBatch.from_arrays(arrays, columns.schema.names), columns.schema, self._path)
 
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
         # else each pass asks for new memory, which takes longer than copying pages into it

@@ -29,6 +29,7 @@ from paimon_pyds.options.option import Kind as ValueKind
 from paimon_pyds.options.option import parse_value
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField, DataType, MultisetType, RowType, arrow_type
+from paimon_pyds.types.arrow import with_leaves
 from paimon_pyds.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
 
 PAGE_ROWS = 6_144
@@ -153,23 +154,12 @@ def _typed(type_: DataType) -> pa.DataType:
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with nanosecond timestamps, at any depth, as twelve bytes."""
-    return pa.schema([_stored_field(f) for f in schema])
+    twelve = pa.binary(INT96_BYTES)
 
+    def stored(type_: pa.DataType) -> pa.DataType:
+        return twelve if pa.types.is_timestamp(type_) and type_.unit == "ns" else type_
 
-def _stored_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_stored_type(field.type))
-
-
-def _stored_type(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(type_) and type_.unit == "ns":
-        return pa.binary(INT96_BYTES)
-    if pa.types.is_struct(type_):
-        return pa.struct([_stored_field(type_.field(i)) for i in range(type_.num_fields)])
-    if pa.types.is_map(type_):
-        return pa.map_(_stored_field(type_.key_field), _stored_field(type_.item_field))
-    if pa.types.is_list(type_):
-        return pa.list_(_stored_field(type_.value_field))
-    return type_
+    return pa.schema([with_leaves(field, stored) for field in schema])
 
 
 def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, Any]:

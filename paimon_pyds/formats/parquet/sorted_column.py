@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import Int64s, to_numpy
 from paimon_pyds.formats import FoundRows
 from paimon_pyds.formats.parquet.footer import Leaf
 from paimon_pyds.formats.parquet.gather_values import ColumnPages
@@ -21,9 +20,9 @@ from paimon_pyds.formats.parquet.page_index import ColumnIndex
 from paimon_pyds.formats.parquet.page_picks import PagePick, pick_whole_pages, places_of
 from paimon_pyds.formats.parquet.prune import orders_values
 from paimon_pyds.formats.parquet.source import ParquetSource, decoding
+from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField
 
-_Int64s = npt.NDArray[np.int64]
 _WIDTHS = {1: 4, 2: 8}
 """Bytes of the physical types INT32 and INT64."""
 _PASS_ROWS = 4_000_000
@@ -72,31 +71,32 @@ def find_values(source: ParquetSource, leaf: Leaf, field: DataField, values: pa.
     return FoundRows(np.concatenate([nothing, *rows]), np.concatenate([nothing, *numbers]))
 
 
-def _integers(values: pa.Array) -> _Int64s:
+def _integers(values: pa.Array) -> Int64s:
     if not pa.types.is_integer(values.type):
         values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
     return to_numpy(values).astype(np.int64, copy=False)
 
 
-def _parts(pages: _Int64s, first_rows: _Int64s) -> Iterator[_Int64s]:
+def _parts(pages: Int64s, first_rows: Int64s) -> Iterator[Int64s]:
     """The pages, so many at a time as are decoded together."""
     rows = np.cumsum(np.diff(first_rows)[pages]) // _PASS_ROWS
     yield from np.split(pages, np.flatnonzero(np.diff(rows)) + 1) if len(pages) else ()
 
 
+@dataclass(frozen=True, slots=True)
 class _Pages:
     """The pages of a sorted column in all row groups.
 
     Attributes:
-        first_rows: the number of the first row of each in the file, then that of all rows.
+        groups: how many pages come before each row group, and how many there are.
+        first_rows: the number of the first row of each page in the file, then that of all rows.
+        low, high: bounds of each page.
     """
 
-    def __init__(self, groups: _Int64s, first_rows: _Int64s, low: _Int64s, high: _Int64s) -> None:
-        self._groups = groups
-        """How many pages come before each row group, and how many there are."""
-        self.first_rows = first_rows
-        self._low = low
-        self._high = high
+    groups: Int64s
+    first_rows: Int64s
+    low: Int64s
+    high: Int64s
 
     @staticmethod
     def of(source: ParquetSource, leaf: Leaf) -> _Pages | None:
@@ -119,28 +119,28 @@ class _Pages:
         first_rows = np.concatenate([*starts, [source.footer.row_count]])
         return _Pages(np.cumsum([0, *map(len, starts)]), first_rows, low, high)
 
-    def of_values(self, values: _Int64s) -> _Int64s:
+    def of_values(self, values: Int64s) -> Int64s:
         """The pages that may hold some of the values."""
-        first, stop = np.searchsorted(self._high, values, "left"), np.searchsorted(self._low, values, "right")
+        first, stop = np.searchsorted(self.high, values, "left"), np.searchsorted(self.low, values, "right")
         some = first < stop
-        steps = np.zeros(len(self._low) + 1, np.int64)
+        steps = np.zeros(len(self.low) + 1, np.int64)
         np.add.at(steps, first[some], 1)
         np.subtract.at(steps, stop[some], 1)
         return np.flatnonzero(np.cumsum(steps[:-1]))
 
-    def picks(self, source: ParquetSource, leaf: Leaf, pages: _Int64s) -> list[PagePick]:
+    def picks(self, source: ParquetSource, leaf: Leaf, pages: Int64s) -> list[PagePick]:
         """Some pages; which rows of them are wanted is not said."""
         tables, found = source.tables(()), []
-        edges = np.searchsorted(pages, self._groups).tolist()
+        edges = np.searchsorted(pages, self.groups).tolist()
         for group, (low, high) in enumerate(pairwise(edges)):
             if low < high:
                 chunk = source.footer.chunk(group, leaf.index)
-                at = pages[low:high] - self._groups[group]
+                at = pages[low:high] - self.groups[group]
                 found.append(pick_whole_pages(leaf, chunk, tables[group, leaf.index], at, at[:0]))
         return found
 
 
-def _bounds(index: ColumnIndex, width: int) -> tuple[_Int64s, _Int64s] | None:
+def _bounds(index: ColumnIndex, width: int) -> tuple[Int64s, Int64s] | None:
     ends = []
     for values in (index.minima, index.maxima):
         if index.null_pages.any() or isinstance(values, list) or values.shape[1] != width:

@@ -1,0 +1,121 @@
+"""Consumers: how far streaming readers of other engines have come. No snapshot expires that one has yet to read, so one
+that will never come back has to be forgotten, by its age or by somebody who knows.
+
+Who sets a position back writes it first, and then sees whether the snapshot is to stay; who expires snapshots says so
+first and then reads the positions: one of the two sees the other.
+(Sources: Paimon documentation, maintenance/configurations and spark/procedures, reset_consumer, clear_consumers; Java
+Paimon 1.4, class ConsumerManager.)
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+
+from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError, suggest
+from paimon_pyds.maintenance.expire import maintenance_options
+from paimon_pyds.maintenance.intents import expiring_before
+from paimon_pyds.maintenance.references import consumers
+from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
+from paimon_pyds.metadata.json_text import to_java_json
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
+from paimon_pyds.options.option import integer, text
+
+
+def expire_consumers(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> RemovalSummary:
+    """Forget the streaming readers that have not moved for ``consumer.expiration-time``.
+
+    Args:
+        store: the table.
+        options: of the table.
+        dry_run: only tell which.
+    """
+    age = options.get("consumer.expiration-time")
+    if age is None:
+        return RemovalSummary(dry_run=dry_run)
+    limit = time.time() * 1000 - age
+    old = [
+        status
+        for status in store.io.list(store.paths.consumer_dir)
+        if status.name.startswith("consumer-") and not status.is_dir and 0 < status.modified_ms < limit
+    ]
+    if not dry_run:
+        delete_files(store.io, (status.path for status in old), 1)
+    return RemovalSummary(consumers=tuple(status.name[len("consumer-") :] for status in old), dry_run=dry_run)
+
+
+def reset_consumer(
+    store: TableStore, name: str, next_snapshot: int | None = None, *, dry_run: bool = False
+) -> int | None:
+    """Set which snapshot a streaming reader reads next, or forget the reader; see `Table.reset_consumer`.
+
+    Raises:
+        NotFoundError: the reader to forget is not known.
+        SnapshotNotFoundError: the snapshot is not there, or expires just now; the position stays as it was.
+        OptionError: no name.
+    """
+    maintenance_options(store, None)
+    known = consumers(store)
+    if not text("name", name).strip():
+        raise OptionError("a consumer needs a name", hint=suggest(name, list(known), "consumers"))
+    path, before = store.paths.consumer(name), known.get(name)
+    if next_snapshot is None:
+        if before is None:
+            what = f"there is no consumer {name!r:.100}"
+            raise NotFoundError(what, path=store.root, hint=suggest(name, list(known), "consumers"))
+        if not dry_run:
+            store.io.delete([path])
+        return before
+    position = integer("next_snapshot", next_snapshot)
+    _check_there(store, position)
+    if not dry_run:
+        store.io.replace(path, _position(position))
+        try:
+            _check_there(store, position)
+        except SnapshotNotFoundError:
+            store.io.delete([path]) if before is None else store.io.replace(path, _position(before))
+            raise
+    return before
+
+
+def _position(next_snapshot: int) -> bytes:
+    return to_java_json({"nextSnapshot": next_snapshot}).encode()
+
+
+def _check_there(store: TableStore, id_: int) -> None:
+    """Raise SnapshotNotFoundError for a snapshot that is gone, or may go just now, or is later than the next one."""
+    latest = store.latest_snapshot_id() or 0
+    if id_ != latest + 1 and not (store.snapshot_exists(id_) and expiring_before(store) <= id_):
+        ids = store.snapshot_ids()
+        there = f"from {ids[0]} to {latest}, and {latest + 1} is the next one" if ids else "none"
+        raise SnapshotNotFoundError(
+            f"snapshot {id_} is not there to be read, or expires just now", path=store.root, hint=f"there are {there}"
+        )
+
+
+def clear_consumers(
+    store: TableStore, including: str | None = None, excluding: str | None = None, *, dry_run: bool = False
+) -> RemovalSummary:
+    """Forget streaming readers; see `Table.clear_consumers`. Raises OptionError for no regular expression."""
+    started = time.monotonic()
+    maintenance_options(store, None)
+    wanted, spared = (_pattern(*given) for given in (("including", including), ("excluding", excluding)))
+    gone = tuple(
+        name
+        for name in sorted(consumers(store))
+        if (wanted is None or wanted.fullmatch(name)) and not (spared is not None and spared.fullmatch(name))
+    )
+    if not dry_run:
+        delete_files(store.io, map(store.paths.consumer, gone), 1)
+    return replace(RemovalSummary(consumers=gone, dry_run=dry_run), seconds=time.monotonic() - started)
+
+
+def _pattern(name: str, value: str | None) -> re.Pattern[str] | None:
+    if value is None:
+        return None
+    try:
+        return re.compile(text(name, value))
+    except re.error as error:
+        raise OptionError(f"{name}={value!r:.100} is no regular expression: {error}") from error

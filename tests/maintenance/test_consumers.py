@@ -1,0 +1,127 @@
+"""Streaming readers of other engines: what they have yet to read stays, until they are set on or forgotten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.cli.main import main
+from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError
+from paimon_pyds.maintenance.intents import begin_expiry
+from paimon_pyds.types import from_arrow_schema
+from support.memory_io import MemoryIO
+from support.oracle import Oracle, requires_java_oracle
+
+_SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def _made(path: Path) -> pp.Table:
+    table = pp.Table.create(path, _SCHEMA, options={"write-only": "true"})
+    for number in range(6):
+        table.append(pa.table({"id": [number]}, _SCHEMA))
+    return table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pp.Table:
+    """Six snapshots."""
+    return _made(tmp_path / "t")
+
+
+def test_positions_are_set_and_forgotten(table: pp.Table) -> None:
+    assert table.consumers() == {}
+    assert table.reset_consumer("a", 2, dry_run=True) is None
+    assert table.consumers() == {}
+    assert table.reset_consumer("a", 2) is None
+    assert table.reset_consumer("b", 7) is None, "the next snapshot"
+    assert table.reset_consumer("a", 4) == 2
+    assert table.consumers() == {"a": 4, "b": 7}
+    assert table.expire_snapshots(retain_max=1).snapshots == 3, "the first reader has the fourth before it"
+    assert table.reset_consumer("a", dry_run=True) == 4
+    assert table.consumers() == {"a": 4, "b": 7}
+    assert table.reset_consumer("a") == 4
+    assert table.expire_snapshots(retain_max=1).snapshots == 2
+    assert table.consumers() == {"b": 7}
+    assert table.verify().ok
+
+
+def test_those_that_match_are_forgotten(table: pp.Table) -> None:
+    def names() -> list[str]:
+        return sorted(table.consumers())
+
+    for name in ("job-1", "job-2", "other", "jobs"):
+        table.reset_consumer(name, 1)
+    assert table.clear_consumers("job-.", dry_run=True).consumers == ("job-1", "job-2")
+    assert table.clear_consumers("job.*", "job-1").consumers == ("job-2", "jobs")
+    assert names() == ["job-1", "other"]
+    assert table.clear_consumers(excluding="o.*").consumers == ("job-1",)
+    assert "1 consumer would go" in repr(table.clear_consumers(dry_run=True))
+    table.clear_consumers()
+    assert names() == []
+
+
+def test_what_is_refused(table: pp.Table) -> None:
+    table.reset_consumer("nightly", 2)
+    table.expire_snapshots(retain_max=5)
+    with pytest.raises(NotFoundError, match=r"no consumer 'nigthly'.*nightly"):
+        table.reset_consumer("nigthly")
+    for id_ in (1, 0, 8):
+        with pytest.raises(SnapshotNotFoundError, match=rf"snapshot {id_} is not there.*from 2 to 6, and 7 is"):
+            table.reset_consumer("nightly", id_)
+    with pytest.raises(OptionError, match="needs a name"):
+        table.reset_consumer(" ", 2)
+    with pytest.raises(OptionError, match=r"including='\(' is no regular expression"):
+        table.clear_consumers("(")
+    assert table.consumers() == {"nightly": 2}
+
+
+@pytest.mark.parametrize("before", [None, 5])
+def test_a_snapshot_that_expires_while_a_position_is_set(before: int | None) -> None:
+    files: dict[str, bytes] = {}
+
+    class BesideIO(MemoryIO):
+        """An expiry begins as soon as there is a new position."""
+
+        def replace(self, path: str, data: bytes) -> None:
+            super().replace(path, data)
+            if path.endswith("consumer-a") and b"3" in data:
+                begin_expiry(store, 4)
+
+    store = create_table(BesideIO(files), "/t", TableDefinition(from_arrow_schema(_SCHEMA), (), (), {}))
+    table = pp.Table(store)
+    for number in range(6):
+        table.append(pa.table({"id": [number]}, _SCHEMA))
+    if before is not None:
+        table.reset_consumer("a", before)
+    with pytest.raises(SnapshotNotFoundError, match="expires just now"):
+        table.reset_consumer("a", 3)
+    assert table.consumers() == ({} if before is None else {"a": before})
+
+
+def test_the_commands(table: pp.Table, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> str:
+        assert main(["consumer", arguments[0], table.path, *arguments[1:]]) == 0
+        return capsys.readouterr().out
+
+    assert run("reset", "a", "--next-snapshot", "2", "--dry-run") == "the reader would be at snapshot 2\n"
+    assert run("reset", "a", "--next-snapshot", "2") == "the reader is at snapshot 2\n"
+    assert json.loads(run("reset", "a", "--next-snapshot", "3", "--output", "json"))["before"] == 2
+    assert run("list") == "a  snapshot 3\n"
+    assert json.loads(run("list", "--output", "json")) == [{"consumer": "a", "next_snapshot": 3}]
+    assert run("clear", "--including", "b").startswith("nothing removed")
+    assert run("clear", "--dry-run").startswith("1 consumer would go")
+    assert run("reset", "a") == "the reader is forgotten; it was at 3\n"
+    assert run("list") == ""
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_java_knows_the_positions(oracle: Oracle, table: pp.Table) -> None:
+    table.reset_consumer("a", 4)
+    table.reset_consumer("b", 7)
+    assert sorted(oracle.program("MaintenanceOracle", "consumers", table.path)) == ["a=4", "b=7"]
