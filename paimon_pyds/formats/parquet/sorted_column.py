@@ -43,9 +43,10 @@ def find_values(source: ParquetSource, leaf: Leaf, field: DataField, values: pa.
     if pa.types.is_decimal(values.type):
         return None
     wanted = _integers(values)
-    pages = _Pages.of(source, leaf)
+    pages = source.sorted_pages.get(leaf.index) or SortedPages.of(source, leaf)
     if pages is None:
         return None
+    source.sorted_pages[leaf.index] = pages
     at = pages.of_values(wanted)
     source.counters.pages_total += len(pages.first_rows) - 1
     source.counters.pages_read += len(at)
@@ -84,7 +85,7 @@ def _parts(pages: Int64s, first_rows: Int64s) -> Iterator[Int64s]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pages:
+class SortedPages:
     """The pages of a sorted column in all row groups.
 
     Attributes:
@@ -98,8 +99,12 @@ class _Pages:
     low: Int64s
     high: Int64s
 
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in (self.groups, self.first_rows, self.low, self.high))
+
     @staticmethod
-    def of(source: ParquetSource, leaf: Leaf) -> _Pages | None:
+    def of(source: ParquetSource, leaf: Leaf) -> SortedPages | None:
         """None where a row group has no page index, or its bounds are not those of values that are sorted."""
         groups = source.footer.groups
         keys = [(group, leaf.index) for group in range(len(groups))]
@@ -117,7 +122,7 @@ class _Pages:
             return None
         starts = [tables[key].first_rows[:-1] + start for key, (start, _) in zip(keys, groups, strict=True)]
         first_rows = np.concatenate([*starts, [source.footer.row_count]])
-        return _Pages(np.cumsum([0, *map(len, starts)]), first_rows, low, high)
+        return SortedPages(np.cumsum([0, *map(len, starts)]), first_rows, low, high)
 
     def of_values(self, values: Int64s) -> Int64s:
         """The pages that may hold some of the values."""

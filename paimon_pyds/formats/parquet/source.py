@@ -28,6 +28,7 @@ from paimon_pyds.redaction import scrubbed
 from paimon_pyds.storage import FileIO, requests_at_once, saves_requests
 
 if TYPE_CHECKING:
+    from paimon_pyds.formats.parquet.sorted_column import SortedPages
     from paimon_pyds.storage.kept_ranges import KeptRanges
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -58,14 +59,17 @@ class ParquetSource:
         self.footer: Footer
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
+        self.sorted_pages: dict[int, SortedPages] = {}
+        """What was worked out of the page indexes of sorted columns, by leaf."""
         self._version = _version(io, path)
         found = None if self._version is None else _PAGE_INDEXES.peek((path, size, self._version))
         if found is None:
             self.footer, self._tail = read_footer(io, path, size, counters, whole, self._kept)
         else:
-            self.footer, tables, bounds = found
-            self._tail, self._tables, self._bounds = Tail(b"", size), dict(tables), dict(bounds)
-        self._found = len(self._tables) + len(self._bounds)
+            self.footer, *kept = found
+            self._tables, self._bounds, self.sorted_pages = (dict(one) for one in kept)
+            self._tail = Tail(b"", size)
+        self._found = len(self._tables) + len(self._bounds) + len(self.sorted_pages)
         self._files: dict[tuple[bool, int], list[Any]] = {}
         self._closed = False
 
@@ -179,12 +183,12 @@ class ParquetSource:
         self._closed = True
         if self._kept is not None:
             self._kept.keep()
-        tables, bounds = dict(self._tables), dict(self._bounds)  # a thread may still add some
-        if self._version is not None and len(tables) + len(bounds) > self._found:
-            weight = sum(table.nbytes for table in tables.values()) + sum(index.nbytes for index in bounds.values())
+        kept = [dict(one) for one in (self._tables, self._bounds, self.sorted_pages)]  # a thread may still add some
+        if self._version is not None and sum(map(len, kept)) > self._found:
+            weight = sum(one.nbytes for of_kind in kept for one in of_kind.values())
             if weight >= _LEAST_KEPT:
-                kept = self.footer, tables, bounds
-                _PAGE_INDEXES.put((self.path, self.size, self._version), kept, weight + 4 * len(self.footer.data))
+                key = (self.path, self.size, self._version)
+                _PAGE_INDEXES.put(key, (self.footer, *kept), weight + 4 * len(self.footer.data))
         for free in list(self._files.values()):
             while free:
                 free.pop().close(force=True)
