@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeGuard, runtime_checkab
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import redact, scrubbed
@@ -45,6 +46,8 @@ _HINTS = {
 """What can be done about an error of the operating system."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 """What a URI begins with."""
+LOCAL_INDEXES = ByteLimitedCache(64 << 20)
+"""Of local data files, by path: their version, and the footer and page index that a reader has decoded for the next."""
 _FIRST_READ = 256 << 10
 _MANY_RANGES = 64
 """So many are told apart faster in arrays."""
@@ -264,7 +267,8 @@ def requests_at_once(io: FileIO) -> int:
 
 
 def forget(io: FileIO, path: str) -> None:
-    """Keep nothing of a file in a store any longer: it is damaged, and may be replaced by a copy of what it was."""
+    """Keep nothing of a file any longer: it is damaged, and may be replaced by a copy of what it was."""
+    LOCAL_INDEXES.take(path)
     if requests_at_once(io):
         from paimon_pyds.storage.kept_ranges import forget_ranges
 

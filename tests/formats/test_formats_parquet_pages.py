@@ -24,7 +24,8 @@ from paimon_pyds.formats.parquet.page_index import decode_locations, decode_offs
 from paimon_pyds.formats.parquet.page_picks import PagePick, choose
 from paimon_pyds.formats.parquet.thrift import I32, I64, LIST, STRUCT, encode_struct
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import open_file_io
+from paimon_pyds.storage import forget, open_file_io
+from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.data_files import open_reader, read_file, write_file
 from support.pages import always_pages
@@ -241,6 +242,7 @@ def test_wrong_page_bounds_are_told_from_the_page_headers(path: Path, monkeypatc
         tables[0].first_rows[1] += 1
         return tables
 
+    monkeypatch.setattr(source, "LOCAL_INDEXES", ByteLimitedCache(1 << 20))
     monkeypatch.setattr(source, "decode_offset_indexes", shifted)
     with pytest.raises(CorruptFileError, match="page index"):
         read_file(path, FIELDS[:1], RowSelection.of([5]))
@@ -277,6 +279,9 @@ def test_footer_and_page_index_of_many_pages_are_kept_for_the_next_read(tmp_path
     assert found == [5, 90_000] and first.footer_bytes > 0 and first.index_bytes > 0
     found, again = read()
     assert found == [5, 90_000] and again.footer_bytes == again.index_bytes == 0 < again.bytes_read
+    forget(LocalFileIO(), str(path))  # as is done of a file that proved to be damaged
+    found, anew = read()
+    assert found == [5, 90_000] and anew.footer_bytes > 0
     size = path.stat().st_size
     write(100_000)  # another file of the same length takes its place
     os.utime(path, ns=(0, 1_234_567_890))
@@ -287,7 +292,7 @@ def test_footer_and_page_index_of_many_pages_are_kept_for_the_next_read(tmp_path
 
 def test_kept_page_indexes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, weights = ByteLimitedCache(1_500_000), []
-    monkeypatch.setattr(source, "_PAGE_INDEXES", kept)
+    monkeypatch.setattr(source, "LOCAL_INDEXES", kept)
     for number in range(4):
         path = tmp_path / f"{number}.parquet"
         table = pa.table({"id": np.arange(20_000)})

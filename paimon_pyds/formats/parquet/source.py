@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.caching import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.formats import WHOLE_FILE, ReadCounters
 from paimon_pyds.formats.parquet.arrays import footer_without_int96
@@ -25,7 +24,7 @@ from paimon_pyds.formats.parquet.page_index import (
 )
 from paimon_pyds.formats.parquet.thrift import check_struct
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage import FileIO, requests_at_once, saves_requests
+from paimon_pyds.storage import LOCAL_INDEXES, FileIO, requests_at_once, saves_requests
 
 if TYPE_CHECKING:
     from paimon_pyds.formats.parquet.sorted_column import SortedPages
@@ -36,10 +35,9 @@ Places: TypeAlias = tuple[Int64s, Int64s]
 """Where bytes lie in a file: offsets and lengths."""
 _JOINED_GAP = 4096
 """Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
-_PAGE_INDEXES = ByteLimitedCache(64 << 20)
-"""Footers and decoded page indexes of local files, by path and version, for later reads of this process."""
 _LEAST_KEPT = 64 << 10
-"""Bytes of decoded page indexes of a file: fewer are read again in no time."""
+"""Bytes of decoded page indexes of a file: fewer are read again in no time, as is the footer of a small file."""
+_LARGE_FILE = 8 << 20
 
 
 class ParquetSource:
@@ -61,9 +59,9 @@ class ParquetSource:
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
         self.sorted_pages: dict[int, SortedPages] = {}
         """What was worked out of the page indexes of sorted columns, by leaf."""
-        self._version = _version(io, path)
-        found = None if self._version is None else _PAGE_INDEXES.peek((path, size, self._version))
-        if found is None:
+        self._version = _version(io, path, size)
+        version, *found = LOCAL_INDEXES.peek(path) or (None,)
+        if version is None or version != self._version:
             self.footer, self._tail = read_footer(io, path, size, counters, whole, self._kept)
         else:
             self.footer, *kept = found
@@ -186,22 +184,21 @@ class ParquetSource:
         kept = [dict(one) for one in (self._tables, self._bounds, self.sorted_pages)]  # a thread may still add some
         if self._version is not None and sum(map(len, kept)) > self._found:
             weight = sum(one.nbytes for of_kind in kept for one in of_kind.values())
-            if weight >= _LEAST_KEPT:
-                key = (self.path, self.size, self._version)
-                _PAGE_INDEXES.put(key, (self.footer, *kept), weight + 4 * len(self.footer.data))
+            if weight >= _LEAST_KEPT or self.size >= _LARGE_FILE:
+                LOCAL_INDEXES.put(self.path, (self._version, self.footer, *kept), weight + 4 * len(self.footer.data))
         for free in list(self._files.values()):
             while free:
                 free.pop().close(force=True)
 
 
-def _version(io: FileIO, path: str) -> str | None:
+def _version(io: FileIO, path: str, size: int) -> str | None:
     """What tells a local file from another one that has its name later; None for others, and where there is none."""
     from paimon_pyds.storage.local import LocalFileIO
 
     if not isinstance(io, LocalFileIO):
         return None
     with suppress(OSError):
-        return io.version(path)
+        return f"{io.version(path)}, {size} bytes"
     return None
 
 
