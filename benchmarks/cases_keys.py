@@ -25,7 +25,7 @@ _FIRST_SHARE = 10
 _RUNS = 5
 _LOOKED_UP = 1_000
 """Keys that are looked up, and about as many rows that a filter on values finds: scattered over all keys."""
-_SMALL_PAGES = {"parquet.page.row.count.limit": "512"}
+_SMALL_PAGES = {"parquet.page.row.count.limit": "256"}
 """Of tables that are looked up: a key costs a page of each column, a scan of all rows some microseconds a page."""
 
 
