@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
 from paimon_pyds.formats import WHOLE_FILE, ReadCounters
 from paimon_pyds.formats.parquet.arrays import footer_without_int96
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from paimon_pyds.formats.parquet.sorted_column import SortedPages
     from paimon_pyds.storage.kept_ranges import KeptRanges
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
 Places: TypeAlias = tuple[Int64s, Int64s]
 """Where bytes lie in a file: offsets and lengths."""
 _JOINED_GAP = 4096
