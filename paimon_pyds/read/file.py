@@ -8,7 +8,7 @@ columns are read for the survivors only (late materialisation).
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 import numpy as np
@@ -97,11 +97,9 @@ def _read(live: LiveRows, batch_rows: int, limit: int | None) -> Generator[pa.Re
     if nothing:
         return
     with open_data_file(live.spec, live.file, live.trace.counters) as reader:
-        rows = 0
-        for batch in FileReading(live, reader).batches(batch_rows, limit):
+        reading = FileReading(live, reader, lambda share: worked(live.file.path, share, reading=True))
+        for batch in reading.batches(batch_rows, limit):
             live.trace.rows_returned += batch.num_rows
-            rows += batch.num_rows
-            worked(live.file.path, rows / live.file.row_count, reading=True)
             yield batch
 
 
@@ -152,11 +150,16 @@ def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile
 
 class FileReading:
     """How the live rows of one open file are read: which rows, which columns first, in which parts. The reader stays
-    open."""
+    open.
 
-    def __init__(self, live: LiveRows, reader: FormatReader) -> None:
+    ``tell``: called with the part of the work that is done, again and again; rows that the filter drops are work, too.
+    """
+
+    def __init__(self, live: LiveRows, reader: FormatReader, tell: Callable[[float], None] | None = None) -> None:
         self.live = live
         self.reader = reader
+        self._tell = tell
+        self._done = 0.0
         self.spec, self.file = live.spec, live.file
         self.filtering = live.filtering
         self.output = file_evolution(live.spec, live.file, live.spec.fields)
@@ -174,6 +177,16 @@ class FileReading:
     def output_only(self) -> list[DataField]:
         """The columns of the file that are returned and that the filter does not need."""
         return self.output.fields_not_in(self.filtering)
+
+    @cached_property
+    def _todo(self) -> int:
+        return max(1, self.selection.count(self.file.row_count))
+
+    def _reach(self, done: float) -> None:
+        """So much is done; the unit is the work for one row."""
+        self._done = done
+        if self._tell is not None:
+            self._tell(min(1.0, done / self._todo))
 
     def batches(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows that the filter keeps: ``limit`` at most, in batches of at most ``batch_rows``."""
@@ -217,6 +230,7 @@ class FileReading:
             return
         positions = _Positions(selection, self.file.row_count) if self.spec.metadata_columns else None
         for batch in self.reader.read(output.file_fields, selection, batch_rows):
+            self._reach(self._done + batch.num_rows)
             yield self._result(output.apply(batch), None if positions is None else positions.take(batch.num_rows))
 
     def _in_one_pass(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -225,6 +239,7 @@ class FileReading:
         for batch in self._read_or_count([*filtering.file_fields, *self.output_only], selection, batch_rows):
             mask = matches(self.spec.predicate, filtering.apply(_pick(batch, filtering.file_fields)))
             rows, kept = positions.take(batch.num_rows, is_true(mask)), batch.filter(mask)
+            self._reach(self._done + batch.num_rows)
             if kept.num_rows:
                 yield self._result(output.apply(_pick(kept, output.file_fields)), rows)
 
@@ -236,15 +251,21 @@ class FileReading:
         keep = [f for f in self.filtering.file_fields if f.name in returned]
         kept_batches: list[pa.RecordBatch] = []
         kept_rows: list[npt.NDArray[np.int64]] = []
+        before, examined, found = self._done, 0, 0
+        columns_first = max(1, len(self.filtering.file_fields))
         for batch in self._read_or_count(self.filtering.file_fields, selection, batch_rows):
             mask = matches(self.spec.predicate, self.filtering.apply(batch))
             kept_rows.append(positions.take(batch.num_rows, is_true(mask)))
+            examined, found = examined + batch.num_rows, found + len(kept_rows[-1])
+            rest = len(others) / columns_first * found / max(1, examined)  # as it seems by now
+            self._reach(before + examined / (1 + rest))
             if keep:
                 kept_batches.append(_pick(batch, keep).filter(mask))
         rows = np.concatenate(kept_rows) if kept_rows else np.empty(0, np.int64)
         if not len(rows):
             return
         kept = pa.Table.from_batches(kept_batches) if kept_batches else None
+        between = self._done
         done = 0
         for batch in self.reader.read(others, RowSelection.of(rows.astype(np.uint32)), batch_rows):
             n = batch.num_rows
@@ -256,6 +277,7 @@ class FileReading:
             whole = pa.RecordBatch.from_arrays([columns[f.name] for f in fields], schema=arrow_schema(fields))
             yield self._result(output.apply(whole), rows[done : done + n])
             done += n
+            self._reach(between + (before + examined - between) * done / len(rows))
         if done != len(rows):
             raise CorruptFileError(f"{len(rows)} rows were selected, the file gave {done}", path=self.file.path)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -291,6 +292,35 @@ def test_a_task_of_several_files_tells_how_far_it_is(
         assert any(0 < n < total for n in counts), counts
         assert counts[-1] == total
     assert {event.done.get("files", 0) for event in events} >= ({0, 3} if name == "curve" else {0, 1, 3})
+
+
+@pytest.mark.parametrize("key", [[], ["id"]])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda table: table.count("id % 1000 = 7"),
+        lambda table: table.scan("id % 1000 = 7", columns=["s"]).to_arrow(),
+        lambda table: table.scan("id % 1000 < 700").to_arrow(),
+        lambda table: table.scan().to_arrow(),
+        lambda table: table.max("s", "id % 1000 = 7"),
+    ],
+    ids=["count", "other columns", "many rows", "all", "max"],
+)
+def test_rows_that_a_filter_drops_are_work_that_is_done(
+    tmp_path: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch, key: list[str], read: Callable[[pp.Table], object]
+) -> None:
+    """The time that is left follows from the share that is done: else few survivors would promise hours."""
+    monkeypatch.setattr(progress, "_EVENT_INTERVAL", 0.0)
+    options = {"bucket": "1", "write-only": "true"} if key else {}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=key, options=options)
+    for _ in range(2 if key else 1):
+        table.append(_rows(0, 400_000))
+    seen.events.clear()
+    read(table)
+    events = [event for event in seen.events if event.phase == "reading"]
+    shares = [event.done.get("bytes", 0) / event.total["bytes"] for event in events]
+    assert shares == sorted(shares)
+    assert max(after - before for before, after in pairwise(shares)) < 0.25
 
 
 @pytest.mark.parametrize("key", [[], ["id"]])
