@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import resource
 import time
 from collections.abc import Callable
@@ -10,9 +9,7 @@ from typing import Any
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds that a call took, and what it returned. Objects that were made before are collected first: else it is by
-    chance whether that happens within the call."""
-    gc.collect()
+    """Seconds that a call took, and what it returned."""
     start = time.perf_counter()
     result = call()
     return time.perf_counter() - start, result
@@ -20,7 +17,6 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 def computed(call: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds that a call computed on all cores, and what it returned. Other work hardly changes them."""
-    gc.collect()
     start = cpu_seconds()
     result = call()
     return cpu_seconds() - start, result
