@@ -235,6 +235,7 @@ class RowTarget:
         ``predicate`` is bound to the table's columns; ``fields`` are read of such rows.
         """
         names = set(root_columns(predicate))
+        live = self.entries  # read before the plan, which then finds manifests decoded in memory
         plan = plan_with_bounds(
             self.store,
             ScanRequest(
@@ -247,11 +248,12 @@ class RowTarget:
             ),
             (),
         )
-        return Candidates(plan.spec, self._candidates(plan.files), plan.target_split_size, plan.open_file_cost)
+        return Candidates(plan.spec, _candidates(live, plan.files), plan.target_split_size, plan.open_file_cost)
 
-    def _candidates(self, files: Sequence[PlannedFile]) -> tuple[Candidate, ...]:
-        names = pa.array([file.name for file in files], pa.string())
-        rows = np.flatnonzero(np.asarray(pc.is_in(self.entries["file_name"], names)))
-        columns = (self.entries[c].take(pa.array(rows)).to_pylist() for c in ("partition", "bucket", "file_name"))
-        numbers = {(p, b, name): int(row) for row, p, b, name in zip(rows, *columns, strict=True)}
-        return tuple(Candidate(numbers[(*file.bucket_id, file.name)], file) for file in files)
+
+def _candidates(live: pa.RecordBatch, files: Sequence[PlannedFile]) -> tuple[Candidate, ...]:
+    names = pa.array([file.name for file in files], pa.string())
+    rows = np.flatnonzero(np.asarray(pc.is_in(live["file_name"], names)))
+    columns = (live[c].take(pa.array(rows)).to_pylist() for c in ("partition", "bucket", "file_name"))
+    numbers = {(p, b, name): int(row) for row, p, b, name in zip(rows, *columns, strict=True)}
+    return tuple(Candidate(numbers[(*file.bucket_id, file.name)], file) for file in files)
