@@ -6,12 +6,12 @@ and PartialUpdateMergeFunction).
 
 from __future__ import annotations
 
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.merge.engine import Deduplicate, FirstRow, MergeEngine
 from paimon_pyds.merge.files import highest_level
 from paimon_pyds.merge.versions import SequenceFields, check_orders_rows
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.options import TableOptions
+from paimon_pyds.options import TableOptions, check_mergeable
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.types.kinds import STRING_KINDS
 
@@ -70,9 +70,7 @@ def sequence_fields(schema: TableSchema) -> SequenceFields:
         UnsupportedError: an option that orders versions otherwise, or a field whose values have no order here.
     """
     options = TableOptions(schema.options)
-    for key in ("sequence.snapshot-ordering", "pk-clustering-override"):
-        if options.get(key):
-            raise UnsupportedError(f"tables with {key}=true can't be merged here", hint="use Java Paimon for them")
+    check_mergeable(options)
     names = comma_separated(str(options.get("sequence.field") or ""))
     if not names:
         return SequenceFields()

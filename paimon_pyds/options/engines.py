@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paimon_pyds.options.option import Kind, Option, Status
+from paimon_pyds.options.option import Kind, Option, Scope, Status
 
 _S, _B, _N, _L, _D = Kind.STRING, Kind.BOOLEAN, Kind.INT, Kind.LONG, Kind.DOUBLE
 _M, _T, _E = Kind.MEMORY, Kind.DURATION, Kind.ENUM
@@ -31,9 +31,9 @@ def _group(
 
 
 _IMMUTABLE = frozenset({
-    "merge-engine", "sequence.snapshot-ordering", "aggregation.remove-record-on-delete",
-    "partial-update.remove-record-on-delete", "partial-update.remove-record-on-sequence-group", "rowkind.field",
-    "primary-key.nullable", "dynamic-bucket.initial-buckets", "force-lookup", "pk-clustering-override",
+    "merge-engine", "aggregation.remove-record-on-delete", "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group", "rowkind.field", "primary-key.nullable",
+    "dynamic-bucket.initial-buckets", "force-lookup",
 })  # fmt: skip
 _FALLBACKS = {
     "ignore-delete": ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
@@ -79,7 +79,6 @@ _MERGE = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("ignore-update-before", _B, "false", "update-befores are dropped"),
     ("sequence.field", _S, None, "columns that order the rows of one key"),
     ("sequence.field.sort-order", _E, "ascending", "their direction"),
-    ("sequence.snapshot-ordering", _B, "false", "snapshots order the rows of one key"),
     ("aggregation.remove-record-on-delete", _B, "false", "a delete removes the aggregate"),
     ("partial-update.remove-record-on-delete", _B, "false", "a delete removes the row"),
     ("partial-update.remove-record-on-sequence-group", _S, None, "groups whose delete removes the row"),
@@ -89,8 +88,22 @@ _MERGE = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("changelog-producer", _E, "none", "where changelogs come from"),
     ("delete.force-produce-changelog", _B, "false", "whole partitions are deleted row by row"),
     ("data-file.thin-mode", _B, "false", "data files without key columns"),
-    ("pk-clustering-override", _B, "false", "files sorted by other columns than the key"),
 ])  # fmt: skip
+
+_UNMERGED = (
+    Option(
+        key="sequence.snapshot-ordering", kind=_B, default="false", doc="snapshots order the rows of one key",
+        status=Status.REFUSED, scope=Scope.MERGE, primary_key_only=True, immutable=True,
+        why="the snapshots that rows came with would say which of them is newer",
+        remedy="let Java Paimon 2.0 or later read and write this table (1.4 passes over the option, and gives other "
+        "rows); in a new table leave the option out, and let a column that tells newer rows order them: sequence.field",
+    ),
+    Option(
+        key="pk-clustering-override", kind=_B, default="false", doc="files sorted by other columns than the key",
+        status=Status.REFUSED, scope=Scope.MERGE, primary_key_only=True, immutable=True,
+        why="merges need files that are sorted by key", remedy="use Java Paimon for this table",
+    ),
+)  # fmt: skip
 
 _MEMORY = _group("runs are merged by columns, in windows of bounded size", primary_key_only=True, rows=[
     ("sort-engine", _E, "loser-tree", "how runs are merged"),
@@ -297,7 +310,7 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 ])  # fmt: skip
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
-    *_MERGE, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
+    *_MERGE, *_UNMERGED, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
     *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
     *_GLOBAL_INDEX,
 )  # fmt: skip
