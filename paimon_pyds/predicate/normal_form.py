@@ -19,6 +19,8 @@ from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.ranges import MANY
 from paimon_pyds.predicate.tree import (
+    FLIPPED,
+    OPPOSITE,
     And,
     ColumnRef,
     Const,
@@ -44,7 +46,6 @@ MANY_LEAVES = 1000
 """So many leaves are allowed in any case."""
 
 _COMPARISONS = {"=": Op.EQ, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
-_FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _TEXT_FUNCTIONS = {op.value.lower(): op for op in (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)}
 _NEVER_UNKNOWN = frozenset({"isnull", "isnotnull", "isnan", "<=>"})
 _CONDITIONS = frozenset({"AND", "OR", "NOT", "in", *_NEVER_UNKNOWN, *_COMPARISONS, *_TEXT_FUNCTIONS})
@@ -138,7 +139,10 @@ class _NormalForm:
             return self._joined((node.function == "AND") == wanted.positive, parts)
         try:
             found = self._condition(node, wanted)
-            return self.on_rows(node, wanted) if found is None else found
+            if found is not None:
+                return found
+            asked = self.on_rows(node, wanted)
+            return self._joined(True, [self._implied(node, wanted), asked])
         except PredicateError as error:
             if error.message.startswith(f"{self._source.kind}: "):
                 raise
@@ -184,6 +188,32 @@ class _NormalForm:
         if wanted is not Wanted.TRUE:
             node = Call("NOT", (node,), start=node.start, stop=node.stop)
         return self._evaluator().condition(node, text)
+
+    def _implied(self, node: Expression, wanted: Wanted) -> Predicate:
+        """What leaves can say of a comparison of functions of a column: true for all rows that are looked for."""
+        if not isinstance(node, Call) or self._evaluator is None or wanted not in (Wanted.TRUE, Wanted.FALSE):
+            return Const.TRUE
+        from paimon_pyds.predicate.implied import Operands, implied_comparison, implied_list  # most filters have leaves
+
+        operands = Operands(self._evaluator().type_of, self._constant, self._zone)
+        found = None
+        if node.function == "in" and wanted is Wanted.TRUE:
+            left, *items = node.arguments
+            literals = [literal for item in items if (literal := self._constant(item)) is not None]
+            found = implied_list(left, literals, operands) if len(literals) == len(items) else None
+        elif node.function in _COMPARISONS and len(node.arguments) == 2:
+            op = _COMPARISONS[node.function]
+            op = op if wanted is Wanted.TRUE else OPPOSITE[op]
+            left, right = node.arguments
+            literal = self._constant(right)
+            if literal is None:
+                left, literal, op = right, self._constant(left), FLIPPED.get(op, op)
+            if literal is not None and literal.value is not None and op is not Op.NE:
+                found = implied_comparison(op, left, literal, operands)
+        try:
+            return Const.TRUE if found is None else self.rows(found, Wanted.TRUE)
+        except PredicateError:
+            return Const.TRUE
 
     def _bound(self, leaf: Leaf) -> Predicate:
         """A leaf, bound to the table's columns if there is a table. Raises PredicateError."""
@@ -245,7 +275,7 @@ class _NormalForm:
         left, right = node.arguments
         column, literal, flipped = self._operands(left, right)
         if column is not None:
-            op = _FLIPPED.get(op, op) if flipped else op
+            op = FLIPPED.get(op, op) if flipped else op
             return None if literal is None else self._leaf(Leaf(op, column, (literal,)), wanted)
         first = self._constant(left)
         if first is not None and literal is not None:

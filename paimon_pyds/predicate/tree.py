@@ -54,6 +54,8 @@ OPPOSITE = {
 }  # fmt: skip
 OPPOSITE |= {b: a for a, b in OPPOSITE.items()}
 """The operator that holds where another does not, NULL apart."""
+FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+"""The comparison with its sides exchanged, of those that change by it."""
 TEXT_OPS = frozenset({
     Op.LIKE, Op.NOT_LIKE, Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.ENDS_WITH, Op.NOT_ENDS_WITH, Op.CONTAINS,
     Op.NOT_CONTAINS,
