@@ -12,16 +12,21 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import Flags
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
+from paimon_pyds.expression.cast import to_instant, to_local
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import tree
-from paimon_pyds.types import AtomicType, arrow_type
-from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS, Kind
+from paimon_pyds.sql.intervals import DAYS, INTERVAL, MICROS, MONTHS
+from paimon_pyds.types import AtomicType, arrow_type, timestamp_unit
+from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
 _INT, _DATE = tree.INT, tree.DATE
+_FIRST_DAY, _LAST_DAY = -(1 << 31), (1 << 31) - 1
+_DAY_SECONDS = 86_400
+_DAY_MICROS = _DAY_SECONDS * 1_000_000
 _FIELDS = {
     "year": pc.year, "quarter": pc.quarter, "month": pc.month, "day": pc.day, "dayofmonth": pc.day,
     "dayofyear": pc.day_of_year, "weekofyear": pc.iso_week, "hour": pc.hour, "minute": pc.minute, "second": pc.second,
@@ -105,6 +110,59 @@ def _months_later(date: Datum, months: Datum) -> pa.Array:
     return _dates(target.astype("datetime64[D]") + np.minimum(day, last), valid(a) & valid(b))
 
 
+def later(binder: Binder, node: Node, amount: int, counted: str) -> Node:
+    """A date or timestamp that is moved by an interval.
+
+    Months and days are those of the calendar in the session's time zone, as in Spark: a day may have 23 hours.
+    Raises LookupError: the operand is neither a date nor a timestamp.
+    """
+    if node.type is None:
+        return binder.coerce(node, TIMESTAMP)
+    kind = node.type.kind
+    if kind is Kind.DATE and counted != MICROS:
+        number = Constant(_INT, pa.scalar(amount, pa.int32()))
+        name = "add_months" if counted == MONTHS else "date_add"
+        return DATE_FUNCTIONS[name].resolve(binder, [node, number])
+    if kind is Kind.DATE:
+        node = binder.coerce(node, TIMESTAMP)
+    elif kind not in TIMESTAMP_KINDS:
+        raise LookupError(f"an interval is added to a date or timestamp, not to a {type_text(node.type)}: cast it")
+    type_ = node.type
+    return Apply(type_, _later, (node,), (type_, binder.zone, amount, counted))
+
+
+def _later(times: pa.Array, type_: AtomicType, zone: str, amount: int, counted: str) -> pa.Array:
+    second, instants = UNITS_PER_SECOND[timestamp_unit(type_)], type_.kind is Kind.TIMESTAMP_LTZ
+    months, days, rest = amount if counted == MONTHS else 0, amount if counted == DAYS else 0, 0
+    if counted == MICROS:
+        days = amount // _DAY_MICROS if amount >= 0 else -(-amount // _DAY_MICROS)
+        rest = (amount - days * _DAY_MICROS) * second // 1_000_000
+    here = times.view(pa.int64())
+    if months or days:
+        local = to_local(times, type_, zone).view(pa.int64()) if instants else here
+        moved = _days_later(local, months, days, _DAY_SECONDS * second)
+        here = moved if not instants else _as_before(moved, pc.subtract(local, here), type_, zone)
+    return pc.add_checked(here, rest).view(arrow_type(type_))
+
+
+def _days_later(local: pa.Array, months: int, days: int, day: int) -> pa.Array:
+    """Wall-clock times some days or months later. ``day``: of how many units it is."""
+    counts = filled(local)
+    dates = pa.array(counts // day, pa.int64(), mask=~valid(local)).cast(pa.int32()).view(pa.date32())
+    moved = _months_later(dates, pa.scalar(months, pa.int32())) if months else dates
+    later_days = pc.add_checked(moved.view(pa.int32()).cast(pa.int64()), days)
+    return pc.add_checked(pc.multiply_checked(later_days, day), pa.array(counts % day, pa.int64()))
+
+
+def _as_before(local: pa.Array, offsets: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
+    """Wall-clock times as instants. Of two, as clocks were put back, the one at the distance from UTC of before."""
+    kept = pc.subtract_checked(local, offsets)
+    same = pc.equal(to_local(kept.view(arrow_type(type_)), type_, zone).view(pa.int64()), local)
+    return pc.if_else(
+        same, kept, to_instant(local.view(pa.timestamp(timestamp_unit(type_))), type_, zone).view(pa.int64())
+    )
+
+
 def _month_end(date: pa.Array) -> pa.Array:
     end = (_days(date).astype("datetime64[M]") + 1).astype("datetime64[D]") - np.timedelta64(1, "D")
     return _dates(end, valid(date))
@@ -115,7 +173,10 @@ def _days(date: pa.Array) -> npt.NDArray[np.datetime64]:
 
 
 def _dates(days: npt.NDArray[Any], not_null: Flags) -> pa.Array:
-    return pa.array(days.astype(np.int64).astype(np.int32), pa.int32(), mask=~not_null).view(pa.date32())
+    counts = np.where(not_null, days.astype(np.int64), 0)
+    if len(counts) and (counts.min() < _FIRST_DAY or counts.max() > _LAST_DAY):
+        raise ExpressionError("a date is outside the range of DATE")
+    return pa.array(counts.astype(np.int32), pa.int32(), mask=~not_null).view(pa.date32())
 
 
 def _trunc(binder: Binder, arguments: list[Node]) -> Node:
@@ -164,6 +225,10 @@ def _made_date(*parts: Datum) -> pa.Array:
     return _dates(first + (day - 1).astype("timedelta64[D]"), not_null)
 
 
+def _no_interval(binder: Binder, arguments: list[Node]) -> Node:
+    raise LookupError("an interval is added to a date or timestamp, or taken from one; nothing else is done with it")
+
+
 def _now(type_: AtomicType) -> Resolve:
     """The current time, which is one for the whole statement."""
     return lambda binder, _: binder.coerce(binder.timestamp(), type_)
@@ -181,6 +246,7 @@ DATE_FUNCTIONS: dict[str, Function] = {
     "date_trunc": Function((2, 2), _date_trunc),
     "date": Function((1, 1), _taken_to(_DATE)),
     "to_timestamp": Function((1, 1), _taken_to(TIMESTAMP)),
+    INTERVAL: Function((2, 2), _no_interval),
     "make_date": Function((3, 3), typed(_made_date, _DATE, _INT)),
     "current_date": Function((0, 0), _now(_DATE)),
     "current_timestamp": Function((0, 0), _now(TIMESTAMP)),

@@ -14,6 +14,7 @@ from paimon_pyds.predicate.compare import NUMBERS, compare_literals
 from paimon_pyds.predicate.tree import FLIPPED, Const, Op
 from paimon_pyds.records import dataclass
 from paimon_pyds.sql import casts, tree
+from paimon_pyds.sql.intervals import DAYS, MONTHS, interval_of
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Literal, Name, Value
 from paimon_pyds.types import AtomicType, DataType, timestamp_unit
 from paimon_pyds.types.kinds import (
@@ -174,9 +175,7 @@ def _trunc(op: Op, node: Call, literal: Literal, operands: Operands) -> Expressi
 def _date_trunc(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
     unit, child = node.arguments
     longest = _LONGEST.get(operands.word(unit))
-    assert literal.type is not None
-    if literal.type.kind not in TIMESTAMP_KINDS:
-        literal = casts.cast_literal(literal, _INSTANT, operands.zone)
+    literal = _instant(literal, operands.zone)
     if longest is None or operands.kind(child) not in _DATES or not isinstance(literal.type, AtomicType):
         return None
     second, slack = UNITS_PER_SECOND[timestamp_unit(literal.type)], operands.slack(Kind.TIMESTAMP_LTZ)
@@ -191,6 +190,30 @@ def _days_later(op: Op, node: Call, literal: Literal, operands: Operands) -> Exp
         return None
     moved = day + days if node.function == "date_sub" else day - days
     return implied_comparison(op, Call("date", (child,)), Literal(moved, tree.DATE), operands)
+
+
+def _later(
+    op: Op, child: Expression, amount: int, counted: str, literal: Literal, operands: Operands
+) -> Expression | None:
+    """A date or timestamp that is moved by an interval, whose days may have 23 or 25 hours."""
+    kind = operands.kind(child)
+    if kind is Kind.DATE and counted == DAYS:
+        return _days_later(op, Call("date_add", (child, Value(tree.integer(amount)))), literal, operands)
+    if kind not in TIMESTAMP_KINDS or counted == MONTHS:
+        return None
+    literal = _instant(literal, operands.zone)
+    if not isinstance(literal.type, AtomicType):
+        return None
+    second = UNITS_PER_SECOND[timestamp_unit(literal.type)]
+    slack = second * operands.slack(kind, literal.type.kind)
+    moved = literal.value - (amount * _DAY * second if counted == DAYS else amount * second // 1_000_000)
+    return _within(op, child, Literal(moved - slack, literal.type), Literal(moved + slack + 1, literal.type), operands)
+
+
+def _instant(literal: Literal, zone: str) -> Literal:
+    """A literal as the timestamp that timestamps are compared with."""
+    known = literal.type is not None and literal.type.kind in TIMESTAMP_KINDS
+    return literal if known else casts.cast_literal(literal, _INSTANT, zone)
 
 
 def _days_between(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
@@ -222,6 +245,10 @@ def _of_cast(op: Op, node: CastTo, literal: Literal, operands: Operands) -> Expr
 def _sum(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
     """An operand and a number, added or subtracted: the other side of the comparison moves."""
     (left, right), minus, given = node.arguments, node.function == "-", _integer(literal)
+    interval, other = (interval_of(right), left) if interval_of(right) or minus else (interval_of(left), right)
+    if interval is not None:
+        amount, counted = interval
+        return _later(op, other, -amount if minus else amount, counted, literal, operands)
     number, first = operands.integer(right), operands.integer(left)
     if number is None and first is not None:
         if minus:

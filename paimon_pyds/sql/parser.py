@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 
 from paimon_pyds.sql import tree
+from paimon_pyds.sql.intervals import INTERVAL, begins_interval, parse_interval
 from paimon_pyds.sql.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, SqlText, Token
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value, children
 from paimon_pyds.types import AtomicType
@@ -155,8 +156,8 @@ class Parser(Cursor):
             return self._value(_WORD_LITERALS[word], token)
         if word in _TYPED_LITERALS and following.kind == "string":
             return self._value(self.typed_literal(), token)
-        if word == "INTERVAL" and following.kind in ("string", "number"):
-            self.fail(token, "intervals are not supported", hint="use date_add, date_sub, add_months or make_timestamp")
+        if word == INTERVAL and begins_interval(self):
+            return parse_interval(self)
         if word == "CASE" and following.word != ".":
             return self._case(token)
         if opens:
