@@ -13,7 +13,7 @@ from paimon_pyds.buffers import Flags
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.cast import to_instant, to_local
-from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
+from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ, common_type
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.intervals import DAYS, INTERVAL, MICROS, MONTHS
@@ -127,8 +127,9 @@ def later(binder: Binder, node: Node, amount: int, counted: str) -> Node:
         node = binder.coerce(node, TIMESTAMP)
     elif kind not in TIMESTAMP_KINDS:
         raise LookupError(f"an interval is added to a date or timestamp, not to a {type_text(node.type)}: cast it")
-    type_ = node.type
-    return Apply(type_, _later, (node,), (type_, binder.zone, amount, counted))
+    precise = TIMESTAMP if kind is not Kind.TIMESTAMP else TIMESTAMP_NTZ  # a second may be divided by an interval
+    type_ = common_type(node.type, precise)
+    return Apply(type_, _later, (binder.coerce(node, type_),), (type_, binder.zone, amount, counted))
 
 
 def _later(times: pa.Array, type_: AtomicType, zone: str, amount: int, counted: str) -> pa.Array:

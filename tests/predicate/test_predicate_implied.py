@@ -23,7 +23,8 @@ from support.effort import LONG, SEED
 
 SCHEMA = pa.schema([
     ("a", pa.int32()), ("big", pa.int64()), ("s", pa.string()), ("ts", pa.timestamp("us")), ("tn", pa.timestamp("ns")),
-    ("tz", pa.timestamp("us", "UTC")), ("d", pa.date32()), ("f", pa.float32()), ("x", pa.float64()), ("b", pa.bool_()),
+    ("t0", pa.timestamp("s")), ("t3", pa.timestamp("ms", "UTC")), ("tz", pa.timestamp("us", "UTC")), ("d", pa.date32()),
+    ("f", pa.float32()), ("x", pa.float64()), ("b", pa.bool_()),
 ])  # fmt: skip
 FIELDS = from_arrow_schema(SCHEMA)
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "America/Sao_Paulo", "+03:00"]
@@ -99,10 +100,12 @@ class _Texts:
         make: dict[str, Callable[[], object]] = {
             "a": number, "big": lambda: of([number(), 2**62, -(2**63)]), "s": lambda: of(texts), "ts": self.micros,
             "tn": lambda: 1000 * self.micros() % 2**62 + self.chance.randrange(3), "tz": self.micros, "d": self.day,
+            "t0": lambda: self.micros() // 1_000_000, "t3": lambda: self.micros() // 1_000,
             "f": lambda: of([0.0, 0.1, -1.5, float("nan")]), "x": lambda: of([0.0, 0.1, 5.0, float("nan")]),
             "b": lambda: of([True, False]),
         }  # fmt: skip
-        plain = {"tn": pa.int64(), "ts": pa.int64(), "tz": pa.int64(), "d": pa.int32()}.get(field.name, field.type)
+        temporal = pa.int32() if field.name == "d" else pa.int64() if pa.types.is_timestamp(field.type) else None
+        plain = temporal or field.type
         values = [make[field.name]() if self.chance.random() > 0.1 else None for _ in range(300)]
         return pa.array(values, plain).view(field.type)
 
@@ -124,14 +127,14 @@ class _Texts:
         return str(self.of([2022, 2024, 1970, 1969, 1900]))
 
     def condition(self) -> str:
-        of, t, days = self.of, self.of(["ts", "tn", "tz", "d"]), self.chance.randrange(-40, 40)
+        of, t, days = self.of, self.of(["ts", "tn", "tz", "t0", "t3", "d"]), self.chance.randrange(-40, 40)
         unit = of(["year", "quarter", "month", "MM", "week", "day", "hour", "minute"])
         operand, literal = of([
             (f"date({t})", self.date), (f"CAST({t} AS DATE)", self.date), (f"trunc({t}, '{unit}')", self.date),
             (f"date_trunc('{unit}', {t})", self.timestamp), (f"date_add({t}, {days})", self.date),
             (f"date_sub(date({t}), {days})", self.date), (f"datediff({t}, {self.date()})", self.number),
             (f"datediff({self.date()}, {t})", self.number), (f"year({t})", self.year),
-            (f"{t} {of('+-')} INTERVAL {self.chance.randrange(50)} {of(['DAYS', 'HOURS', 'MINUTES', 'MONTHS'])}",
+            (f"{t} {of('+-')} INTERVAL {of(['50 DAYS', '7 HOURS', '90 MINUTES', '3 MONTHS', '1.5 SECONDS'])}",
              self.timestamp),
             (f"extract(year FROM {t})", self.year), (f"year(date_add({t}, {days}))", self.year),
             (of(["d + 3", "3 + d", "d - 3"]), self.date), (f"coalesce({t}, {self.timestamp()})", self.timestamp),
