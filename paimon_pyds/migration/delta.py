@@ -44,26 +44,27 @@ def read_delta(io: FileIO, root: str) -> Source:
     """
     protocol: Mapping[str, Any] = {}
     metadata: Mapping[str, Any] | None = None
-    files: dict[str, SourceFile] = {}
+    files: dict[tuple[str, str], SourceFile] = {}
     try:
         for action in _actions(io, f"{root}/_delta_log"):
             if found := action.get("add"):
-                if found.get("deletionVector"):
-                    raise UnsupportedError(
-                        "the Delta table has deletion vectors",
-                        path=root,
-                        hint="REORG TABLE … APPLY (PURGE) takes the deleted rows out of its files",
-                    )
-                file = _file(root, found)
-                files[file.path] = file
+                files[_identity(root, found)] = _file(root, found)
             elif found := action.get("remove"):
-                files.pop(_location(root, found), None)
+                files.pop(_identity(root, found), None)
             protocol, metadata = action.get("protocol") or protocol, action.get("metaData") or metadata
         if metadata is None:
             raise CorruptFileError("the log has no metadata", path=f"{root}/_delta_log")
         _check_protocol(protocol, metadata, root)
+        if any(vector for _, vector in files):
+            raise UnsupportedError(
+                "the Delta table has deletion vectors",
+                path=root,
+                hint="REORG TABLE … APPLY (PURGE) takes the deleted rows out of its files",
+            )
         fields = _fields(json.loads(metadata["schemaString"])["fields"])
         keys = tuple(metadata["partitionColumns"])
+        for file in files.values():
+            _check_instants(file, fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, CorruptFileError | SchemaError | UnsupportedError):
             raise
@@ -75,6 +76,27 @@ def _location(root: str, action: Mapping[str, Any]) -> str:
     """Where a file lies. Writers encode its path in different ways: one removes what another has added."""
     path = unquote(action["path"])
     return normalise_location(path) if _ABSOLUTE.match(path) else f"{root}/{path}"
+
+
+def _identity(root: str, action: Mapping[str, Any]) -> tuple[str, str]:
+    """What an action is about: a file, and the deletion vector that it has; "" for none. A file gets one by a commit
+    that adds it with the vector and removes it without, in any order."""
+    vector = action.get("deletionVector")
+    name = f"{vector['storageType']}{vector.get('pathOrInlineDv')}@{vector.get('offset')}" if vector else ""
+    return _location(root, action), name
+
+
+def _check_instants(file: SourceFile, fields: Iterable[DataField]) -> None:
+    """Raises UnsupportedError: an instant that is told without its zone, which was that of some session."""
+    texts = dict(file.partition)
+    for field in fields:
+        text = texts.get(field.name)
+        if text is not None and field.type.kind is Kind.TIMESTAMP_LTZ and not text.endswith("Z"):
+            raise UnsupportedError(
+                f"partition {field.name}={text!r:.60} is an instant of a time zone that the Delta table does not tell",
+                path=file.path,
+                hint="append its rows instead, read by an engine in that zone",
+            )
 
 
 def _file(root: str, add: Mapping[str, Any]) -> SourceFile:

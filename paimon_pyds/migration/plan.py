@@ -132,6 +132,8 @@ def _merged(source: Source, facts: Sequence[FileFacts]) -> tuple[DataField, ...]
         check_names(fact.fields)
         hive = {name for name, _ in file.partition}
         fields = [f for f in fact.fields if f.name not in hive] if source.fields is None else fact.fields
+        if source.fields is not None and not source.by_id:  # else it would be left out, and the declared column be NULL
+            check_names({f.name: f for f in (*source.fields, *fields)}.values())
         try:
             if merged is None:
                 merged = tuple(fields)
