@@ -133,6 +133,36 @@ def test_types_of_partitions(tmp_path: Path) -> None:
     assert table.options["file.format"] == "orc"
 
 
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+def test_partition_columns_of_another_type_in_the_files(format_: str, tmp_path: Path) -> None:
+    """Readers, Java's too, take the partition's value, so nothing is wrong with them."""
+    (tmp_path / "s/p=1").mkdir(parents=True)
+    rows = [{"id": 5, "p": "x"}]
+    if format_ == "avro":
+        columns = [{"name": "id", "type": "long"}, {"name": "p", "type": "string"}]
+        with (tmp_path / "s/p=1/a").open("wb") as out:
+            fastavro.writer(out, {"type": "record", "name": "r", "fields": columns}, rows)
+    else:
+        {"parquet": pq, "orc": orc}[format_].write_table(pa.Table.from_pylist(rows), tmp_path / "s/p=1/a")
+    pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
+    table = pp.Table.open(tmp_path / "t")
+    assert table.verify(deep=True).findings == ()
+    table.append({"id": [6], "p": [1]})
+    table.compact(full=True)
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 5, "p": 1}, {"id": 6, "p": 1}]
+
+
+def test_files_without_any_column_of_the_table_are_verified(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", "id INT")
+    table.append({"id": [1, 2]})
+    table.alter(add_columns={"name": "STRING"}, drop_columns=["id"])
+    assert table.verify(deep=True).findings == ()
+    (tmp_path / "s/p=1").mkdir(parents=True)
+    pq.write_table(pa.table({"p": [1]}), tmp_path / "s/p=1/a.parquet")
+    pp.migrate(str(tmp_path / "s"), str(tmp_path / "m"))
+    assert pp.Table.open(tmp_path / "m").verify(deep=True).findings == ()
+
+
 def test_orc_instants_are_no_clock_times(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     orc.write_table(pa.table({"t": pa.array([0], pa.timestamp("ns", "UTC"))}), tmp_path / "s/a.orc")
