@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
 from paimon_pyds.errors import NotFoundError, SchemaError, UnsupportedError
 from paimon_pyds.migration.columns import Source, SourceFile
 from paimon_pyds.migration.iceberg import HINT, METADATA_SUFFIX, read_iceberg
-from paimon_pyds.storage import FileIO
+from paimon_pyds.storage import FileIO, FileStatus
 
 _HIVE_NULL = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
 _LEVELS = 32
+_OTHERS = {"_delta_log": "Delta", ".hoodie": "Hudi", ".hoodie_partition_metadata": "Hudi"}
+"""What lies in directories whose files a table of another kind counts as live or not."""
+_ACID = re.compile(r"(base_\d{7,}|(delete_)?delta_\d{7,}_\d{7,}(_\d+)?)(_v\d+)?", re.ASCII)
+"""Directories of Hive's transactional tables."""
 _STEP = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 
 
@@ -59,10 +63,12 @@ def _files(
     io: FileIO, directory: str, partition: tuple[tuple[str, str | None], ...] = (), level: int = 0
 ) -> Iterator[SourceFile]:
     """Data files, at any depth. As in Spark and Hive names that begin with ``_`` or ``.`` are none, unless they have
-    the value of a partition."""
+    the value of a partition. Raises UnsupportedError: files of another table, of which some may be live no more."""
     if level > _LEVELS:
         raise UnsupportedError(f"directories in directories, {level} levels: a link that leads back?", path=directory)
-    for entry in io.list(directory):
+    entries = io.list(directory)
+    _check_all_live(directory, entries)
+    for entry in entries:
         step = _STEP.fullmatch(entry.name) if entry.is_dir else None
         if entry.name.startswith(("_", ".")) and (step is None or entry.name.startswith(".")):
             continue
@@ -74,3 +80,14 @@ def _files(
             name, text = unquote(step[1]), unquote(step[2])
             value = None if text in _HIVE_NULL else text
             yield from _files(io, entry.path, (*partition, (name, value)), level + 1)
+
+
+def _check_all_live(directory: str, entries: Iterable[FileStatus]) -> None:
+    for entry in entries:
+        kind = _OTHERS.get(entry.name) or ("transactional Hive" if entry.is_dir and _ACID.fullmatch(entry.name) else None)
+        if kind is not None:
+            raise UnsupportedError(
+                f"files of a {kind} table lie here, of which only some are live",
+                path=directory,
+                hint="migrate a Delta table by its own directory; of others, append the rows",
+            )

@@ -133,6 +133,26 @@ def test_types_of_partitions(tmp_path: Path) -> None:
     assert table.options["file.format"] == "orc"
 
 
+@pytest.mark.parametrize(
+    ("beside", "kind"),
+    [
+        ("t/_delta_log/00000000000000000000.json", "Delta"),
+        ("t/.hoodie/hoodie.properties", "Hudi"),
+        ("day=1/.hoodie_partition_metadata", "Hudi"),
+        ("t/delta_0000002_0000002_0000/b.parquet", "transactional Hive"),
+        ("t/base_0000005_v0000042/b.parquet", "transactional Hive"),
+    ],
+)
+def test_tables_of_another_kind_further_down(beside: str, kind: str, tmp_path: Path) -> None:
+    """Deleted rows would come back."""
+    place = tmp_path / "s" / beside
+    place.parent.mkdir(parents=True)
+    place.touch()
+    pq.write_table(pa.table({"a": [1]}), place.parent.with_name("a.parquet"))
+    with pytest.raises(PaimonError, match=f"files of a {kind} table"):
+        pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
+
+
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
 def test_partition_columns_of_another_type_in_the_files(format_: str, tmp_path: Path) -> None:
     """Readers, Java's too, take the partition's value, so nothing is wrong with them."""
