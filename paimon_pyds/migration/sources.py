@@ -84,7 +84,9 @@ def _files(
 
 def _check_all_live(directory: str, entries: Iterable[FileStatus]) -> None:
     for entry in entries:
-        kind = _OTHERS.get(entry.name) or ("transactional Hive" if entry.is_dir and _ACID.fullmatch(entry.name) else None)
+        kind = _OTHERS.get(entry.name) or (
+            "transactional Hive" if entry.is_dir and _ACID.fullmatch(entry.name) else None
+        )
         if kind is not None:
             raise UnsupportedError(
                 f"files of a {kind} table lie here, of which only some are live",

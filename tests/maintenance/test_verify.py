@@ -81,7 +81,22 @@ def _events(path: Path) -> None:
     table.append(pa.table({"id": range(100), "v": range(100)}, schema))
 
 
-_TABLES: dict[str, Callable[[Path], None]] = {"orders": _orders, "customers": _customers, "events": _events}
+def _visits(path: Path) -> None:
+    """Changelogs that outlive their snapshots, a streaming reader, a tag with an end."""
+    table = pp.Table.create(path, "id BIGINT", options={"changelog.num-retained.min": "20"})
+    for number in range(4):
+        table.append({"id": [number]})
+    table.create_tag("t", retain="1 d")
+    table.reset_consumer("c", 3)
+    table.expire_snapshots(retain_max=1)
+
+
+_TABLES: dict[str, Callable[[Path], None]] = {
+    "orders": _orders,
+    "customers": _customers,
+    "events": _events,
+    "visits": _visits,
+}
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +116,12 @@ def _snapshot_path(root: Path, id_: int | None = None) -> Path:
     return root / "snapshot" / f"snapshot-{id_ or max(ids)}"
 
 
-def _edit_snapshot(root: Path, id_: int | None = None, **members: Any) -> None:
-    path = _snapshot_path(root, id_)
+def _edit(path: Path, **members: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **members}))
+
+
+def _edit_snapshot(root: Path, id_: int | None = None, **members: Any) -> None:
+    _edit(_snapshot_path(root, id_), **members)
 
 
 def _member(root: Path, member: str, id_: int | None = None) -> Any:
@@ -299,6 +317,12 @@ _FAULTS = [
     _Fault("a damaged schema", "orders", {"schema"}, lambda t: _flip(t / "schema/schema-0", 0)),
     _Fault("an empty tag", "orders", {"tag"}, lambda t: (t / "tag/tag-t").write_bytes(b"")),
     _Fault("a branch's snapshot", "orders", {"snapshot"}, lambda t: _cut(_snapshot_path(t / "branch/branch-br", 3))),
+    _Fault("a tag's time", "visits", {"tag"}, lambda t: _edit(t / "tag/tag-t", tagCreateTime="today")),
+    _Fault("a changelog cut off", "visits", {"changelog"}, lambda t: _cut(t / "changelog/changelog-1")),
+    _Fault("changelogs: LATEST", "visits", {"hint"}, lambda t: (t / "changelog/LATEST").write_text("77")),
+    _Fault("changelogs: EARLIEST", "visits", {"hint"}, lambda t: (t / "changelog/EARLIEST").write_text("one")),
+    _Fault("a reader's position", "visits", {"consumer"}, lambda t: (t / "consumer/consumer-c").write_bytes(b"")),
+    _Fault("half a branch", "visits", {"branch"}, lambda t: (t / "branch/branch-b/snapshot").mkdir(parents=True)),
     _Fault("no delta list", "orders", {"manifest-list"}, lambda t: _metadata(t, "deltaManifestList").unlink()),
     _Fault("no base list", "orders", {"manifest-list"}, lambda t: _metadata(t, "baseManifestList", 3).unlink()),
     _Fault(
