@@ -35,7 +35,7 @@ from paimon_pyds.maintenance.references import (
     wait_or_raise,
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, delete_files, threads_of
-from paimon_pyds.maintenance.tags import snapshot_file
+from paimon_pyds.maintenance.tags import discard_success_files, snapshot_file
 from paimon_pyds.metadata.changelogs import changelog_ids, remove_changelogs_from
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
@@ -265,6 +265,7 @@ def _take_over(
         if last == standing.snapshot.id:  # under no other number any more
             discard(store.io, standing.written)
         delete_files(store.io, (store.paths.tag(tag.tag) for tag in tags), 1)
+        discard_success_files(store, sorted({tag.tag for tag in tags} - {*branch.tag_names()}))
         for name in branch.tag_names():
             store.io.replace(store.paths.tag(name), branch.io.read_bytes(branch.paths.tag(name)))
     except FileNotFoundError as error:

@@ -219,6 +219,22 @@ def test_files_tell_of_new_tags(oracle: Oracle, tmp_path: Path) -> None:
     assert list(files.iterdir()) == []
 
 
+def test_no_file_tells_of_tags_that_went(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"tag.create-success-file": "true"})
+    _append(table, 1)
+    table.create_tag("a")
+    table.create_branch("b", "a")
+    files = tmp_path / "t/tag/tag-success-file"
+    for undo in (lambda: table.rollback("a"), lambda: table.fast_forward("b")):
+        _append(pp.Table.open(tmp_path / "t", branch="b"), 7)
+        _append(table, 2)
+        table.create_tag("later")
+        assert sorted(file.name for file in files.iterdir()) == ["a_SUCCESS", "later_SUCCESS"]
+        undo()
+        assert sorted(table.tags()) == ["a"]
+        assert [file.name for file in files.iterdir()] == ["a_SUCCESS"]
+
+
 def test_rollback_to_a_watermark(table: pp.Table) -> None:
     _watermarks(table, [None, 20, 20, -(2**63), 50])
     for watermark, id_ in ((49, 3), (50, 5), (10**15, 5), (20, 3)):
