@@ -22,7 +22,16 @@ from paimon_pyds.buffers import array
 from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
 from paimon_pyds.maintenance.expire import maintenance_options, past_ms
-from paimon_pyds.maintenance.orphan_tasks import FILES, TEMPORARY, Directories, Needed, Search, files_in, names_needed, names_of
+from paimon_pyds.maintenance.orphan_tasks import (
+    FILES,
+    TEMPORARY,
+    Directories,
+    Needed,
+    Search,
+    files_in,
+    names_needed,
+    names_of,
+)
 from paimon_pyds.maintenance.references import Reference, has_changelog, is_expiring, on_branch, references_of_table
 from paimon_pyds.maintenance.removal import delete_files, threads_of
 from paimon_pyds.metadata.changelogs import changes_of
