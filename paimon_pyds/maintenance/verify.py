@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.maintenance.findings import ERROR, Finding, Findings, Verification
+from paimon_pyds.maintenance.findings import ERROR, RESTORE, Finding, Findings, Verification
 from paimon_pyds.maintenance.orphans import remove_orphan_files
 from paimon_pyds.maintenance.references import is_expiring, on_branch
 from paimon_pyds.maintenance.verify_files import (
@@ -64,7 +64,7 @@ def verify(store: TableStore, *, deep: bool = False, executor: Executor | None =
         walk.history(branch)
     walk.data_files()
     walk.index_files()
-    findings = walk.of_changelogs(walk.still_there(walk.findings.found))
+    findings = walk.of_older_snapshots(walk.of_changelogs(walk.still_there(walk.findings.found)))
     orphans = None
     if not any(finding.severity == ERROR for finding in findings):
         with suppress(PaimonError, OSError):  # damaged meanwhile
@@ -295,6 +295,21 @@ class _Walk:
         only -= self._names([state for state in self.states.all if only and state not in expired], names)
         what = "; only changelogs of expired snapshots need it: expire_changelogs() removes these"
         return [replace(f, what=f.what + what) if f.path.rpartition("/")[2] in only else f for f in findings]
+
+    def of_older_snapshots(self, findings: list[Finding]) -> list[Finding]:
+        """The same, where neither tags nor the newest snapshot of a branch need a file, as after Java's expiry was
+        killed: nobody has to roll back."""
+        newest = {id(state) for state in self._newest_states()}
+        older = [state for state in self.states.all if state.is_snapshot and id(state) not in newest]
+        names = {f.path.rpartition("/")[2] for f in findings if f.advice == RESTORE} if older else set()
+        only = self._names(older, names) if names else names
+        apart = {id(state) for state in older}
+        only -= self._names([state for state in self.states.all if only and id(state) not in apart], only)
+        what = "; only older snapshots need it: it is of no use once these have gone by expire_snapshots()"
+        return [
+            replace(f, what=f.what + what) if f.advice == RESTORE and f.path.rpartition("/")[2] in only else f
+            for f in findings
+        ]
 
     def _is_gone(self, state: State) -> bool:
         """Whether it has expired, was deleted, or has another's place."""

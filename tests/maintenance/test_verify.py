@@ -581,6 +581,24 @@ def test_a_damaged_statistics_file_is_made_again(tmp_path: Path) -> None:
     assert table.statistics().merged_record_count == 2
 
 
+def test_what_only_older_snapshots_need_goes_when_they_expire(tmp_path: Path) -> None:
+    """Java's expiry, which removes what snapshots name before it removes them, may be killed in between."""
+    path = tmp_path / "t"
+    table = pp.Table.create(path, "id BIGINT", options={"write-only": "true"})
+    for number in range(4):
+        table.append({"id": [number]})
+    table.overwrite({"id": [9]})
+    table.create_tag("t", 3)
+    table.append({"id": [10]})
+    damaged = [("baseManifestList", 2), ("deltaManifestList", 4), ("baseManifestList", 3), ("deltaManifestList", None)]
+    gone = [_metadata(path, member, id_) for member, id_ in damaged]
+    for file in gone:
+        file.unlink()
+    found = {finding.path: finding.what for finding in table.verify().findings}
+    only_older = ["only older snapshots need it" in found[str(file)] for file in gone]
+    assert only_older == [True, True, False, False], "a tag needs the third, the newest snapshot the last one"
+
+
 def test_a_finding_says_what_to_do() -> None:
     finding = Finding("hint", "/t/snapshot/LATEST", "it says '3'")
     result = Verification("/t", (finding,))
