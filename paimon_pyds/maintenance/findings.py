@@ -28,6 +28,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
         ERROR,
         "rows are read right; only who counts by the snapshot is wrong: copy the rows where that matters",
     ),
+    "row-id": (ERROR, "new rows get ids that others have: copy the rows into a new table where ids matter"),
     "schema": (ERROR, "restore the schema file: data files of this schema can't be read without"),
     "tag": (ERROR, "delete the tag, or restore the file"),
     "branch": (WARNING, "delete the branch, unless somebody makes it just now"),

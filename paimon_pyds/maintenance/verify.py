@@ -149,7 +149,9 @@ class _Walk:
                 self._count(state, "delta_record_count", whole[state.base :])
             self._count(state, "total_record_count", whole)
             if branch.schema is not None and (not state.is_snapshot or state.reference.snapshot.id == newest):
-                self._check_places(branch, branch.schema, self._entries(whole, live))
+                entries = self._entries(whole, live)
+                self._check_places(branch, branch.schema, entries)
+                self._check_row_ids(state, entries)
 
     def _live(self, state: State, manifests: Sequence[Manifest]) -> Identities:
         """The files of a state; each must have been added once, and deleted once at most."""
@@ -203,6 +205,17 @@ class _Walk:
                 for one, other in _overlaps(levels, *ranks.reshape(2, -1)):
                     what = f"its keys overlap with those of {paths[other]} on the same level"
                     self.findings.add("level-overlap", paths[one], what)
+
+    def _check_row_ids(self, state: State, live: pa.Table) -> None:
+        """The next row id is greater than all that are given: a writer who knows nothing of them leaves it out."""
+        numbered = live.filter(pc.is_valid(live["first_row_id"])) if live.num_rows else live
+        if not numbered.num_rows:
+            return
+        end = pc.max(pc.add(numbered["first_row_id"], numbered["row_count"])).as_py()
+        next_ = state.reference.snapshot.next_row_id
+        if next_ is None or next_ < end:
+            what = f"nextRowId is {next_}, and rows have ids up to {end - 1:,}"
+            self.findings.add("row-id", state.path, what)
 
     # ------------------------------------------------------------------------------------------------- files
 

@@ -91,11 +91,21 @@ def _visits(path: Path) -> None:
     table.expire_snapshots(retain_max=1)
 
 
+def _tracked(path: Path) -> None:
+    """Rows with ids, some of which were merged."""
+    table = pp.Table.create(path, "id BIGINT", options={"row-tracking.enabled": "true"})
+    table.append({"id": [1, 2]})
+    table.append({"id": [3]})
+    table.compact(full=True)
+    table.append({"id": [4, 5]})
+
+
 _TABLES: dict[str, Callable[[Path], None]] = {
     "orders": _orders,
     "customers": _customers,
     "events": _events,
     "visits": _visits,
+    "tracked": _tracked,
 }
 
 
@@ -318,6 +328,8 @@ _FAULTS = [
     _Fault("an empty tag", "orders", {"tag"}, lambda t: (t / "tag/tag-t").write_bytes(b"")),
     _Fault("a branch's snapshot", "orders", {"snapshot"}, lambda t: _cut(_snapshot_path(t / "branch/branch-br", 3))),
     _Fault("a tag's time", "visits", {"tag"}, lambda t: _edit(t / "tag/tag-t", tagCreateTime="today")),
+    _Fault("a next row id", "tracked", {"row-id"}, lambda t: _edit_snapshot(t, nextRowId=2)),
+    _Fault("no next row id", "tracked", {"row-id"}, lambda t: _edit_snapshot(t, nextRowId=None)),
     _Fault("a changelog cut off", "visits", {"changelog"}, lambda t: _cut(t / "changelog/changelog-1")),
     _Fault("changelogs: LATEST", "visits", {"hint"}, lambda t: (t / "changelog/LATEST").write_text("77")),
     _Fault("changelogs: EARLIEST", "visits", {"hint"}, lambda t: (t / "changelog/EARLIEST").write_text("one")),
