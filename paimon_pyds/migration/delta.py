@@ -63,8 +63,6 @@ def read_delta(io: FileIO, root: str) -> Source:
             )
         fields = _fields(json.loads(metadata["schemaString"])["fields"])
         keys = tuple(metadata["partitionColumns"])
-        for file in files.values():
-            _check_instants(file, fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, CorruptFileError | SchemaError | UnsupportedError):
             raise
@@ -84,19 +82,6 @@ def _identity(root: str, action: Mapping[str, Any]) -> tuple[str, str]:
     vector = action.get("deletionVector")
     name = f"{vector['storageType']}{vector.get('pathOrInlineDv')}@{vector.get('offset')}" if vector else ""
     return _location(root, action), name
-
-
-def _check_instants(file: SourceFile, fields: Iterable[DataField]) -> None:
-    """Raises UnsupportedError: an instant that is told without its zone, which was that of some session."""
-    texts = dict(file.partition)
-    for field in fields:
-        text = texts.get(field.name)
-        if text is not None and field.type.kind is Kind.TIMESTAMP_LTZ and not text.endswith("Z"):
-            raise UnsupportedError(
-                f"partition {field.name}={text!r:.60} is an instant of a time zone that the Delta table does not tell",
-                path=file.path,
-                hint="append its rows instead, read by an engine in that zone",
-            )
 
 
 def _file(root: str, add: Mapping[str, Any]) -> SourceFile:

@@ -173,8 +173,13 @@ def test_partitions_by_instants(tmp_path: Path, text: str) -> None:
         (row,) = pp.Table.open(tmp_path / "t").scan().to_arrow().to_pylist()
         assert row["at"] == dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
     else:
-        with pytest.raises(PaimonError, match="does not tell"):
+        with pytest.raises(PaimonError, match=r"does not tell.*'TIMESTAMP\(6\)'} for a clock's time"):
             pp.migrate(str(source), str(tmp_path / "t"))
+        for number, zone in enumerate((None, dt.timezone.utc)):
+            type_ = "TIMESTAMP(6) WITH LOCAL TIME ZONE" if zone else "TIMESTAMP(6)"
+            pp.migrate(str(source), str(tmp_path / f"t{number}"), partition_by={"at": type_})
+            (row,) = pp.Table.open(tmp_path / f"t{number}").scan().to_arrow().to_pylist()
+            assert row["at"] == dt.datetime(2024, 1, 1, tzinfo=zone)
 
 
 def test_columns_in_another_case(tmp_path: Path) -> None:
