@@ -55,8 +55,11 @@ _DATA_FILES = 1024
 
 
 def verify(store: TableStore, *, deep: bool = False, executor: Executor | None = None) -> Verification:
-    """Look at everything that a table's states need; see `paimon_pyds.Table.verify`."""
+    """Look at everything that a table's states need; see `paimon_pyds.Table.verify`.
+    Raises TableNotFoundError, BranchNotFoundError: it is gone."""
     started = time.monotonic()
+    if not store.schema_ids():
+        raise store.no_table()
     walk = _Walk(store, executor or LocalExecutor(), deep=deep)
     branches = [walk.states.read(on_branch(store, name)) for name in (MAIN_BRANCH, *store.branches())]
     walk.read_manifests()

@@ -18,6 +18,7 @@ from pyroaring import BitMap
 
 import paimon_pyds as pp
 from paimon_pyds.deletion.vector import DeletionVector, write_vectors
+from paimon_pyds.errors import BranchNotFoundError, TableNotFoundError
 from paimon_pyds.maintenance import verify as verify_module
 from paimon_pyds.maintenance.findings import KINDS, Finding, Verification
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, HASH, IndexEntry, SimpleStats
@@ -591,6 +592,20 @@ def test_a_damaged_statistics_file_is_made_again(tmp_path: Path) -> None:
     table.expire_snapshots(retain_max=1)
     assert not table.verify().findings
     assert table.statistics().merged_record_count == 2
+
+
+def test_a_table_that_is_gone(tmp_path: Path) -> None:
+    """Nothing wrong is told of what is there only."""
+    table = pp.Table.create(tmp_path / "t", {"id": [1]})
+    table.create_tag("t")
+    table.create_branch("b", "t")
+    branch = pp.Table.open(tmp_path / "t", branch="b")
+    table.delete_branch("b")
+    with pytest.raises(BranchNotFoundError, match="no branch 'b'"):
+        branch.verify()
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(TableNotFoundError, match="no Paimon table is here"):
+        table.verify()
 
 
 def test_what_only_older_snapshots_need_goes_when_they_expire(tmp_path: Path) -> None:
