@@ -317,13 +317,14 @@ class _Walk:
         killed: nobody has to roll back."""
         newest = {id(state) for state in self._newest_states()}
         older = [state for state in self.states.all if state.is_snapshot and id(state) not in newest]
-        names = {f.path.rpartition("/")[2] for f in findings if f.advice == RESTORE} if older else set()
+        of_files = [f for f in findings if f.advice == RESTORE or f.kind == "file-index"]
+        names = {f.path.rpartition("/")[2] for f in of_files} if older else set()
         only = self._names(older, names) if names else names
         apart = {id(state) for state in older}
         only -= self._names([state for state in self.states.all if only and id(state) not in apart], only)
         what = "; only older snapshots need it: it is of no use once these have gone by expire_snapshots()"
         return [
-            replace(f, what=f.what + what) if f.advice == RESTORE and f.path.rpartition("/")[2] in only else f
+            replace(f, what=f.what + what) if f in of_files and f.path.rpartition("/")[2] in only else f
             for f in findings
         ]
 

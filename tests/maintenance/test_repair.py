@@ -105,6 +105,7 @@ def test_a_damaged_index_is_built_again(damage: str, tmp_path: Path) -> None:
     assert {f.kind for f in result.mended} == {"file-index"}
     assert rows_of(table) == rows
     assert rows_of(table, filter="c = 'red'") == [row for row in rows if "red" in row]
+    assert all("only older snapshots need it" in finding.what for finding in table.verify(deep=True).findings)
     table.expire_snapshots(retain_max=1)
     assert not table.verify(deep=True).findings
 
