@@ -45,6 +45,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "row-count": (ERROR, RESTORE),
     "file-index": (ERROR, "build it again: repair(), or rewrite_file_index(rebuild=True)"),
     "deletion-vector": (ERROR, RESTORE),
+    "orphan-entry": (WARNING, "nothing: readers pass it over"),
     "hash-index": (ERROR, f"restore the file; or {_OVERWRITE}, which makes its hash index anew"),
     "table-index": (ERROR, RESTORE),
     "statistics": (ERROR, "analyze the table again"),

@@ -155,6 +155,7 @@ class _Walk:
                 entries = self._entries(whole, live)
                 self._check_places(branch, branch.schema, entries)
                 self._check_row_ids(state, entries)
+                self._check_vectors(state, entries)
 
     def _live(self, state: State, manifests: Sequence[Manifest]) -> Identities:
         """The files of a state; each must have been added once, and deleted once at most."""
@@ -219,6 +220,21 @@ class _Walk:
         if next_ is None or next_ < end:
             what = f"nextRowId is {next_}, and rows have ids up to {end - 1:,}"
             self.findings.add("row-id", state.path, what)
+
+    def _check_vectors(self, state: State, live: pa.Table) -> None:
+        """Deletion vectors are of files of the state, and listed where these lie: Java Paimon looks for them there."""
+        listed = {r.data_file: (e.partition, e.bucket) for e in state.indexes for r in e.deletion_ranges or ()}
+        if not listed:
+            return
+        path = f"{self._store.paths.manifest_dir}/{state.reference.snapshot.index_manifest}"
+        found = live.filter(pc.is_in(live["file_name"], array(sorted(listed), pa.string()))) if live.num_rows else live
+        columns = (found[name].to_pylist() for name in ("file_name", "partition", "bucket") if found.num_rows)
+        places = {name: (partition, bucket) for name, partition, bucket in zip(*columns, strict=True)}
+        for name, place in listed.items():
+            if name not in places:
+                self.findings.add("orphan-entry", path, f"it has a deletion vector of {name}, which is not there")
+            elif places[name] != place:
+                self.findings.add("deletion-vector", path, f"that of {name} is listed for another partition or bucket")
 
     # ------------------------------------------------------------------------------------------------- files
 

@@ -239,6 +239,11 @@ def _wrong_cardinality(entry: IndexEntry) -> list[IndexEntry]:
     return [replace(entry, deletion_ranges=(replace(range_, cardinality=999), *others))]
 
 
+def _of_no_file(entry: IndexEntry) -> list[IndexEntry]:
+    (range_, *others) = entry.deletion_ranges or ()
+    return [replace(entry, deletion_ranges=(range_, *others, replace(range_, data_file="data-gone-0.parquet")))]
+
+
 def _vector_past_the_end(root: Path) -> None:
     (first, *_) = _index_entries(root, DELETION_VECTORS)
     (range_, *_) = first.deletion_ranges or ()
@@ -380,7 +385,7 @@ _FAULTS = [
     _Fault(
         "a base without what was added",
         "orders",
-        {"manifest-entry", "record-count"},
+        {"manifest-entry", "record-count", "orphan-entry"},
         lambda t: _edit_snapshot(
             t,
             baseManifestList=_member(t, "baseManifestList", 3),
@@ -425,6 +430,13 @@ _FAULTS = [
         lambda t: _edit_index_entries(t, lambda entry: [replace(entry, file_size=entry.file_size + 1)]),
     ),
     _Fault("two vectors of a file", "orders", {"index-manifest"}, lambda t: _edit_index_entries(t, lambda e: [e, e])),
+    _Fault("a vector of no file", "orders", {"orphan-entry"}, lambda t: _edit_index_entries(t, _of_no_file)),
+    _Fault(
+        "a vector in another bucket",
+        "orders",
+        {"deletion-vector"},
+        lambda t: _edit_index_entries(t, lambda entry: [replace(entry, bucket=1)]),
+    ),
     _Fault("no statistics", "orders", {"statistics"}, lambda t: (t / "statistics/stat-1").unlink()),
     _Fault("statistics cut off", "orders", {"statistics"}, lambda t: _cut(t / "statistics/stat-1")),
     _Fault(
