@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from urllib.parse import unquote
 
-from paimon_pyds.errors import NotFoundError, SchemaError, UnsupportedError
+from paimon_pyds.errors import NotFoundError, SchemaError, StorageError, UnsupportedError
 from paimon_pyds.migration.columns import Source, SourceFile
 from paimon_pyds.migration.iceberg import HINT, METADATA_SUFFIX, read_iceberg
 from paimon_pyds.storage import FileIO, FileStatus
@@ -31,6 +32,8 @@ def read_source(io: FileIO, root: str) -> Source:
     if root.endswith(METADATA_SUFFIX):
         return read_iceberg(io, root)
     names = {entry.name for entry in io.list(root)}
+    if "_delta_log" not in names:
+        _check_no_part(io, root)
     if "_delta_log" in names:
         from paimon_pyds.migration.delta import read_delta
 
@@ -80,6 +83,25 @@ def _files(
             name, text = unquote(step[1]), unquote(step[2])
             value = None if text in _HIVE_NULL else text
             yield from _files(io, entry.path, (*partition, (name, value)), level + 1)
+
+
+def _check_no_part(io: FileIO, root: str) -> None:
+    """Raises UnsupportedError for a partition, or the data, of a table that counts some of its files as live."""
+    above = root
+    while _STEP.fullmatch(above.rpartition("/")[2]):
+        above = above.rpartition("/")[0]
+    with suppress(StorageError):  # it may be closed to who may read the directory
+        if above != root:
+            entries = io.list(above)
+            _check_all_live(above, entries)
+            if {"schema", "snapshot"} <= {entry.name for entry in entries}:
+                raise UnsupportedError("this is part of a Paimon table", path=root, hint="clone it, with where=…")
+        table, _, name = above.rpartition("/")
+        metadata = io.list(f"{table}/metadata") if name == "data" else ()
+        if any(entry.name.endswith(METADATA_SUFFIX) for entry in metadata):
+            raise UnsupportedError(
+                "these are files of an Iceberg table, of which only some are live", path=root, hint="migrate the table"
+            )
 
 
 def _check_all_live(directory: str, entries: Iterable[FileStatus]) -> None:

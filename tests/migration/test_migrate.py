@@ -153,6 +153,33 @@ def test_tables_of_another_kind_further_down(beside: str, kind: str, tmp_path: P
         pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
 
 
+@pytest.mark.parametrize(
+    ("source", "beside", "message"),
+    [
+        ("t/day=1", "t/_delta_log/00000000000000000000.json", "files of a Delta table"),
+        ("t/day=1/hour=2", "t/.hoodie/hoodie.properties", "files of a Hudi table"),
+        ("t/data", "t/metadata/v1.metadata.json", "files of an Iceberg table"),
+        ("t/data/day=1", "t/metadata/v1.metadata.json", "files of an Iceberg table"),
+    ],
+)
+def test_a_part_of_a_table_of_another_kind(source: str, beside: str, message: str, tmp_path: Path) -> None:
+    """Deleted rows would come back."""
+    (tmp_path / source).mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / source / "a.parquet")
+    assert pp.migrate(str(tmp_path / source), str(tmp_path / "new"), dry_run=True).rows == 1
+    (tmp_path / beside).parent.mkdir()
+    (tmp_path / beside).touch()
+    with pytest.raises(PaimonError, match=message):
+        pp.migrate(str(tmp_path / source), str(tmp_path / "new"))
+
+
+def test_a_partition_of_a_paimon_table(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1], "p": ["a"]}, partition_by="p")
+    table.overwrite({"id": [2], "p": ["a"]})
+    with pytest.raises(PaimonError, match="part of a Paimon table"):
+        pp.migrate(str(tmp_path / "t/p=a"), str(tmp_path / "new"))
+
+
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
 def test_partition_columns_of_another_type_in_the_files(format_: str, tmp_path: Path) -> None:
     """Readers, Java's too, take the partition's value, so nothing is wrong with them."""
