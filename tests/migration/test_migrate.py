@@ -139,6 +139,7 @@ def test_types_of_partitions(tmp_path: Path) -> None:
         ("t/_delta_log/00000000000000000000.json", "Delta"),
         ("t/.hoodie/hoodie.properties", "Hudi"),
         ("day=1/.hoodie_partition_metadata", "Hudi"),
+        ("_spark_metadata/0", "Spark streaming"),
         ("t/delta_0000002_0000002_0000/b.parquet", "transactional Hive"),
         ("t/base_0000005_v0000042/b.parquet", "transactional Hive"),
     ],
