@@ -15,8 +15,11 @@ from paimon_pyds.storage import FileIO, FileStatus
 _HIVE_NULL = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
 _LEVELS = 32
 _OTHERS = {
-    "_delta_log": "Delta", ".hoodie": "Hudi", ".hoodie_partition_metadata": "Hudi", "_spark_metadata": "Spark streaming",
-}  # fmt: skip
+    "_delta_log": "Delta",
+    ".hoodie": "Hudi",
+    ".hoodie_partition_metadata": "Hudi",
+    "_spark_metadata": "Spark streaming",
+}
 """What lies in directories whose files a table of another kind counts as live or not."""
 _ACID = re.compile(r"(base_\d{7,}|(delete_)?delta_\d{7,}_\d{7,}(_\d+)?)(_v\d+)?", re.ASCII)
 """Directories of Hive's transactional tables."""
