@@ -110,6 +110,14 @@ def _check_there(store: TableStore, name: str) -> TableStore:
     return on_branch(store, name)
 
 
+def _check_unnamed(store: TableStore, name: str) -> None:
+    """Raises OptionError for a branch whose rows Java's readers of the main branch take, too."""
+    options = TableOptions(on_branch(store, MAIN_BRANCH).latest_schema().options)
+    for key in ("scan.fallback-branch", "scan.primary-branch"):
+        if options.get(key) == name:
+            raise OptionError(f"the option {key} names the branch {name}", path=store.root, hint=f"unset {key} first")
+
+
 def _take_away(store: TableStore, name: str) -> None:
     """Remove the directory of a branch: its name goes first, in one step."""
     if store.server is not None:
@@ -128,9 +136,7 @@ def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> Rem
     """
     started = time.monotonic()
     branch, options = _check_there(store, name), maintenance_options(store, None)
-    for key in ("scan.fallback-branch", "scan.primary-branch"):
-        if options.get(key) == name:
-            raise OptionError(f"the option {key} names the branch {name}", path=store.root, hint=f"unset {key} first")
+    _check_unnamed(store, name)
     if store.branch == name:
         raise OptionError(f"branch {name} is the one at hand", hint="open the table without it to delete it")
     states = all_references(branch)
@@ -180,10 +186,11 @@ def removal_of(
 def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
     """Give a branch another name, or only look whether it can be done; its newest snapshot.
 
-    Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name.
+    Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name, or where the table's options name it.
     """
     newest = _check_there(store, name).latest_snapshot()
     _check_free(store, new_name)
+    _check_unnamed(store, name)
     if dry_run:
         return newest
     if store.server is not None:

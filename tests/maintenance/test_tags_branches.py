@@ -219,6 +219,31 @@ def test_files_tell_of_new_tags(oracle: Oracle, tmp_path: Path) -> None:
     assert list(files.iterdir()) == []
 
 
+@pytest.mark.parametrize("key", ["scan.fallback-branch", "scan.primary-branch"])
+def test_a_branch_that_an_option_names_stays(tmp_path: Path, key: str) -> None:
+    """Java's readers of the main branch take its rows, too: without it they would read fewer, and say nothing."""
+    table = pp.Table.create(tmp_path / "t", _SCHEMA)
+    _append(table, 1)
+    table.create_tag("a")
+    for name in ("b", "other"):
+        table.create_branch(name, "a")
+    schema = tmp_path / "t/schema/schema-0"
+    members = json.loads(schema.read_text())
+    schema.write_text(json.dumps({**members, "options": {**members["options"], key: "b"}}))
+    for at in ("main", "other"):
+        opened = pp.Table.open(tmp_path / "t", branch=at)
+        for change in (
+            lambda table=opened: table.delete_branch("b"),
+            lambda table=opened: table.rename_branch("b", "c"),
+        ):
+            with pytest.raises(OptionError, match=f"{key} names the branch b"):
+                change()
+    table = pp.Table.open(tmp_path / "t")
+    table.rename_branch("other", "c")
+    table.delete_branch("c")
+    assert table.branches() == ["b"]
+
+
 def test_no_file_tells_of_tags_that_went(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"tag.create-success-file": "true"})
     _append(table, 1)
