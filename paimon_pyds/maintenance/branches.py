@@ -48,6 +48,10 @@ from paimon_pyds.options.option import text
 from paimon_pyds.storage import discard
 
 _TRIES = 10
+_OTHERS_READ = (
+    "scan.fallback-branch", "scan.primary-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch",
+)  # fmt: skip
+"""Options that name branches whose rows Java's readers of the main branch take, too."""
 
 
 def create_branch(
@@ -111,9 +115,9 @@ def _check_there(store: TableStore, name: str) -> TableStore:
 
 
 def _check_unnamed(store: TableStore, name: str) -> None:
-    """Raises OptionError for a branch whose rows Java's readers of the main branch take, too."""
+    """Raises OptionError for a branch that an option of the main branch names."""
     options = TableOptions(on_branch(store, MAIN_BRANCH).latest_schema().options)
-    for key in ("scan.fallback-branch", "scan.primary-branch"):
+    for key in _OTHERS_READ:
         if options.get(key) == name:
             raise OptionError(f"the option {key} names the branch {name}", path=store.root, hint=f"unset {key} first")
 

@@ -219,7 +219,7 @@ def test_files_tell_of_new_tags(oracle: Oracle, tmp_path: Path) -> None:
     assert list(files.iterdir()) == []
 
 
-@pytest.mark.parametrize("key", ["scan.fallback-branch", "scan.primary-branch"])
+@pytest.mark.parametrize("key", ["scan.fallback-branch", "scan.primary-branch", "scan.fallback-delta-branch"])
 def test_a_branch_that_an_option_names_stays(tmp_path: Path, key: str) -> None:
     """Java's readers of the main branch take its rows, too: without it they would read fewer, and say nothing."""
     table = pp.Table.create(tmp_path / "t", _SCHEMA)
