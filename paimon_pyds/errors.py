@@ -13,7 +13,7 @@
     ├─ SchemaError (ValueError)               data that does not fit the table, an evolution that is not allowed
     ├─ CardinalityError (ValueError)          two source rows of a merge change one row of the table
     ├─ CorruptFileError (ValueError)          bytes that are not what the format says
-    │  └─ MissingColumnError                  a data file without a column that its schema has
+    │  └─ MissingColumnError                  a data file without a column of its schema, or of another type
     ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
     ├─ CommitError (RuntimeError)
     │  ├─ CommitConflictError                 a concurrent commit contradicts ours; nothing was published
@@ -179,7 +179,8 @@ class CorruptFileError(PaimonError, ValueError):
 
 
 class MissingColumnError(CorruptFileError):
-    """A data file without a column that its schema has, as those have that were migrated: their partitions' columns."""
+    """A data file without a column that its schema has, or with one of another type, as those have that were migrated:
+    their partitions' columns."""
 
 
 class StorageError(PaimonError, OSError):

@@ -1239,7 +1239,10 @@ class Table(RowStream):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> RemovalSummary:
-        """Make an older state the newest: all later snapshots and tags go, with the files that nothing else needs.
+        """Make an older state the newest: all later snapshots, changelogs and tags go.
+
+        Files that only these needed stay, as in Java: a writer whose commit is lost so commits them again. Later
+        `remove_orphan_files` finds them.
 
         Args:
             snapshot: its number; text is taken for the name of a tag.

@@ -103,7 +103,7 @@ def data_batches(
     ``fields``: some of those that it holds. ``selection``: the rows to read.
 
     Raises:
-        MissingColumnError: the file lacks one of them.
+        MissingColumnError: the file lacks one of them, or has it in another type.
         CorruptFileError, StorageError: the file can't be read.
     """
     with open_data_file(read, file) as reader:

@@ -35,7 +35,7 @@ from paimon_pyds.maintenance.references import (
     wait_or_raise,
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, delete_files, threads_of
-from paimon_pyds.maintenance.tags import snapshot_file
+from paimon_pyds.maintenance.tags import discard_success_files, snapshot_file
 from paimon_pyds.metadata.changelogs import changelog_ids, remove_changelogs_from
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
@@ -48,6 +48,10 @@ from paimon_pyds.options.option import text
 from paimon_pyds.storage import discard
 
 _TRIES = 10
+_OTHERS_READ = (
+    "scan.fallback-branch", "scan.primary-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch",
+)  # fmt: skip
+"""Options that name branches whose rows Java's readers of the main branch take, too."""
 
 
 def create_branch(
@@ -110,6 +114,14 @@ def _check_there(store: TableStore, name: str) -> TableStore:
     return on_branch(store, name)
 
 
+def _check_unnamed(store: TableStore, name: str) -> None:
+    """Raises OptionError for a branch that an option of the main branch names."""
+    options = TableOptions(on_branch(store, MAIN_BRANCH).latest_schema().options)
+    for key in _OTHERS_READ:
+        if options.get(key) == name:
+            raise OptionError(f"the option {key} names the branch {name}", path=store.root, hint=f"unset {key} first")
+
+
 def _take_away(store: TableStore, name: str) -> None:
     """Remove the directory of a branch: its name goes first, in one step."""
     if store.server is not None:
@@ -128,9 +140,7 @@ def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> Rem
     """
     started = time.monotonic()
     branch, options = _check_there(store, name), maintenance_options(store, None)
-    for key in ("scan.fallback-branch", "scan.primary-branch"):
-        if options.get(key) == name:
-            raise OptionError(f"the option {key} names the branch {name}", path=store.root, hint=f"unset {key} first")
+    _check_unnamed(store, name)
     if store.branch == name:
         raise OptionError(f"branch {name} is the one at hand", hint="open the table without it to delete it")
     states = all_references(branch)
@@ -180,10 +190,11 @@ def removal_of(
 def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
     """Give a branch another name, or only look whether it can be done; its newest snapshot.
 
-    Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name.
+    Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name, or where the table's options name it.
     """
     newest = _check_there(store, name).latest_snapshot()
     _check_free(store, new_name)
+    _check_unnamed(store, name)
     if dry_run:
         return newest
     if store.server is not None:
@@ -265,6 +276,7 @@ def _take_over(
         if last == standing.snapshot.id:  # under no other number any more
             discard(store.io, standing.written)
         delete_files(store.io, (store.paths.tag(tag.tag) for tag in tags), 1)
+        discard_success_files(store, sorted({tag.tag for tag in tags} - {*branch.tag_names()}))
         for name in branch.tag_names():
             store.io.replace(store.paths.tag(name), branch.io.read_bytes(branch.paths.tag(name)))
     except FileNotFoundError as error:

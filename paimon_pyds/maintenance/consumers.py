@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import replace
 
-from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError, suggest
+from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError, suggest
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.maintenance.intents import expiring_before
-from paimon_pyds.maintenance.references import consumers
+from paimon_pyds.maintenance.references import consumer_names, consumer_position
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.metadata.json_text import to_java_json
 from paimon_pyds.metadata.store import TableStore
@@ -57,14 +58,16 @@ def reset_consumer(
         OptionError: no name.
     """
     maintenance_options(store, None)
-    known = consumers(store)
+    known = consumer_names(store)
     if not text("name", name).strip():
-        raise OptionError("a consumer needs a name", hint=suggest(name, list(known), "consumers"))
-    path, before = store.paths.consumer(name), known.get(name)
+        raise OptionError("a consumer needs a name", hint=suggest(name, known, "consumers"))
+    path, before = store.paths.consumer(name), None
+    with suppress(FileNotFoundError, CorruptFileError):  # a damaged file is written anew, or forgotten
+        before = consumer_position(store, name)
     if next_snapshot is None:
-        if before is None:
+        if name not in known:
             what = f"there is no consumer {name!r:.100}"
-            raise NotFoundError(what, path=store.root, hint=suggest(name, list(known), "consumers"))
+            raise NotFoundError(what, path=store.root, hint=suggest(name, known, "consumers"))
         if not dry_run:
             store.io.delete([path])
         return before
@@ -104,7 +107,7 @@ def clear_consumers(
     wanted, spared = (_pattern(*given) for given in (("including", including), ("excluding", excluding)))
     gone = tuple(
         name
-        for name in sorted(consumers(store))
+        for name in consumer_names(store)
         if (wanted is None or wanted.fullmatch(name)) and not (spared is not None and spared.fullmatch(name))
     )
     if not dry_run:

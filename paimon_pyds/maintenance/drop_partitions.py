@@ -133,7 +133,8 @@ def mark_partitions_done(
     options, schema = maintenance_options(store, None), store.latest_schema()
     _check_action(store, options)
     given = [partitions] if isinstance(partitions, Mapping) else partitions
-    if not schema.partition_keys or not given or not all(isinstance(one, Mapping) for one in given):
+    is_list = isinstance(given, list | tuple) and all(isinstance(one, Mapping) for one in given)
+    if not schema.partition_keys or not given or not is_list:
         raise OptionError("partitions to mark are a list of {column: value}", path=store.root)
     directories = tuple(dict.fromkeys(_directory(schema, one) for one in given))
     _mark(store, () if dry_run else directories)

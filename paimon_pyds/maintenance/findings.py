@@ -15,7 +15,7 @@ from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
 
 ERROR, WARNING = "error", "warning"
-_RESTORE = "restore the file from a copy; else roll back to a state that does not need it"
+RESTORE = "restore the file from a copy; else roll back to a state that does not need it"
 _REWRITE = "read what is left and write it into a new table; or roll back to a state before"
 _OVERWRITE = "read the partition's rows without a filter, and overwrite it with them"
 
@@ -28,21 +28,26 @@ KINDS: Mapping[str, tuple[str, str]] = {
         ERROR,
         "rows are read right; only who counts by the snapshot is wrong: copy the rows where that matters",
     ),
+    "row-id": (ERROR, "new rows get ids that others have: copy the rows into a new table where ids matter"),
     "schema": (ERROR, "restore the schema file: data files of this schema can't be read without"),
     "tag": (ERROR, "delete the tag, or restore the file"),
-    "manifest-list": (ERROR, _RESTORE),
-    "manifest": (ERROR, _RESTORE),
-    "manifest-count": (ERROR, _RESTORE),
+    "branch": (WARNING, "delete the branch, unless somebody makes it just now"),
+    "changelog": (ERROR, "restore the file, or remove it: it tells what a snapshot that has expired had changed"),
+    "consumer": (ERROR, "no snapshot can expire: forget the reader by clear_consumers, or set it by reset_consumer"),
+    "manifest-list": (ERROR, RESTORE),
+    "manifest": (ERROR, RESTORE),
+    "manifest-count": (ERROR, RESTORE),
     "manifest-range": (ERROR, "filters lose rows: read without one, and write the rows into a new table"),
     "manifest-entry": (ERROR, _REWRITE),
-    "index-manifest": (ERROR, _RESTORE),
-    "data-file": (ERROR, _RESTORE),
-    "file-size": (ERROR, _RESTORE),
-    "row-count": (ERROR, _RESTORE),
+    "index-manifest": (ERROR, RESTORE),
+    "data-file": (ERROR, RESTORE),
+    "file-size": (ERROR, RESTORE),
+    "row-count": (ERROR, RESTORE),
     "file-index": (ERROR, "build it again: repair(), or rewrite_file_index(rebuild=True)"),
-    "deletion-vector": (ERROR, _RESTORE),
+    "deletion-vector": (ERROR, RESTORE),
+    "orphan-entry": (WARNING, "nothing: readers pass it over"),
     "hash-index": (ERROR, f"restore the file; or {_OVERWRITE}, which makes its hash index anew"),
-    "table-index": (ERROR, _RESTORE),
+    "table-index": (ERROR, RESTORE),
     "statistics": (ERROR, "analyze the table again"),
     "bucket": (ERROR, _OVERWRITE),
     "partition": (ERROR, "write the rows again that lie in a wrong partition"),

@@ -20,7 +20,7 @@ from paimon_pyds.row import hash_rows
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import parse_type
 
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f-]{27}(\.tmp)?")
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f-]{27}(\.tmp)?")
 """What files are called until they get their names: as Java Paimon and this package do it."""
 FILES = pa.schema(
     [("path", pa.string()), ("kind", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("ms", "UTC"))]
@@ -33,10 +33,11 @@ gone."""
 
 @dataclass(frozen=True)
 class Directories:
-    """Directories of one kind."""
+    """Directories of one kind. ``left_over``: nothing needs them as such."""
 
     kind: str
     paths: tuple[str, ...]
+    left_over: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         for status in io.list(directory)
         if not status.is_dir
         and 0 < status.modified_ms < before
-        and (directories.kind != "temporary" or _TEMPORARY.fullmatch(status.name))
+        and (directories.kind != "temporary" or directories.left_over or TEMPORARY.fullmatch(status.name))
     ]
     columns = {
         "path": [status.path for status in found],

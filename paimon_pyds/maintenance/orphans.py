@@ -22,7 +22,16 @@ from paimon_pyds.buffers import array
 from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
 from paimon_pyds.maintenance.expire import maintenance_options, past_ms
-from paimon_pyds.maintenance.orphan_tasks import FILES, Directories, Needed, Search, files_in, names_needed, names_of
+from paimon_pyds.maintenance.orphan_tasks import (
+    FILES,
+    TEMPORARY,
+    Directories,
+    Needed,
+    Search,
+    files_in,
+    names_needed,
+    names_of,
+)
 from paimon_pyds.maintenance.references import Reference, has_changelog, is_expiring, on_branch, references_of_table
 from paimon_pyds.maintenance.removal import delete_files, threads_of
 from paimon_pyds.metadata.changelogs import changes_of
@@ -118,6 +127,9 @@ def remove_orphan_files(
         orphans = candidates.filter(pc.invert(_named(store, candidates, workers)))
         if not dry_run:
             delete_files(store.io, orphans["path"].to_pylist(), threads)
+    if not dry_run:
+        for directory in reversed(_half_branches(store)):
+            store.io.remove_empty_dir(directory)
     # In one order, whatever worker was first.
     return OrphanFiles(orphans.sort_by("path"), looked_at, time.monotonic() - started, dry_run)
 
@@ -141,6 +153,7 @@ def _directories(store: TableStore, threads: int, *, external: bool) -> list[Dir
     shared = {"manifest": paths.manifest_dir, "index": paths.index_dir, "statistics": f"{store.root}/statistics"}
     tasks = [Directories(kind, (path,)) for kind, path in shared.items()]
     tasks.append(Directories("temporary", tuple(_named_directories(store))))
+    tasks.append(Directories("temporary", tuple(_half_branches(store)), left_over=True))
     buckets = _bucket_directories(store, threads, external=external)
     return tasks + [Directories("data", tuple(buckets[i : i + _TOGETHER])) for i in range(0, len(buckets), _TOGETHER)]
 
@@ -150,6 +163,16 @@ def _named_directories(store: TableStore) -> Iterator[str]:
     for branch in (MAIN_BRANCH, *store.branches()):
         paths = on_branch(store, branch).paths
         yield from (paths.schema_dir, paths.snapshot_dir, paths.tag_dir, paths.consumer_dir, paths.changelog_dir)
+
+
+def _half_branches(store: TableStore) -> list[str]:
+    """The directories of branches that were being made or deleted when a process was killed, the innermost last."""
+    found: list[str] = []
+    level = [s.path for s in store.io.list(store.paths.branches_dir) if s.is_dir and TEMPORARY.fullmatch(s.name)]
+    while level:
+        found += level
+        level = [status.path for path in level for status in store.io.list(path) if status.is_dir]
+    return found
 
 
 def _bucket_directories(store: TableStore, threads: int, *, external: bool) -> list[str]:

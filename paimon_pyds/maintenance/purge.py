@@ -16,7 +16,7 @@ from paimon_pyds.maintenance.branches import delete_branch
 from paimon_pyds.maintenance.drop_partitions import truncate
 from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, merged
 from paimon_pyds.maintenance.orphans import remove_orphan_files
-from paimon_pyds.maintenance.references import consumers
+from paimon_pyds.maintenance.references import consumer_names
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tags import delete_tag
 from paimon_pyds.metadata.changelogs import changelog_ids
@@ -67,7 +67,7 @@ def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_ru
 def _planned(store: TableStore, tags: list[str], branches: list[str]) -> RemovalSummary:
     rows, _ = truncate(store, dry_run=True)
     return replace(
-        rows, tags=tuple(tags), branches=tuple(branches), consumers=tuple(consumers(store)),
+        rows, tags=tuple(tags), branches=tuple(branches), consumers=tuple(consumer_names(store)),
         snapshots=len(store.snapshot_ids()), changelogs=len(changelog_ids(store)),
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ def _steps(store: TableStore, tags: list[str], branches: list[str]) -> Iterator[
         yield delete_branch(store, branch)
     for tag in tags:
         yield delete_tag(store, tag)
-    readers = tuple(consumers(store))
+    readers = tuple(consumer_names(store))
     delete_files(store.io, map(store.paths.consumer, readers), 1)
     yield RemovalSummary(consumers=readers)
     truncate(store)

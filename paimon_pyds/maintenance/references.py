@@ -176,15 +176,24 @@ def consumers(store: TableStore) -> dict[str, int]:
     Raises CorruptFileError for a file that does not say it.
     """
     found = {}
-    for status in store.io.list(store.paths.consumer_dir):
-        id_ = status.name.removeprefix("consumer-")
-        if not status.is_dir and id_ != status.name:
-            path = store.paths.consumer(id_)
-            try:
-                found[id_] = store.parse_file(path, lambda data, at: JsonObject(data, at).integer("nextSnapshot"))
-            except FileNotFoundError:  # removed since it was listed
-                continue
+    for id_ in consumer_names(store):
+        with suppress(FileNotFoundError):  # removed since it was listed
+            found[id_] = consumer_position(store, id_)
     return found
+
+
+def consumer_names(store: TableStore) -> list[str]:
+    """The ids of the streaming readers of a branch, also of those whose files are damaged."""
+    files = (status.name for status in store.io.list(store.paths.consumer_dir) if not status.is_dir)
+    return sorted(name.removeprefix("consumer-") for name in files if name.startswith("consumer-"))
+
+
+def consumer_position(store: TableStore, id_: str) -> int:
+    """The snapshot that a streaming reader reads next. Raises FileNotFoundError; CorruptFileError for a file that does
+    not say it."""
+    return store.parse_file(
+        store.paths.consumer(id_), lambda data, path: JsonObject(data, path).integer("nextSnapshot")
+    )
 
 
 def has_changelog(store: TableStore, snapshot: Snapshot) -> bool:

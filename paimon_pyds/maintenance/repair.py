@@ -27,6 +27,7 @@ from paimon_pyds.maintenance.findings import Finding, RepairPlan, Verification
 from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import on_branch
 from paimon_pyds.maintenance.removal import threads_of
+from paimon_pyds.metadata.changelogs import changelog_ids, write_changelog_hint
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
@@ -94,6 +95,9 @@ def _mend_hint(store: TableStore, path: str) -> bool:
         branch = on_branch(store, name)
         if path == branch.paths.earliest_hint and _end_expiry(branch):
             return True
+        for hint in ("EARLIEST", "LATEST"):
+            if path == branch.paths.changelog_hint(hint):
+                return _write_changelog_hint(branch, hint)
         if path in (branch.paths.earliest_hint, branch.paths.latest_hint):
             return _write_dangling(branch, path)
     return False
@@ -108,6 +112,15 @@ def _write_dangling(store: TableStore, path: str) -> bool:
     else:
         store.io.replace(path, str(ids[0] if path == store.paths.earliest_hint else ids[-1]).encode())
     return True
+
+
+def _write_changelog_hint(store: TableStore, name: str) -> bool:
+    """Whether the hint of changelogs is right now; one that names a changelog is left: it may go just now."""
+    ids, hint = changelog_ids(store), read_hint(store.io, store.paths.changelog_hint(name))
+    end = None if not ids else ids[0] if name == "EARLIEST" else ids[-1]
+    if hint not in ids:
+        write_changelog_hint(store, name, end)
+    return hint not in ids or hint == end
 
 
 def _end_expiry(store: TableStore) -> bool:

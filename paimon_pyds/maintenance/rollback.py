@@ -22,7 +22,7 @@ from paimon_pyds.maintenance.expire import timestamp_ms
 from paimon_pyds.maintenance.intents import begin_rollback, begun_before, expiring_before, withdraw
 from paimon_pyds.maintenance.references import Reference, tag_references
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
-from paimon_pyds.maintenance.tags import numbered_state, snapshot_file
+from paimon_pyds.maintenance.tags import discard_success_files, numbered_state, snapshot_file
 from paimon_pyds.metadata.changelogs import remove_changelogs_from
 from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -149,4 +149,5 @@ def _remove_newer(store: TableStore, target: Snapshot) -> tuple[int, list[Refere
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
     delete_files(store.io, (store.paths.tag(tag.tag) for tag in tags), 1)
     store.write_latest_hint(target.id)
+    discard_success_files(store, [tag.tag for tag in tags])
     return count, tags

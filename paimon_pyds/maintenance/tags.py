@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -121,6 +122,12 @@ def _success_file(store: TableStore, name: str) -> str:
     return f"{store.paths.tag_dir}/tag-success-file/{name}{SUCCESS}"
 
 
+def discard_success_files(store: TableStore, names: Sequence[str]) -> None:
+    """Remove what tells waiting jobs of tags, which are gone."""
+    if TableOptions(store.schema_read_last().options).get("tag.create-success-file"):
+        discard(store.io, [_success_file(store, name) for name in names])
+
+
 def check_tag_name(name: str) -> None:
     """Raises OptionError for what can't be the name of a tag."""
     if not text("name", name).strip() or not is_file_name(name):
@@ -225,7 +232,7 @@ def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = F
         store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
         if maintenance_options(store, None).get("tag.create-success-file"):
             write_success_file(store, _success_file(store, new_name))
-            discard(store.io, [_success_file(store, name)])
+            discard_success_files(store, [name])
     return snapshot
 
 
@@ -240,8 +247,7 @@ def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> Remova
     removal = _unneeded(store, snapshot, threads_of(options), except_tag=name)  # fails before anything is gone
     if not dry_run and (store.server is None or not store.server.delete_tag(store, name)):
         store.io.delete([store.paths.tag(name)])
-        if options.get("tag.create-success-file"):
-            discard(store.io, [_success_file(store, name)])
+        discard_success_files(store, [name])
         removal = _remove_state(store, snapshot, threads_of(options))
     return replace(removal.summary(tags=(name,)), seconds=time.monotonic() - started, dry_run=dry_run)
 

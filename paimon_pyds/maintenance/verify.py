@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
-from paimon_pyds.maintenance.findings import ERROR, Finding, Findings, Verification
+from paimon_pyds.maintenance.findings import ERROR, RESTORE, Finding, Findings, Verification
 from paimon_pyds.maintenance.orphans import remove_orphan_files
 from paimon_pyds.maintenance.references import is_expiring, on_branch
 from paimon_pyds.maintenance.verify_files import (
@@ -55,8 +55,11 @@ _DATA_FILES = 1024
 
 
 def verify(store: TableStore, *, deep: bool = False, executor: Executor | None = None) -> Verification:
-    """Look at everything that a table's states need; see `paimon_pyds.Table.verify`."""
+    """Look at everything that a table's states need; see `paimon_pyds.Table.verify`.
+    Raises TableNotFoundError, BranchNotFoundError: it is gone."""
     started = time.monotonic()
+    if not store.schema_ids():
+        raise store.no_table()
     walk = _Walk(store, executor or LocalExecutor(), deep=deep)
     branches = [walk.states.read(on_branch(store, name)) for name in (MAIN_BRANCH, *store.branches())]
     walk.read_manifests()
@@ -64,7 +67,7 @@ def verify(store: TableStore, *, deep: bool = False, executor: Executor | None =
         walk.history(branch)
     walk.data_files()
     walk.index_files()
-    findings = walk.of_changelogs(walk.still_there(walk.findings.found))
+    findings = walk.of_older_snapshots(walk.of_changelogs(walk.still_there(walk.findings.found)))
     orphans = None
     if not any(finding.severity == ERROR for finding in findings):
         with suppress(PaimonError, OSError):  # damaged meanwhile
@@ -149,7 +152,10 @@ class _Walk:
                 self._count(state, "delta_record_count", whole[state.base :])
             self._count(state, "total_record_count", whole)
             if branch.schema is not None and (not state.is_snapshot or state.reference.snapshot.id == newest):
-                self._check_places(branch, branch.schema, self._entries(whole, live))
+                entries = self._entries(whole, live)
+                self._check_places(branch, branch.schema, entries)
+                self._check_row_ids(state, entries)
+                self._check_vectors(state, entries)
 
     def _live(self, state: State, manifests: Sequence[Manifest]) -> Identities:
         """The files of a state; each must have been added once, and deleted once at most."""
@@ -203,6 +209,32 @@ class _Walk:
                 for one, other in _overlaps(levels, *ranks.reshape(2, -1)):
                     what = f"its keys overlap with those of {paths[other]} on the same level"
                     self.findings.add("level-overlap", paths[one], what)
+
+    def _check_row_ids(self, state: State, live: pa.Table) -> None:
+        """The next row id is greater than all that are given: a writer who knows nothing of them leaves it out."""
+        numbered = live.filter(pc.is_valid(live["first_row_id"])) if live.num_rows else live
+        if not numbered.num_rows:
+            return
+        end = pc.max(pc.add(numbered["first_row_id"], numbered["row_count"])).as_py()
+        next_ = state.reference.snapshot.next_row_id
+        if next_ is None or next_ < end:
+            what = f"nextRowId is {next_}, and rows have ids up to {end - 1:,}"
+            self.findings.add("row-id", state.path, what)
+
+    def _check_vectors(self, state: State, live: pa.Table) -> None:
+        """Deletion vectors are of files of the state, and listed where these lie: Java Paimon looks for them there."""
+        listed = {r.data_file: (e.partition, e.bucket) for e in state.indexes for r in e.deletion_ranges or ()}
+        if not listed:
+            return
+        path = f"{self._store.paths.manifest_dir}/{state.reference.snapshot.index_manifest}"
+        found = live.filter(pc.is_in(live["file_name"], array(sorted(listed), pa.string()))) if live.num_rows else live
+        columns = (found[name].to_pylist() for name in ("file_name", "partition", "bucket") if found.num_rows)
+        places = {name: (partition, bucket) for name, partition, bucket in zip(*columns, strict=True)}
+        for name, place in listed.items():
+            if name not in places:
+                self.findings.add("orphan-entry", path, f"it has a deletion vector of {name}, which is not there")
+            elif places[name] != place:
+                self.findings.add("deletion-vector", path, f"that of {name} is listed for another partition or bucket")
 
     # ------------------------------------------------------------------------------------------------- files
 
@@ -295,6 +327,22 @@ class _Walk:
         only -= self._names([state for state in self.states.all if only and state not in expired], names)
         what = "; only changelogs of expired snapshots need it: expire_changelogs() removes these"
         return [replace(f, what=f.what + what) if f.path.rpartition("/")[2] in only else f for f in findings]
+
+    def of_older_snapshots(self, findings: list[Finding]) -> list[Finding]:
+        """The same, where neither tags nor the newest snapshot of a branch need a file, as after Java's expiry was
+        killed: nobody has to roll back."""
+        newest = {id(state) for state in self._newest_states()}
+        older = [state for state in self.states.all if state.is_snapshot and id(state) not in newest]
+        of_files = [f for f in findings if f.advice == RESTORE or f.kind == "file-index"]
+        names = {f.path.rpartition("/")[2] for f in of_files} if older else set()
+        only = self._names(older, names) if names else names
+        apart = {id(state) for state in older}
+        only -= self._names([state for state in self.states.all if only and id(state) not in apart], only)
+        what = "; only older snapshots need it: it is of no use once these have gone by expire_snapshots()"
+        return [
+            replace(f, what=f.what + what) if f in of_files and f.path.rpartition("/")[2] in only else f
+            for f in findings
+        ]
 
     def _is_gone(self, state: State) -> bool:
         """Whether it has expired, was deleted, or has another's place."""

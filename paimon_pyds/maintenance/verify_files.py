@@ -43,7 +43,7 @@ Identities = npt.NDArray[np.uint64]
 
 _KEPT = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "row_count", "schema_id", "level", "min_key",
-    "max_key", "extra_files", "file_source",
+    "max_key", "extra_files", "file_source", "first_row_id",
 )  # fmt: skip
 _MAGICS = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
 _READ_TOGETHER = 1 << 20

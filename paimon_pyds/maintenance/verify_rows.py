@@ -61,7 +61,7 @@ def verify_rows(read: ReadSpec, file: PlannedFile, entry: pa.RecordBatch, keys: 
     checks: list[_Check] = [_Statistics(read, file, entry, fields), _Places(file, keys.schema, ids)]
     if keys.schema.primary_keys and keys.sorted and file.bucket >= 0:
         checks.append(_Keys(file, keys, ids))
-    for batch in data_batches(read, file, fields):
+    for batch in data_batches(read, file, fields) if fields else ():
         for check in checks:
             check.add(batch)
     for check in checks:
@@ -75,7 +75,8 @@ def verify_rows(read: ReadSpec, file: PlannedFile, entry: pa.RecordBatch, keys: 
 def _held(
     read: ReadSpec, file: PlannedFile, fields: Sequence[DataField], partition_keys: Sequence[str]
 ) -> list[DataField]:
-    """The columns without those of the partition that the file lacks, as files lack them that were migrated."""
+    """The columns without those of the partition that the file lacks or has in another type, as files do that were
+    migrated: readers take these values from the partition."""
     held = []
     for field in fields:
         if field.name in partition_keys:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paimon_pyds.maintenance.findings import Findings
-from paimon_pyds.maintenance.references import Reference
+from paimon_pyds.maintenance.references import Reference, consumer_names, consumer_position
+from paimon_pyds.maintenance.tags import tag_times
 from paimon_pyds.metadata.changelogs import changelog_ids, is_delta
 from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.manifest import HASH, IndexEntry, ManifestFile
@@ -77,15 +79,13 @@ class States:
 
     def read(self, store: TableStore) -> Branch:
         """Read the schemas, snapshots, changelogs and tags of a branch, with the lists that they name."""
-        branch, paths = Branch(store), store.paths
-        for id_ in store.schema_ids():
-            with self.findings.guard("schema", paths.schema(id_)):
-                schema = store.parse_file(paths.schema(id_), parse_schema)
-                if schema.id == id_:
-                    branch.schemas[id_] = schema
-                else:
-                    self.findings.add("schema", paths.schema(id_), f"the schema says it is number {schema.id}")
+        branch, paths = Branch(store, self._schemas(store)), store.paths
         ids = store.snapshot_ids()
+        if not ids and not store.schema_ids():
+            if store.branch in store.branches():  # else it was deleted meanwhile
+                what = "it has neither columns nor snapshots, as Java Paimon leaves it where it fails to make a branch"
+                self.findings.add("branch", paths.branch_dir(store.branch), what)
+            return branch
         if _gaps(ids):  # files that expired while they were listed look the same
             ids = store.snapshot_ids()
         for id_ in _gaps(ids):
@@ -93,10 +93,14 @@ class States:
         for id_ in ids:
             self._add(branch, f"snapshot {id_}", paths.snapshot(id_), id_)
         self._check_hints(store, ids)
+        self._check_changelog_hints(store)
         for id_ in changelog_ids(store):
             self._add(branch, f"changelog {id_}", paths.changelog(id_), id_)
         for name in store.tag_names():
             self._add(branch, f"tag {name}", paths.tag(name))
+        for name in consumer_names(store):
+            with self.findings.guard("consumer", paths.consumer(name)), suppress(FileNotFoundError):
+                consumer_position(store, name)
         times = [(s.reference.snapshot.time_millis, s.path) for s in branch.states if s.is_snapshot]
         for (before, _), (after, path) in itertools.pairwise(times):
             if after < before:
@@ -104,8 +108,19 @@ class States:
         self.all += branch.states
         return branch
 
+    def _schemas(self, store: TableStore) -> dict[int, TableSchema]:
+        found, paths = {}, store.paths
+        for id_ in store.schema_ids():
+            with self.findings.guard("schema", paths.schema(id_)):
+                schema = store.parse_file(paths.schema(id_), parse_schema)
+                if schema.id == id_:
+                    found[id_] = schema
+                else:
+                    self.findings.add("schema", paths.schema(id_), f"the schema says it is number {schema.id}")
+        return found
+
     def _add(self, branch: Branch, name: str, path: str, id_: int | None = None) -> None:
-        store, kind = branch.store, name.partition(" ")[0].replace("changelog", "snapshot")
+        store, kind = branch.store, name.partition(" ")[0]
         with self.findings.guard(kind, path):
             try:
                 snapshot = store.parse_file(path, parse_snapshot)
@@ -116,6 +131,8 @@ class States:
             if snapshot.schema_id not in branch.schemas:
                 missing = store.paths.schema(snapshot.schema_id)
                 self.findings.add("schema", missing, f"{name} needs schema {snapshot.schema_id}, which is not there")
+            if kind == "tag":
+                tag_times(store.io.read_bytes(path), path)
             keeps = kind != "tag"
             state = State(branch, Reference(store.branch, name, snapshot, keeps), path)
             if state.reference.is_changelog:
@@ -198,6 +215,19 @@ class States:
                     is_ = (
                         f"the {'earliest' if end == 0 else 'latest'} snapshot is {now[end]}" if now else "there is none"
                     )
+                    self.findings.add("hint", path, f"it says {shown!r}, and {is_}")
+
+    def _check_changelog_hints(self, store: TableStore) -> None:
+        """Java Paimon believes LATEST; once all changelogs have expired, it may name the last one that was there."""
+        for name in ("EARLIEST", "LATEST"):
+            path = store.paths.changelog_hint(name)
+            with self.findings.guard("hint", path), suppress(FileNotFoundError):
+                text = store.io.read_bytes(path)
+                ids = changelog_ids(store)
+                is_right = text == str(ids[-1]).encode() if ids and name == "LATEST" else text.isdigit()
+                if not is_right and text == store.io.read_bytes(path):
+                    shown = text[:20].decode("ascii", "replace")
+                    is_ = f"the latest changelog is {ids[-1]}" if ids else "there is no changelog"
                     self.findings.add("hint", path, f"it says {shown!r}, and {is_}")
 
 

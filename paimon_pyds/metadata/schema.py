@@ -363,10 +363,17 @@ class SchemaStore:
         """The error for a location without a table, or without this branch of it."""
         main = TablePaths(self.root)
         if self.branch != MAIN_BRANCH and self.io.list(main.schema_dir):
+            branches = self.branches()
+            if self.branch in branches:
+                return BranchNotFoundError(
+                    f"branch {self.branch!r:.100} has no columns: it was left half-made",
+                    path=self.root,
+                    hint="delete it, unless somebody makes it just now",
+                )
             return BranchNotFoundError(
                 f"the table has no branch {self.branch!r:.100}",
                 path=self.root,
-                hint=suggest(self.branch, self.branches(), "branches"),
+                hint=suggest(self.branch, branches, "branches"),
             )
         return TableNotFoundError(
             "no Paimon table is here: there is no schema/schema-N",

@@ -44,24 +44,23 @@ def read_delta(io: FileIO, root: str) -> Source:
     """
     protocol: Mapping[str, Any] = {}
     metadata: Mapping[str, Any] | None = None
-    files: dict[str, SourceFile] = {}
+    files: dict[tuple[str, str], SourceFile] = {}
     try:
         for action in _actions(io, f"{root}/_delta_log"):
             if found := action.get("add"):
-                if found.get("deletionVector"):
-                    raise UnsupportedError(
-                        "the Delta table has deletion vectors",
-                        path=root,
-                        hint="REORG TABLE … APPLY (PURGE) takes the deleted rows out of its files",
-                    )
-                file = _file(root, found)
-                files[file.path] = file
+                files[_identity(root, found)] = _file(root, found)
             elif found := action.get("remove"):
-                files.pop(_location(root, found), None)
+                files.pop(_identity(root, found), None)
             protocol, metadata = action.get("protocol") or protocol, action.get("metaData") or metadata
         if metadata is None:
             raise CorruptFileError("the log has no metadata", path=f"{root}/_delta_log")
         _check_protocol(protocol, metadata, root)
+        if any(vector for _, vector in files):
+            raise UnsupportedError(
+                "the Delta table has deletion vectors",
+                path=root,
+                hint="REORG TABLE … APPLY (PURGE) takes the deleted rows out of its files",
+            )
         fields = _fields(json.loads(metadata["schemaString"])["fields"])
         keys = tuple(metadata["partitionColumns"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -75,6 +74,14 @@ def _location(root: str, action: Mapping[str, Any]) -> str:
     """Where a file lies. Writers encode its path in different ways: one removes what another has added."""
     path = unquote(action["path"])
     return normalise_location(path) if _ABSOLUTE.match(path) else f"{root}/{path}"
+
+
+def _identity(root: str, action: Mapping[str, Any]) -> tuple[str, str]:
+    """What an action is about: a file, and the deletion vector that it has; "" for none. A file gets one by a commit
+    that adds it with the vector and removes it without, in any order."""
+    vector = action.get("deletionVector")
+    name = f"{vector['storageType']}{vector.get('pathOrInlineDv')}@{vector.get('offset')}" if vector else ""
+    return _location(root, action), name
 
 
 def _file(root: str, add: Mapping[str, Any]) -> SourceFile:

@@ -122,7 +122,22 @@ def _partition_types(
         given = parse_type(named[key]) if key in named else declared.get(key)
         found = given or inferred_type(dict(file.partition)[key] for file in source.files)
         types[key] = found.with_nullable(True)
+        if found.kind is Kind.TIMESTAMP_LTZ and key not in named:
+            _check_zones(source, key)
     return keys, types
+
+
+def _check_zones(source: Source, key: str) -> None:
+    """Raises UnsupportedError: an instant that is told without its zone, which was that of some writer's session."""
+    for file in source.files:
+        text = dict(file.partition)[key]
+        if text is not None and not text.endswith("Z"):
+            raise UnsupportedError(
+                f"partition {key}={text!r:.60} is an instant in a time zone that the source does not tell",
+                path=file.path,
+                hint=f"give its type in partition_by: {{'{key}': 'TIMESTAMP(6)'}} for a clock's time, or "
+                "'TIMESTAMP(6) WITH LOCAL TIME ZONE' where it is UTC",
+            )
 
 
 def _merged(source: Source, facts: Sequence[FileFacts]) -> tuple[DataField, ...]:
@@ -132,6 +147,8 @@ def _merged(source: Source, facts: Sequence[FileFacts]) -> tuple[DataField, ...]
         check_names(fact.fields)
         hive = {name for name, _ in file.partition}
         fields = [f for f in fact.fields if f.name not in hive] if source.fields is None else fact.fields
+        if source.fields is not None and not source.by_id:  # else it would be left out, and the declared column be NULL
+            check_names({f.name: f for f in (*source.fields, *fields)}.values())
         try:
             if merged is None:
                 merged = tuple(fields)

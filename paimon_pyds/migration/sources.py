@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from urllib.parse import unquote
 
-from paimon_pyds.errors import NotFoundError, SchemaError, UnsupportedError
+from paimon_pyds.errors import NotFoundError, SchemaError, StorageError, UnsupportedError
 from paimon_pyds.migration.columns import Source, SourceFile
 from paimon_pyds.migration.iceberg import HINT, METADATA_SUFFIX, read_iceberg
-from paimon_pyds.storage import FileIO
+from paimon_pyds.storage import FileIO, FileStatus
 
 _HIVE_NULL = frozenset({"__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"})
 _LEVELS = 32
+_OTHERS = {
+    "_delta_log": "Delta",
+    ".hoodie": "Hudi",
+    ".hoodie_partition_metadata": "Hudi",
+    "_spark_metadata": "Spark streaming",
+}
+"""What lies in directories whose files a table of another kind counts as live or not."""
+_ACID = re.compile(r"(base_\d{7,}|(delete_)?delta_\d{7,}_\d{7,}(_\d+)?)(_v\d+)?", re.ASCII)
+"""Directories of Hive's transactional tables."""
 _STEP = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 
 
@@ -27,6 +37,8 @@ def read_source(io: FileIO, root: str) -> Source:
     if root.endswith(METADATA_SUFFIX):
         return read_iceberg(io, root)
     names = {entry.name for entry in io.list(root)}
+    if "_delta_log" not in names:
+        _check_no_part(io, root)
     if "_delta_log" in names:
         from paimon_pyds.migration.delta import read_delta
 
@@ -59,10 +71,12 @@ def _files(
     io: FileIO, directory: str, partition: tuple[tuple[str, str | None], ...] = (), level: int = 0
 ) -> Iterator[SourceFile]:
     """Data files, at any depth. As in Spark and Hive names that begin with ``_`` or ``.`` are none, unless they have
-    the value of a partition."""
+    the value of a partition. Raises UnsupportedError: files of another table, of which some may be live no more."""
     if level > _LEVELS:
         raise UnsupportedError(f"directories in directories, {level} levels: a link that leads back?", path=directory)
-    for entry in io.list(directory):
+    entries = io.list(directory)
+    _check_all_live(directory, entries)
+    for entry in entries:
         step = _STEP.fullmatch(entry.name) if entry.is_dir else None
         if entry.name.startswith(("_", ".")) and (step is None or entry.name.startswith(".")):
             continue
@@ -74,3 +88,35 @@ def _files(
             name, text = unquote(step[1]), unquote(step[2])
             value = None if text in _HIVE_NULL else text
             yield from _files(io, entry.path, (*partition, (name, value)), level + 1)
+
+
+def _check_no_part(io: FileIO, root: str) -> None:
+    """Raises UnsupportedError for a partition, or the data, of a table that counts some of its files as live."""
+    above = root
+    while _STEP.fullmatch(above.rpartition("/")[2]):
+        above = above.rpartition("/")[0]
+    with suppress(StorageError):  # it may be closed to who may read the directory
+        if above != root:
+            entries = io.list(above)
+            _check_all_live(above, entries)
+            if {"schema", "snapshot"} <= {entry.name for entry in entries}:
+                raise UnsupportedError("this is part of a Paimon table", path=root, hint="clone it, with where=…")
+        table, _, name = above.rpartition("/")
+        metadata = io.list(f"{table}/metadata") if name == "data" else ()
+        if any(entry.name.endswith(METADATA_SUFFIX) for entry in metadata):
+            raise UnsupportedError(
+                "these are files of an Iceberg table, of which only some are live", path=root, hint="migrate the table"
+            )
+
+
+def _check_all_live(directory: str, entries: Iterable[FileStatus]) -> None:
+    for entry in entries:
+        kind = _OTHERS.get(entry.name) or (
+            "transactional Hive" if entry.is_dir and _ACID.fullmatch(entry.name) else None
+        )
+        if kind is not None:
+            raise UnsupportedError(
+                f"files of a {kind} table lie here, of which only some are live",
+                path=directory,
+                hint="migrate a Delta table by its own directory; of others, append the rows",
+            )

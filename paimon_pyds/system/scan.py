@@ -99,11 +99,12 @@ class SystemScan(RowStream):
         """The same with a filter, some of the columns, and a number of rows at most; None leaves each as it is."""
         by_name = {f.name: f for f in self.table_fields}
         if columns is not None:
-            for name in texts("columns", columns):
+            names = texts("columns", columns)
+            for name in names:
                 if name not in by_name:
                     hint = suggest(name, by_name, "its columns")
                     raise SchemaError(f"the system table has no column {name!r:.100}", hint=hint)
-            self._fields = tuple(by_name[name] for name in columns)
+            self._fields = tuple(by_name[name] for name in names)
         if filter_ is not None and str(condition("filter", filter_)).strip():
             fields = self.table_fields
             self._predicate = bind_filter(filter_, fields) if isinstance(filter_, str) else bind(filter_, fields)

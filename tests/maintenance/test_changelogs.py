@@ -351,7 +351,7 @@ def test_commits_expire_both(tmp_path: Path) -> None:
 _DAMAGE: dict[str, Callable[[Path], Path]] = {
     "data-file": lambda t: next(f for f in t.glob("bucket-0/*") if _is_of(t, f, "changelog-1")),
     "manifest-list": lambda t: t / "manifest" / _list_of(t, "changelog-1"),
-    "snapshot": lambda t: t / "changelog/changelog-1",
+    "changelog": lambda t: t / "changelog/changelog-1",
 }
 
 
@@ -377,11 +377,11 @@ def test_damage_is_found(tmp_path: Path, kind: str, damage: str) -> None:
     table = _make(tmp_path / "t", kind)
     table.expire_snapshots(retain_max=1)
     path = _DAMAGE[damage](tmp_path / "t")
-    path.write_bytes(b"{}") if damage == "snapshot" else path.unlink()
+    path.write_bytes(b"{}") if damage == "changelog" else path.unlink()
     found = table.verify().findings
     assert {finding.kind for finding in found} == {damage}
     (of_file,) = (finding for finding in found if finding.path.endswith(path.name))
-    assert ("expire_changelogs()" in of_file.what) == (damage != "snapshot")
+    assert ("expire_changelogs()" in of_file.what) == (damage != "changelog")
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.ddl.create import TableDefinition, create_table
-from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError
+from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError
 from paimon_pyds.maintenance.intents import begin_expiry
 from paimon_pyds.types import from_arrow_schema
 from support.memory_io import MemoryIO
@@ -63,6 +63,27 @@ def test_those_that_match_are_forgotten(table: pp.Table) -> None:
     assert "1 consumer would go" in repr(table.clear_consumers(dry_run=True))
     table.clear_consumers()
     assert names() == []
+
+
+@pytest.mark.parametrize("data", [b"", b"{}"])
+def test_a_damaged_position_is_set_or_forgotten(table: pp.Table, data: bytes) -> None:
+    """It keeps snapshots from expiring, as nobody knows which one the reader needs."""
+    table.reset_consumer("a", 2)
+    table.reset_consumer("b", 3)
+    damaged = Path(table.path) / "consumer/consumer-a"
+    damaged.write_bytes(data)
+    with pytest.raises(CorruptFileError):
+        table.expire_snapshots(retain_max=1)
+    (finding,) = table.verify().findings
+    assert (finding.kind, finding.path) == ("consumer", str(damaged))
+    assert table.reset_consumer("a", 4) is None
+    assert table.consumers() == {"a": 4, "b": 3}
+    damaged.write_bytes(data)
+    assert table.clear_consumers("a").consumers == ("a",)
+    damaged.write_bytes(data)
+    assert table.reset_consumer("a") is None
+    assert table.consumers() == {"b": 3}
+    assert table.expire_snapshots(retain_max=1).snapshots == 2
 
 
 def test_what_is_refused(table: pp.Table) -> None:

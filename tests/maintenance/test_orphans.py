@@ -38,6 +38,8 @@ _ORPHANS = {
         f"snapshot/.snapshot-9.{_UUID}.tmp",
         f"branch/branch-b/snapshot/.LATEST.{_UUID}.tmp",
         f"schema/.schema-1.{_UUID}",
+        f"branch/.b.{_UUID}.tmp/schema/schema-0",
+        f"branch/.b.{_UUID}.tmp/tag/tag-success-file/old_SUCCESS",
     ],
 }
 _KEPT = ["README.txt", "p=a/notes.txt", "snapshot/snapshot-9.bak", "other/bucket-0/data-1.parquet", "tag/.hidden"]
@@ -105,6 +107,7 @@ def test_each_orphan_is_found_and_nothing_else(table: pp.Table, executor: Execut
     assert set(expected) <= files_there(Path(table.path))
     removed = table.remove_orphan_files(dry_run=False, executor=executor)
     assert removed.files.equals(found.files)
+    assert [path.name for path in Path(table.path, "branch").iterdir()] == ["branch-b"]
     assert files_there(Path(table.path)) == {*kept, young} | set(table_files(table.store))
     assert (rows_of(table), rows_of(table, tag="old"), rows_of(branch)) == rows
     assert not table.remove_orphan_files(timedelta(hours=13)).files.num_rows

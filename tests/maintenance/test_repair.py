@@ -35,6 +35,21 @@ def _repaired(table: pp.Table) -> Repair:
     return result
 
 
+@pytest.mark.parametrize(
+    ("hint", "text", "right"), [("LATEST", "99", "2"), ("LATEST", "x", "2"), ("EARLIEST", "", "1")]
+)
+def test_hints_of_changelogs(tmp_path: Path, hint: str, text: str, right: str) -> None:
+    """Java Paimon believes LATEST."""
+    table = pp.Table.create(tmp_path / "t", "id BIGINT", options={"changelog.num-retained.min": "20"})
+    for number in range(3):
+        table.append({"id": [number]})
+    table.expire_snapshots(retain_max=1)
+    (tmp_path / "t/changelog" / hint).write_text(text)
+    assert [finding.kind for finding in table.repair().mended] == ["hint"]
+    assert (tmp_path / "t/changelog" / hint).read_text() == right
+    assert table.verify().findings == ()
+
+
 @pytest.mark.parametrize(("hint", "text"), [("LATEST", "99"), ("LATEST", "x"), ("EARLIEST", "one"), ("EARLIEST", "0")])
 def test_a_hint_that_names_no_snapshot_is_written_again(hint: str, text: str, tmp_path: Path) -> None:
     table = _made(tmp_path / "t")
@@ -90,6 +105,7 @@ def test_a_damaged_index_is_built_again(damage: str, tmp_path: Path) -> None:
     assert {f.kind for f in result.mended} == {"file-index"}
     assert rows_of(table) == rows
     assert rows_of(table, filter="c = 'red'") == [row for row in rows if "red" in row]
+    assert all("only older snapshots need it" in finding.what for finding in table.verify(deep=True).findings)
     table.expire_snapshots(retain_max=1)
     assert not table.verify(deep=True).findings
 

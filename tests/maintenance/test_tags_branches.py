@@ -219,6 +219,47 @@ def test_files_tell_of_new_tags(oracle: Oracle, tmp_path: Path) -> None:
     assert list(files.iterdir()) == []
 
 
+@pytest.mark.parametrize("key", ["scan.fallback-branch", "scan.primary-branch", "scan.fallback-delta-branch"])
+def test_a_branch_that_an_option_names_stays(tmp_path: Path, key: str) -> None:
+    """Java's readers of the main branch take its rows, too: without it they would read fewer, and say nothing."""
+    table = pp.Table.create(tmp_path / "t", _SCHEMA)
+    _append(table, 1)
+    table.create_tag("a")
+    for name in ("b", "other"):
+        table.create_branch(name, "a")
+    schema = tmp_path / "t/schema/schema-0"
+    members = json.loads(schema.read_text())
+    schema.write_text(json.dumps({**members, "options": {**members["options"], key: "b"}}))
+    for at in ("main", "other"):
+        opened = pp.Table.open(tmp_path / "t", branch=at)
+        for change in (
+            lambda table=opened: table.delete_branch("b"),
+            lambda table=opened: table.rename_branch("b", "c"),
+        ):
+            with pytest.raises(OptionError, match=f"{key} names the branch b"):
+                change()
+    table = pp.Table.open(tmp_path / "t")
+    table.rename_branch("other", "c")
+    table.delete_branch("c")
+    assert table.branches() == ["b"]
+
+
+def test_no_file_tells_of_tags_that_went(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options={"tag.create-success-file": "true"})
+    _append(table, 1)
+    table.create_tag("a")
+    table.create_branch("b", "a")
+    files = tmp_path / "t/tag/tag-success-file"
+    for undo in (lambda: table.rollback("a"), lambda: table.fast_forward("b")):
+        _append(pp.Table.open(tmp_path / "t", branch="b"), 7)
+        _append(table, 2)
+        table.create_tag("later")
+        assert sorted(file.name for file in files.iterdir()) == ["a_SUCCESS", "later_SUCCESS"]
+        undo()
+        assert sorted(table.tags()) == ["a"]
+        assert [file.name for file in files.iterdir()] == ["a_SUCCESS"]
+
+
 def test_rollback_to_a_watermark(table: pp.Table) -> None:
     _watermarks(table, [None, 20, 20, -(2**63), 50])
     for watermark, id_ in ((49, 3), (50, 5), (10**15, 5), (20, 3)):

@@ -18,6 +18,7 @@ from pyroaring import BitMap
 
 import paimon_pyds as pp
 from paimon_pyds.deletion.vector import DeletionVector, write_vectors
+from paimon_pyds.errors import BranchNotFoundError, TableNotFoundError
 from paimon_pyds.maintenance import verify as verify_module
 from paimon_pyds.maintenance.findings import KINDS, Finding, Verification
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, HASH, IndexEntry, SimpleStats
@@ -81,7 +82,32 @@ def _events(path: Path) -> None:
     table.append(pa.table({"id": range(100), "v": range(100)}, schema))
 
 
-_TABLES: dict[str, Callable[[Path], None]] = {"orders": _orders, "customers": _customers, "events": _events}
+def _visits(path: Path) -> None:
+    """Changelogs that outlive their snapshots, a streaming reader, a tag with an end."""
+    table = pp.Table.create(path, "id BIGINT", options={"changelog.num-retained.min": "20"})
+    for number in range(4):
+        table.append({"id": [number]})
+    table.create_tag("t", retain="1 d")
+    table.reset_consumer("c", 3)
+    table.expire_snapshots(retain_max=1)
+
+
+def _tracked(path: Path) -> None:
+    """Rows with ids, some of which were merged."""
+    table = pp.Table.create(path, "id BIGINT", options={"row-tracking.enabled": "true"})
+    table.append({"id": [1, 2]})
+    table.append({"id": [3]})
+    table.compact(full=True)
+    table.append({"id": [4, 5]})
+
+
+_TABLES: dict[str, Callable[[Path], None]] = {
+    "orders": _orders,
+    "customers": _customers,
+    "events": _events,
+    "visits": _visits,
+    "tracked": _tracked,
+}
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +127,12 @@ def _snapshot_path(root: Path, id_: int | None = None) -> Path:
     return root / "snapshot" / f"snapshot-{id_ or max(ids)}"
 
 
-def _edit_snapshot(root: Path, id_: int | None = None, **members: Any) -> None:
-    path = _snapshot_path(root, id_)
+def _edit(path: Path, **members: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **members}))
+
+
+def _edit_snapshot(root: Path, id_: int | None = None, **members: Any) -> None:
+    _edit(_snapshot_path(root, id_), **members)
 
 
 def _member(root: Path, member: str, id_: int | None = None) -> Any:
@@ -210,6 +239,11 @@ def _wrong_cardinality(entry: IndexEntry) -> list[IndexEntry]:
     return [replace(entry, deletion_ranges=(replace(range_, cardinality=999), *others))]
 
 
+def _of_no_file(entry: IndexEntry) -> list[IndexEntry]:
+    (range_, *others) = entry.deletion_ranges or ()
+    return [replace(entry, deletion_ranges=(range_, *others, replace(range_, data_file="data-gone-0.parquet")))]
+
+
 def _vector_past_the_end(root: Path) -> None:
     (first, *_) = _index_entries(root, DELETION_VECTORS)
     (range_, *_) = first.deletion_ranges or ()
@@ -299,6 +333,14 @@ _FAULTS = [
     _Fault("a damaged schema", "orders", {"schema"}, lambda t: _flip(t / "schema/schema-0", 0)),
     _Fault("an empty tag", "orders", {"tag"}, lambda t: (t / "tag/tag-t").write_bytes(b"")),
     _Fault("a branch's snapshot", "orders", {"snapshot"}, lambda t: _cut(_snapshot_path(t / "branch/branch-br", 3))),
+    _Fault("a tag's time", "visits", {"tag"}, lambda t: _edit(t / "tag/tag-t", tagCreateTime="today")),
+    _Fault("a next row id", "tracked", {"row-id"}, lambda t: _edit_snapshot(t, nextRowId=2)),
+    _Fault("no next row id", "tracked", {"row-id"}, lambda t: _edit_snapshot(t, nextRowId=None)),
+    _Fault("a changelog cut off", "visits", {"changelog"}, lambda t: _cut(t / "changelog/changelog-1")),
+    _Fault("changelogs: LATEST", "visits", {"hint"}, lambda t: (t / "changelog/LATEST").write_text("77")),
+    _Fault("changelogs: EARLIEST", "visits", {"hint"}, lambda t: (t / "changelog/EARLIEST").write_text("one")),
+    _Fault("a reader's position", "visits", {"consumer"}, lambda t: (t / "consumer/consumer-c").write_bytes(b"")),
+    _Fault("half a branch", "visits", {"branch"}, lambda t: (t / "branch/branch-b/snapshot").mkdir(parents=True)),
     _Fault("no delta list", "orders", {"manifest-list"}, lambda t: _metadata(t, "deltaManifestList").unlink()),
     _Fault("no base list", "orders", {"manifest-list"}, lambda t: _metadata(t, "baseManifestList", 3).unlink()),
     _Fault(
@@ -343,7 +385,7 @@ _FAULTS = [
     _Fault(
         "a base without what was added",
         "orders",
-        {"manifest-entry", "record-count"},
+        {"manifest-entry", "record-count", "orphan-entry"},
         lambda t: _edit_snapshot(
             t,
             baseManifestList=_member(t, "baseManifestList", 3),
@@ -388,6 +430,13 @@ _FAULTS = [
         lambda t: _edit_index_entries(t, lambda entry: [replace(entry, file_size=entry.file_size + 1)]),
     ),
     _Fault("two vectors of a file", "orders", {"index-manifest"}, lambda t: _edit_index_entries(t, lambda e: [e, e])),
+    _Fault("a vector of no file", "orders", {"orphan-entry"}, lambda t: _edit_index_entries(t, _of_no_file)),
+    _Fault(
+        "a vector in another bucket",
+        "orders",
+        {"deletion-vector"},
+        lambda t: _edit_index_entries(t, lambda entry: [replace(entry, bucket=1)]),
+    ),
     _Fault("no statistics", "orders", {"statistics"}, lambda t: (t / "statistics/stat-1").unlink()),
     _Fault("statistics cut off", "orders", {"statistics"}, lambda t: _cut(t / "statistics/stat-1")),
     _Fault(
@@ -555,6 +604,38 @@ def test_a_damaged_statistics_file_is_made_again(tmp_path: Path) -> None:
     table.expire_snapshots(retain_max=1)
     assert not table.verify().findings
     assert table.statistics().merged_record_count == 2
+
+
+def test_a_table_that_is_gone(tmp_path: Path) -> None:
+    """Nothing wrong is told of what is there only."""
+    table = pp.Table.create(tmp_path / "t", {"id": [1]})
+    table.create_tag("t")
+    table.create_branch("b", "t")
+    branch = pp.Table.open(tmp_path / "t", branch="b")
+    table.delete_branch("b")
+    with pytest.raises(BranchNotFoundError, match="no branch 'b'"):
+        branch.verify()
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(TableNotFoundError, match="no Paimon table is here"):
+        table.verify()
+
+
+def test_what_only_older_snapshots_need_goes_when_they_expire(tmp_path: Path) -> None:
+    """Java's expiry, which removes what snapshots name before it removes them, may be killed in between."""
+    path = tmp_path / "t"
+    table = pp.Table.create(path, "id BIGINT", options={"write-only": "true"})
+    for number in range(4):
+        table.append({"id": [number]})
+    table.overwrite({"id": [9]})
+    table.create_tag("t", 3)
+    table.append({"id": [10]})
+    damaged = [("baseManifestList", 2), ("deltaManifestList", 4), ("baseManifestList", 3), ("deltaManifestList", None)]
+    gone = [_metadata(path, member, id_) for member, id_ in damaged]
+    for file in gone:
+        file.unlink()
+    found = {finding.path: finding.what for finding in table.verify().findings}
+    only_older = ["only older snapshots need it" in found[str(file)] for file in gone]
+    assert only_older == [True, True, False, False], "a tag needs the third, the newest snapshot the last one"
 
 
 def test_a_finding_says_what_to_do() -> None:

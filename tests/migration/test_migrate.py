@@ -133,6 +133,84 @@ def test_types_of_partitions(tmp_path: Path) -> None:
     assert table.options["file.format"] == "orc"
 
 
+@pytest.mark.parametrize(
+    ("beside", "kind"),
+    [
+        ("t/_delta_log/00000000000000000000.json", "Delta"),
+        ("t/.hoodie/hoodie.properties", "Hudi"),
+        ("day=1/.hoodie_partition_metadata", "Hudi"),
+        ("_spark_metadata/0", "Spark streaming"),
+        ("t/delta_0000002_0000002_0000/b.parquet", "transactional Hive"),
+        ("t/base_0000005_v0000042/b.parquet", "transactional Hive"),
+    ],
+)
+def test_tables_of_another_kind_further_down(beside: str, kind: str, tmp_path: Path) -> None:
+    """Deleted rows would come back."""
+    place = tmp_path / "s" / beside
+    place.parent.mkdir(parents=True)
+    place.touch()
+    pq.write_table(pa.table({"a": [1]}), place.parent.with_name("a.parquet"))
+    with pytest.raises(PaimonError, match=f"files of a {kind} table"):
+        pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
+
+
+@pytest.mark.parametrize(
+    ("source", "beside", "message"),
+    [
+        ("t/day=1", "t/_delta_log/00000000000000000000.json", "files of a Delta table"),
+        ("t/day=1/hour=2", "t/.hoodie/hoodie.properties", "files of a Hudi table"),
+        ("t/data", "t/metadata/v1.metadata.json", "files of an Iceberg table"),
+        ("t/data/day=1", "t/metadata/v1.metadata.json", "files of an Iceberg table"),
+    ],
+)
+def test_a_part_of_a_table_of_another_kind(source: str, beside: str, message: str, tmp_path: Path) -> None:
+    """Deleted rows would come back."""
+    (tmp_path / source).mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / source / "a.parquet")
+    assert pp.migrate(str(tmp_path / source), str(tmp_path / "new"), dry_run=True).rows == 1
+    (tmp_path / beside).parent.mkdir()
+    (tmp_path / beside).touch()
+    with pytest.raises(PaimonError, match=message):
+        pp.migrate(str(tmp_path / source), str(tmp_path / "new"))
+
+
+def test_a_partition_of_a_paimon_table(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1], "p": ["a"]}, partition_by="p")
+    table.overwrite({"id": [2], "p": ["a"]})
+    with pytest.raises(PaimonError, match="part of a Paimon table"):
+        pp.migrate(str(tmp_path / "t/p=a"), str(tmp_path / "new"))
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+def test_partition_columns_of_another_type_in_the_files(format_: str, tmp_path: Path) -> None:
+    """Readers, Java's too, take the partition's value, so nothing is wrong with them."""
+    (tmp_path / "s/p=1").mkdir(parents=True)
+    rows = [{"id": 5, "p": "x"}]
+    if format_ == "avro":
+        columns = [{"name": "id", "type": "long"}, {"name": "p", "type": "string"}]
+        with (tmp_path / "s/p=1/a").open("wb") as out:
+            fastavro.writer(out, {"type": "record", "name": "r", "fields": columns}, rows)
+    else:
+        {"parquet": pq, "orc": orc}[format_].write_table(pa.Table.from_pylist(rows), tmp_path / "s/p=1/a")
+    pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
+    table = pp.Table.open(tmp_path / "t")
+    assert table.verify(deep=True).findings == ()
+    table.append({"id": [6], "p": [1]})
+    table.compact(full=True)
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 5, "p": 1}, {"id": 6, "p": 1}]
+
+
+def test_files_without_any_column_of_the_table_are_verified(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", "id INT")
+    table.append({"id": [1, 2]})
+    table.alter(add_columns={"name": "STRING"}, drop_columns=["id"])
+    assert table.verify(deep=True).findings == ()
+    (tmp_path / "s/p=1").mkdir(parents=True)
+    pq.write_table(pa.table({"p": [1]}), tmp_path / "s/p=1/a.parquet")
+    pp.migrate(str(tmp_path / "s"), str(tmp_path / "m"))
+    assert pp.Table.open(tmp_path / "m").verify(deep=True).findings == ()
+
+
 def test_orc_instants_are_no_clock_times(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     orc.write_table(pa.table({"t": pa.array([0], pa.timestamp("ns", "UTC"))}), tmp_path / "s/a.orc")

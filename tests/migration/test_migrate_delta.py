@@ -126,3 +126,64 @@ def test_a_file_is_removed_by_its_path_in_another_encoding(tmp_path: Path) -> No
     ):
         (tmp_path / "s" / "_delta_log" / f"{version:020}.json").write_text(json.dumps(action))
     assert pp.migrate(source, str(tmp_path / "t")).rows == 1
+
+
+_VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40}
+
+
+def _add(path: Path, version: int, *actions: dict[str, Any]) -> None:
+    (path / "_delta_log" / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_deletion_vectors_that_are_gone(tmp_path: Path) -> None:
+    """REORG TABLE … APPLY (PURGE) writes files without the deleted rows; the log still tells of the vectors."""
+    source = tmp_path / "s"
+    _table(source, add={}, configuration={}, protocol={})
+    size = (source / "a.parquet").stat().st_size
+    named = {"path": "a.parquet", "size": size, "partitionValues": {}}
+    _add(source, 1, {"add": {**named, "deletionVector": _VECTOR}}, {"remove": {"path": "a.parquet"}})
+    with pytest.raises(PaimonError, match="deletion vectors"):  # the file is live, whichever action comes first
+        pp.migrate(str(source), str(tmp_path / "t"))
+    pq.write_table(pa.table({"a": [5]}), source / "b.parquet")
+    size = (source / "b.parquet").stat().st_size
+    _add(
+        source,
+        2,
+        {"remove": {"path": "a.parquet", "deletionVector": {**_VECTOR, "cardinality": 1}}},
+        {"add": {"path": "b.parquet", "size": size, "partitionValues": {}}},
+    )
+    pp.migrate(str(source), str(tmp_path / "t"))
+    assert pp.Table.open(tmp_path / "t").scan().to_arrow().to_pylist() == [{"a": 5}]
+
+
+@pytest.mark.parametrize("text", ["2024-01-01 00:00:00", "2024-01-01T00:00:00Z"])
+def test_partitions_by_instants(tmp_path: Path, text: str) -> None:
+    """Older writers tell them on the clock of their session, which nobody knows afterwards."""
+    source = tmp_path / "s"
+    column = {"name": "at", "type": "timestamp", "nullable": True, "metadata": {}}
+    add = {"partitionValues": {"at": text}}
+    _table(source, add=add, configuration={}, protocol={})
+    log = source / "_delta_log" / f"{0:020}.json"
+    protocol, metadata, added = map(json.loads, log.read_text().splitlines())
+    schema = {"type": "struct", "fields": [_COLUMN, column]}
+    metadata["metaData"] |= {"schemaString": json.dumps(schema), "partitionColumns": ["at"]}
+    _add(source, 0, protocol, metadata, added)
+    if text.endswith("Z"):
+        pp.migrate(str(source), str(tmp_path / "t"))
+        (row,) = pp.Table.open(tmp_path / "t").scan().to_arrow().to_pylist()
+        assert row["at"] == dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+    else:
+        with pytest.raises(PaimonError, match=r"does not tell.*'TIMESTAMP\(6\)'} for a clock's time"):
+            pp.migrate(str(source), str(tmp_path / "t"))
+        for number, zone in enumerate((None, dt.timezone.utc)):
+            type_ = "TIMESTAMP(6) WITH LOCAL TIME ZONE" if zone else "TIMESTAMP(6)"
+            pp.migrate(str(source), str(tmp_path / f"t{number}"), partition_by={"at": type_})
+            (row,) = pp.Table.open(tmp_path / f"t{number}").scan().to_arrow().to_pylist()
+            assert row["at"] == dt.datetime(2024, 1, 1, tzinfo=zone)
+
+
+def test_columns_in_another_case(tmp_path: Path) -> None:
+    """Files of a table that was converted: by the exact name the column would be NULL."""
+    source = _table(tmp_path / "s", add={"column": {"name": "A"}}, configuration={}, protocol={})
+    with pytest.raises(PaimonError, match="differ in case only"):
+        pp.migrate(source, str(tmp_path / "t"))

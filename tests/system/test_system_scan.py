@@ -80,6 +80,8 @@ def test_filters_columns_and_limits(table: pp.Table) -> None:
     where = "partition IN ('{x}', '{z}') AND record_count * 2 > 3 AND min_value_stats LIKE '%v=1%'"
     found = table.system("files", where, columns=["max_key", "bucket"])
     assert found.to_pylist() == [{"max_key": "[2]", "bucket": 0}]
+    assert table.system("files", where, columns="max_key, bucket").equals(found)
+    assert table.audit_log(columns="rowkind").to_arrow().column_names == ["rowkind"]
     assert table.system("files", limit=2).num_rows == 2
     assert table.system("files", options={"scan.snapshot-id": 1}).num_rows == 2
     assert table.system("snapshots", "snapshot_id BETWEEN 2 AND 7", columns=["snapshot_id"]).num_rows == 2

@@ -168,8 +168,7 @@ def project(schema: Any, plain: Any, fields: Sequence[DataField], path: object) 
         path: the file.
 
     Raises:
-        MissingColumnError: a column that the file does not have.
-        CorruptFileError: one that it has in another type.
+        MissingColumnError: a column that the file does not have, or has in another type.
     """
     logical = {f["name"]: f["type"] for f in _records(schema)["fields"]}
     records = _records(plain)
@@ -178,7 +177,7 @@ def project(schema: Any, plain: Any, fields: Sequence[DataField], path: object) 
         if field.name not in by_name:
             raise MissingColumnError(f"the file has no column {field.name!r}", path=path, field="avro.schema")
         if not _fits(field.type, logical[field.name]):
-            raise CorruptFileError(
+            raise MissingColumnError(
                 f"column {field.name!r} is not {field.type} in the file", path=path, field="avro.schema"
             )
     wanted = {f.name for f in fields}

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import Flags, Octets, Words, unzigzag, zigzag_decoded
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
@@ -40,9 +40,11 @@ _STORED_AS = {
 
 
 def check_type(type_: DataType, orc: OrcType, name: str, path: str) -> None:
-    """Raises CorruptFileError unless a file's type holds values of the column's type, at every depth."""
+    """Raises MissingColumnError unless a file's type holds values of the column's type, at every depth."""
     if orc.kind not in _STORED_AS.get(type_.kind, ()):
-        raise CorruptFileError(f"column {name!r} is {orc.kind.name} in the file, not {type_}", path=path, field="types")
+        raise MissingColumnError(
+            f"column {name!r} is {orc.kind.name} in the file, not {type_}", path=path, field="types"
+        )
     match type_:
         case RowType():
             for inner in type_.fields:

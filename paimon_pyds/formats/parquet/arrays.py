@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import Int64s, to_numpy, validity
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 from paimon_pyds.formats.arrays import rebuild
 from paimon_pyds.formats.parquet.footer import Chunk, require
 from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
@@ -51,7 +51,7 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.Rec
     """The batch's columns, taken in order, as the columns of ``schema``.
 
     Raises:
-        CorruptFileError: a column can't be that type.
+        MissingColumnError: a column can't be that type.
         UnsupportedError: a timestamp outside what Arrow's nanoseconds can hold.
     """
     if batch.schema.equals(schema):
@@ -84,7 +84,7 @@ def conform(
     try:
         return _cast(array, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise CorruptFileError(
+        raise MissingColumnError(
             f"column {column!r} holds {array.type}, the schema says {type_}: {error}", path=path
         ) from error
 
@@ -104,7 +104,7 @@ def _conform_struct(
 ) -> pa.Array:
     fields = [type_.field(i) for i in range(type_.num_fields)]
     if [array.type.field(i).name for i in range(array.type.num_fields)] != [f.name for f in fields]:
-        raise CorruptFileError(f"column {column!r} holds {array.type}, the schema says {type_}", path=path)
+        raise MissingColumnError(f"column {column!r} holds {array.type}, the schema says {type_}", path=path)
     if array.null_count:
         around = array.is_valid() if around is None else pc.and_(around, array.is_valid())
     children = [conform(array.field(i), f.type, f"{column}.{f.name}", path, around) for i, f in enumerate(fields)]
