@@ -18,7 +18,7 @@ from paimon_pyds.options.table_options import refused_kind
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.types import DataField, is_system_name, walk_fields
+from paimon_pyds.types import DataField, DataType, RowType, is_system_name, walk_fields
 from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
@@ -81,11 +81,12 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
         raise SchemaError("a table needs at least one column")
     _no_duplicates([f.name for f in fields], "columns")
     for field in fields:
-        if not field.name or "\0" in field.name:
+        if "\0" in field.name:
             raise SchemaError(f"{field.name!r} is not a column name")
         for inner in walk_fields([field]):
-            if not is_utf8(inner.name):
+            if not inner.name.strip() or not is_utf8(inner.name):
                 raise SchemaError(f"{inner.name!r} is not a column name")
+        _check_members(field.type, field.name)
         if is_system_name(field.name):
             raise SchemaError(f"column name {field.name!r} is reserved by Paimon", hint="choose another name")
         if field.name in METADATA_FIELDS:
@@ -97,6 +98,14 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
         if refused is not None:
             raise UnsupportedError(f"column {field.name} of type {refused} is not supported")
         check_default(field)
+
+
+def _check_members(type_: DataType, column: str) -> None:
+    """Java Paimon reads no table with a ROW that has two fields of one name."""
+    if isinstance(type_, RowType):
+        _no_duplicates([f.name for f in type_.fields], f"fields of column {column}")
+    for child in type_.children():
+        _check_members(child, column)
 
 
 def _no_duplicates(names: Sequence[str], what: str) -> None:

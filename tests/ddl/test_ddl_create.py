@@ -20,6 +20,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, Kind, from_arrow_schema, parse_type, walk_fields
+from paimon_pyds.types.columns import parse_columns
 from support.fixtures import DEV, requires_shared
 
 FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []
@@ -190,6 +191,9 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (SchemaError, "at least one column", {"fields": ()}),
     (SchemaError, "named twice: a", {"fields": (*_fields(a="INT"), *_fields(a="INT"))}),
     (SchemaError, "is not a column name", {"fields": _fields(**{"": "INT"})}),
+    (SchemaError, "is not a column name", {"fields": _fields(**{" ": "INT"})}),
+    (SchemaError, "is not a column name", {"fields": parse_columns("a ARRAY<ROW<` ` INT>>")}),
+    (SchemaError, "of column a named twice: x", {"fields": parse_columns("a MAP<INT, ROW<x INT, y INT, x INT>>")}),
     (SchemaError, "reserved", {"fields": _fields(_SEQUENCE_NUMBER="BIGINT")}),
     (SchemaError, "reserved", {"fields": _fields(rowkind="STRING")}),
     (SchemaError, "metadata column", {"fields": _fields(__paimon_file_path="STRING")}),
