@@ -179,6 +179,9 @@ def _opened(path: str, how: InputFormat) -> Rows:
     import pyarrow as pa
 
     data = file.read()
+    if data.lstrip().startswith(b"["):
+        text = "the input is one array, and a line is wanted for each object"
+        raise SchemaError(text, path=path, hint="write them so, such as with jq -c '.[]'")
     try:
         rows = _json(data, how.types or ())
     except pa.ArrowInvalid as error:
