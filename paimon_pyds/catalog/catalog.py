@@ -264,7 +264,7 @@ class Catalog:
             OptionError: no system table, with similar names.
             DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
         """
-        identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in name else SYSTEM_DATABASE)
+        identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in str(name) else SYSTEM_DATABASE)
         system: Any = identifier.system
         if system is not None:
             return Table(self._store(replace(identifier, system=None))).system_scan(system, filter, **query)

@@ -13,7 +13,7 @@ from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_readable, check_writable, option_of
-from paimon_pyds.options.option import comma_separated, is_utf8
+from paimon_pyds.options.option import comma_separated, is_utf8, text
 from paimon_pyds.options.table_options import refused_kind
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.travel import state_options
@@ -39,13 +39,15 @@ def validate_schema(schema: TableSchema, before: Mapping[str, str] | None = None
         UnsupportedError: a type or an option value that is refused by name.
     """
     check_new_fields(schema.fields)
+    if schema.comment is not None:
+        text("comment", schema.comment)
     _check_keys(schema)
     options = TableOptions(schema.options)
-    for key, text in options.items():
+    for key, value in options.items():
         option = option_of(key)
         if option is not None:
-            option.parse(text)
-    check_known(key for key, text in options.items() if before is None or before.get(key) != text)
+            option.parse(value)
+    check_known(key for key, value in options.items() if before is None or before.get(key) != value)
     _check_state(schema, options)
     _check_buckets(schema, options)
     _check_column_options(schema, options)
@@ -79,6 +81,8 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
     """Check names, types and default values of columns. Raises SchemaError and UnsupportedError."""
     if not fields:
         raise SchemaError("a table needs at least one column")
+    for field in walk_fields(fields):
+        _check_texts(field)
     _no_duplicates([f.name for f in fields], "columns")
     for field in fields:
         if "\0" in field.name:
@@ -98,6 +102,14 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
         if refused is not None:
             raise UnsupportedError(f"column {field.name} of type {refused} is not supported")
         check_default(field)
+
+
+def _check_texts(field: DataField) -> None:
+    """What is no text would be published, and be no schema for anybody who reads it. Raises ArgumentTypeError."""
+    text("the name of a column", field.name)
+    for what, value in (("the comment", field.description), ("the default", field.default)):
+        if value is not None:
+            text(f"{what} of {field.name!r}", value)
 
 
 def _check_members(type_: DataType, column: str) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import paimon_pyds as pp
 from paimon_pyds.ddl.create import TableDefinition, create_table, fresh_ids
-from paimon_pyds.errors import AlreadyExistsError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats import has_kind
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.store import TableStore
@@ -254,6 +255,22 @@ def test_what_paimon_does_not_allow(
 ) -> None:
     with pytest.raises(kind, match=message):
         _create(tmp_path, **arguments)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ("a INT", {"comment": 5}),
+        ("a INT", {"comment": {}}),
+        ((DataField(0, "a", parse_type("INT"), 5),), {}),  # type: ignore[arg-type]
+        ((DataField(0, "a", parse_type("INT"), default=5),), {}),  # type: ignore[arg-type]
+        ((DataField(0, 5, parse_type("INT")),), {}),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_types_never_reach_a_schema(tmp_path: Path, schema: Any, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"takes a text, not (5|\{\}) "):
+        pp.Table.create(tmp_path / "t", schema, **arguments)
     assert not (tmp_path / "t").exists()
 
 

@@ -196,3 +196,20 @@ def test_names_are_lists_or_texts(tmp_path: Path) -> None:
     table.alter({"write-only": "true"})
     table.alter(unset_options="write-only")
     assert "write-only" not in table.options
+
+
+def test_names_of_catalogs_are_texts(tmp_path: Path) -> None:
+    catalog: Any = pp.Catalog(tmp_path)
+    for call in (catalog.table, catalog.create_database, catalog.drop_table, catalog.system, catalog.path):
+        for wrong in (5, None, ["a"], b"a"):
+            with pytest.raises(ArgumentTypeError, match="takes a text, not "):
+                call(wrong)
+    with pytest.raises(ArgumentTypeError, match="storage_options takes a dictionary"):
+        pp.Table.create(tmp_path / "t", SCHEMA, storage_options=5)  # type: ignore[arg-type]
+
+
+def test_pages_are_named_by_paths(table: pp.Table) -> None:
+    explanation = table.explain()
+    assert explanation.rendered(Path("why.html")) == explanation.rendered("why.HTM") == explanation.page
+    with pytest.raises(ArgumentTypeError, match="path takes a path, not 5"):
+        explanation.rendered(5)  # type: ignore[arg-type]
