@@ -108,8 +108,8 @@ def _check_texts(field: DataField) -> None:
     """What is no text would be published, and be no schema for anybody who reads it. Raises ArgumentTypeError."""
     text("the name of a column", field.name)
     for what, value in (("the comment", field.description), ("the default", field.default)):
-        if value is not None:
-            text(f"{what} of {field.name!r}", value)
+        if value is not None and not is_utf8(text(f"{what} of {field.name!r}", value)):
+            raise SchemaError(f"{what} of {field.name!r} has half of a surrogate pair, which is not a character")
 
 
 def _check_members(type_: DataType, column: str) -> None:

@@ -248,6 +248,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("cannot be converted to DATE", {"change_types": {"a": "DATE"}}),
     ("needs at least one field", {"drop_columns": ["r.x", "r.y"]}),
     ("no column 'q'", {"drop_columns": "a, q"}),
+    ("the default of 'a' has half of a surrogate pair", {"column_defaults": {"a": "\ud800"}}),
+    ("the comment of 'a' has half of a surrogate pair", {"column_comments": {"a": "\ud800"}}),
 ]
 
 
@@ -265,6 +267,7 @@ def test_what_paimon_does_not_allow(store: TableStore, message: str, changes: di
         ({"comment": {}}, "comment takes a text"),
         ({"column_comments": {"a": 5}}, r"column_comments of 'a' takes a text, not 5 \(int\)"),
         ({"column_comments": {5: "a"}}, "column_comments: each takes a text, not 5"),
+        ({"add_columns": 5}, "add_columns takes a list, not 5"),
         ({"column_comments": ["a"]}, "column_comments takes a dictionary"),
         ({"column_defaults": {"a": 5}}, "column_defaults of 'a' takes a text, not 5"),
         ({"rename_columns": {"a": 5}}, "rename_columns of 'a' takes a text, not 5"),
