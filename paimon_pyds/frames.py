@@ -192,9 +192,16 @@ def _unfit(name: str, values: Any, error: Exception) -> SchemaError:
     elif not isinstance(error, pa.ArrowException) or "did not recognize Python value type" in why:
         why = f"Arrow takes no value of type {type(next(islice(values, row, None))).__name__}"
         hint = "give None for NULL, Python's own values, or the whole column as an array"
+    if _are_pairs(next(islice(values, row, None))):
+        hint = "pairs of a MAP come with their type: pa.array(…, pa.map_(…))"
     refused = SchemaError(f"column {name!r}: {why}", hint=hint)
     refused.row = row
     return refused
+
+
+def _are_pairs(value: Any) -> bool:
+    """Whether a value is what Arrow gives for a map: a list of tuples."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], tuple) and len(value[0]) == 2
 
 
 def _collected(frame: Any) -> Any:

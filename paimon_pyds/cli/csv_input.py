@@ -34,6 +34,7 @@ _KEPT = 64 << 20
 _RECORDS = 50_000
 _ESCAPED = "surrogateescape"  # what is no UTF-8 is told as such by Arrow
 _NO_UTF8 = "it is no UTF-8: convert the file"
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{16,300}\s*")
 _COLUMN = re.compile(r"In CSV column #(\d+)")
 
 
@@ -87,9 +88,32 @@ class CsvInput:
         for field in stream.schema:
             if field.name not in self._types and pa.types.is_binary(field.type):
                 raise self._no_text(field.name)
+        given = set(self._types)
         self._types = {field.name: self._types.get(field.name, field.type) for field in stream.schema}
         schema = pa.schema(list(self._types.items()))
-        return schema, self._batches(stream, schema)
+        floats = (i for i, field in enumerate(stream.schema) if pa.types.is_float64(field.type))
+        guessed = [i for i in floats if stream.schema.names[i] not in given]
+        return schema, self._checked(self._batches(stream, schema), guessed)
+
+    def _checked(self, batches: Iterator[pa.RecordBatch], guessed: list[int]) -> Iterator[pa.RecordBatch]:
+        """The batches, as long as no integer has been rounded to be a DOUBLE, which nobody asked for."""
+        for batch in batches:
+            if guessed and any(may_be_rounded(batch.column(at)) for at in guessed):
+                self._check_digits(guessed)
+                guessed = []
+            yield batch
+
+    def _check_digits(self, columns: list[int]) -> None:
+        again = self._again()
+        if again is None:
+            return
+        with again, suppress(csv.Error):
+            records = self._records(again)
+            names = next(records, (1, []))[1] if self._how.header else list(self._types)
+            for line, values in records:
+                for at in columns:
+                    if at < len(values) and is_rounded(values[at]):
+                        raise rounded(names[at], values[at], line, self._path)
 
     def _no_text(self, name: str) -> SchemaError:
         """The error about a column whose values Arrow takes for bytes, as one of the first is no UTF-8."""
@@ -206,6 +230,26 @@ class _Kept:
     def again(self) -> BinaryIO | None:
         """All that was read; None where that is too much."""
         return None if len(self._beginning) > _KEPT else io.BytesIO(self._beginning)
+
+
+def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether some floats are so large that they may have been other integers."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.greater_equal(pc.abs(numbers), 2.0**53)).as_py())
+
+
+def is_rounded(text: str) -> bool:
+    """Whether a text is an integer that no float is equal to."""
+    return _INTEGER.fullmatch(text) is not None and int(text) != float(text)
+
+
+def rounded(column: str, text: str, line: int, path: str) -> SchemaError:
+    """The error about an integer that would be rounded."""
+    digits = len(text.strip().lstrip("+-"))
+    type_ = f"DECIMAL({digits}, 0)" if digits <= 38 else "STRING"
+    message = f"column {column!r}: {text:.60} has too many digits, as a DOUBLE it would lose digits, in line {line:,}"
+    return SchemaError(message, path=path, hint=f"say its type: --types {shlex.quote(f'{column} {type_}')}")
 
 
 def _conversion(types: dict[str, pa.DataType], null: str) -> arrow_csv.ConvertOptions:

@@ -263,6 +263,32 @@ def test_inputs_that_can_not_be_read(
     assert exists == (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows.csv", "id,f\n1,1e300\n99999999999999999999,2\n"),
+        ("rows.csv", "id,f\n1.5,1e300\n9007199254740993,2\n"),
+        ("rows.jsonl", '{"f": 1e300, "id": 1}\n{"f": 1, "id": 99999999999999999999}\n'),
+        ("rows.jsonl", '{"id": 1.5}\n{"id": 9007199254740993}\n'),
+    ],
+)
+def test_integers_that_would_lose_digits_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    write = ["write", str(tmp_path / "t"), str(tmp_path / name), "--create"]
+    assert main(write) == 1
+    told = capsys.readouterr().err
+    assert "column 'id'" in told and "as a DOUBLE it would lose digits" in told
+    assert "--types 'id DECIMAL(20, 0)'" in told or "--types 'id DECIMAL(16, 0)'" in told
+    assert ("in line 3" if name.endswith("csv") else "in line 2") in told
+    assert not (tmp_path / "t").exists()
+    exact = text.replace("99999999999999999999", "100000000000000000000").replace("993", "992")
+    (tmp_path / name).write_text(exact)
+    assert main(write) == 0
+    assert float(pp.Table.open(tmp_path / "t").max("id")) in (1e20, 2.0**53)
+
+
 def test_a_table_whose_first_rows_fail_is_not_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "one.csv").write_text("id\n1\n")
     (tmp_path / "two.csv").write_text("id\nx\n")

@@ -282,6 +282,7 @@ def test_objects_that_are_no_values_are_told(tmp_path: Path) -> None:
         (sparse, "[Ss]parse"),
         (pl.DataFrame({"id": pl.Series([object()], dtype=pl.Object)}), "column 'id' is of polars' Object.*cast it"),
         (pl.LazyFrame({"id": pl.Series([object()], dtype=pl.Object)}), "column 'id' is of polars' Object.*cast it"),
+        ([{"m": [("k", 1)]}], r"column 'm': .* row 1 .*pairs of a MAP come with their type: pa\.array"),
         ({1: [1], "1": [2]}, "two columns have the same name: '1'"),
         ([{"id": 1, None: ["x"]}], "a column has no name"),
         ({"id": [1], "n": [None]}, "column 'n' has no value, which leaves its type open"),
