@@ -32,6 +32,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_appendable
+from paimon_pyds.options.option import mapping
 from paimon_pyds.progress import phase
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import discard
@@ -341,6 +342,7 @@ def check_mode(schema: TableSchema, mode: OverwriteMode) -> None:
     partition = mode.partition
     if partition is None:
         return
+    mapping("partition", partition)
     if mode.dynamic:
         raise OptionError("an overwrite is dynamic or of named partitions, not both")
     unknown = [name for name in partition if name not in schema.partition_keys]

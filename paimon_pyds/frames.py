@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import one_batch, to_numpy
 from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.kept_values import NotKeptError, check_kept
 from paimon_pyds.options.option import integer
 from paimon_pyds.progress import shown
 
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     import torch
 
 _ROWS_AT_ONCE = 65_536
-_NOT_ARROWS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError)
-"""What Arrow raises for values that it can't hold."""
+_NOT_ARROWS = (ValueError, TypeError, NotImplementedError, OverflowError)
+"""What Arrow raises for values that it can't hold: its own errors, which are among these, and Python's."""
+_NO_ARROW_TYPE = ("Object", "Int128", "UInt128")
 _TAKEN = (
     "give a pandas or polars DataFrame, a pyarrow Table, batch or reader, a DuckDB relation, a dictionary of columns, "
     "a list of dictionaries, or anything with __arrow_c_stream__ or __arrow_c_array__"
@@ -73,10 +75,10 @@ def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     if isinstance(data, pa.Table):
         return data.schema, iter(data.to_batches())
     library = type(data).__module__.split(".")[0]
-    if library == "polars" and hasattr(data, "collect"):
-        if hasattr(data, "collect_batches"):
-            return rows_of(chain(data.collect_batches(), (data.clear().collect(),)))
-        return rows_of(data.collect())
+    if library == "polars":
+        if hasattr(data, "collect"):
+            return rows_of(_collected(data))
+        _check_polars(data)
     try:
         if library == "pandas" and hasattr(data, "columns"):
             return rows_of(_from_pandas(_with_index(data)))
@@ -131,7 +133,12 @@ def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
     arrays = {}
     for name, values in columns.items():
-        if isinstance(values, str | bytes | Mapping | Set) or not hasattr(values, "__len__"):
+        if name is None:
+            raise SchemaError("a column has no name: its key is None", hint="name it, or leave it out")
+        if str(name) in arrays:
+            raise SchemaError(f"two columns have the same name: {str(name)!r}", hint="rename one, or leave it out")
+        no_list = not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0
+        if isinstance(values, str | bytes | Mapping | Set) or no_list:
             raise SchemaError(
                 f"a dictionary holds columns, and {name!r} is of {type(values).__name__}, not a list of values",
                 hint="give a list of dictionaries for rows",
@@ -150,20 +157,69 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
 
 def _array(name: str, values: Any) -> pa.Array:
     try:
-        return pa.array(values)
+        return _as_arrow(values)
     except _NOT_ARROWS as error:
-        from paimon_pyds.types.misfits import first_refused
+        raise _unfit(name, values, error) from error
 
-        why, hint = str(error).splitlines()[0], "give values of one type"
-        if found := re.fullmatch(r"Expected bytes, got an? '(\w+)' object", why):
-            why = f"of type {found[1]} among texts or bytes"
-        if isinstance(error, UnicodeEncodeError):
-            why, hint = "half of a surrogate pair is not a character", "correct the text"
-        if isinstance(error, OverflowError):
-            why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
-        refused = SchemaError(f"column {name!r}: {why}", hint=hint)
-        refused.row = first_refused(len(values), lambda n: pa.array(values[:n]))
-        raise refused from error
+
+def _as_arrow(values: Any) -> pa.Array:
+    array = pa.array(values)
+    if _are_objects(values):
+        check_kept(values, array.type)
+    return array
+
+
+def _are_objects(values: Any) -> bool:
+    """Whether values are Python's own, of which Arrow finds out a type."""
+    return isinstance(values, list | tuple) or str(getattr(values, "dtype", "")) == "object"
+
+
+def _unfit(name: str, values: Any, error: Exception) -> SchemaError:
+    from paimon_pyds.types.misfits import first_refused
+
+    row = first_refused(len(values), lambda n: _as_arrow(values[:n]))
+    why, hint = str(error).splitlines()[0], "give values of one type"
+    if found := re.fullmatch(r"Expected bytes, got an? '(\w+)' object", why):
+        why = f"of type {found[1]} among texts or bytes"
+    elif isinstance(error, UnicodeEncodeError):
+        why, hint = "half of a surrogate pair is not a character", "correct the text"
+    elif isinstance(error, OverflowError):
+        why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
+    elif isinstance(error, NotKeptError):
+        hint = error.hint
+    elif hasattr(values, "dtype") and not _are_objects(values):
+        why = f"{why} ({values.dtype})"
+    elif not isinstance(error, pa.ArrowException) or "did not recognize Python value type" in why:
+        why = f"Arrow takes no value of type {type(next(islice(values, row, None))).__name__}"
+        hint = "give None for NULL, Python's own values, or the whole column as an array"
+    if _are_pairs(next(islice(values, row, None))):
+        hint = "pairs of a MAP come with their type: pa.array(…, pa.map_(…))"
+    refused = SchemaError(f"column {name!r}: {why}", hint=hint)
+    refused.row = row
+    return refused
+
+
+def _are_pairs(value: Any) -> bool:
+    """Whether a value is what Arrow gives for a map: a list of tuples."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], tuple) and len(value[0]) == 2
+
+
+def _collected(frame: Any) -> Any:
+    """The rows of a lazy frame of polars, part by part where its version can do that."""
+    return (
+        chain(frame.collect_batches(), (frame.clear().collect(),))
+        if hasattr(frame, "collect_batches")
+        else frame.collect()
+    )
+
+
+def _check_polars(frame: Any) -> None:
+    """Refuse columns that polars hands out as what no other library understands, such as addresses of objects."""
+    for name, type_ in frame.schema.items() if hasattr(frame, "rows") else ():
+        if str(type_).partition("(")[0] in _NO_ARROW_TYPE:
+            raise SchemaError(
+                f"column {name!r} is of polars' {type_}, which Arrow has no form for", hint="cast it first"
+            )
 
 
 def _from_pandas(frame: Any) -> pa.Table:
@@ -171,11 +227,15 @@ def _from_pandas(frame: Any) -> pa.Table:
         twice = [*dict.fromkeys(frame.columns[frame.columns.duplicated()])]
         raise SchemaError(f"two columns have the same name: {twice}", hint="rename one, or leave it out")
     try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except _NOT_ARROWS:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        for at, field in enumerate(table.schema):
+            if _are_objects(frame.iloc[:, at]):
+                check_kept(frame.iloc[:, at], field.type)
+    except _NOT_ARROWS as error:
         for name in frame.columns:
             _array(name, frame[name].reset_index(drop=True))  # tells the column and the row
-        raise
+        raise _refused(frame, str(error)) from error
+    return table
 
 
 def _with_index(frame: Any) -> Any:

@@ -176,6 +176,7 @@ class Table(RowStream):
         from paimon_pyds.storage import open_file_io
 
         definition, rows = table_definition(schema, primary_key, partition_by, options, comment)
+        mapping("storage_options", storage_options or {})
         io, root = open_file_io(path_like("path", path), storage_options)
         external, local_cache = ExternalPaths.of(storage_options), cache_of(storage_options)
         made = cls(create_table(io, root, definition, external=external, local_cache=local_cache))

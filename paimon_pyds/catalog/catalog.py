@@ -18,6 +18,7 @@ from paimon_pyds.catalog.identifier import (
 )
 from paimon_pyds.errors import (
     AlreadyExistsError,
+    ArgumentTypeError,
     DatabaseNotFoundError,
     NotFoundError,
     OptionError,
@@ -26,7 +27,7 @@ from paimon_pyds.errors import (
     no_attribute,
     suggest,
 )
-from paimon_pyds.options.option import Kind, mapping, parse_value
+from paimon_pyds.options.option import Kind, mapping, parse_value, path_like
 from paimon_pyds.redaction import RedactedDict, counted, redact
 from paimon_pyds.storage import OPTIONS_OF_ALL
 from paimon_pyds.table import Table, table_definition
@@ -72,6 +73,9 @@ class Catalog:
     """
 
     def __init__(self, warehouse: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> None:
+        if isinstance(warehouse, Mapping):
+            raise ArgumentTypeError("warehouse takes a path, and Catalog.open(options) options")
+        path_like("warehouse", warehouse)
         self._backend: CatalogBackend = FileSystemBackend(warehouse, dict(storage_options or {}))
         self._options = RedactedDict({"warehouse": self._backend.warehouse, **(storage_options or {})})
 
@@ -260,7 +264,7 @@ class Catalog:
             OptionError: no system table, with similar names.
             DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
         """
-        identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in name else SYSTEM_DATABASE)
+        identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in str(name) else SYSTEM_DATABASE)
         system: Any = identifier.system
         if system is not None:
             return Table(self._store(replace(identifier, system=None))).system_scan(system, filter, **query)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.options.option import text
 from paimon_pyds.records import dataclass
 
 DEFAULT_DATABASE = "default"
@@ -62,12 +63,12 @@ def quoted_name(database: str, table: str) -> str:
 
 
 def _split(name: str) -> list[str]:
-    text = name.strip()
-    match = _QUOTED.fullmatch(text) if "`" in text else None
-    if not text or (match is None and "`" in text):
+    stripped = text("the name of a table", name).strip()
+    match = _QUOTED.fullmatch(stripped) if "`" in stripped else None
+    if not stripped or (match is None and "`" in stripped):
         raise _bad(name)
     if match is None:
-        return text.split(".", 1)
+        return stripped.split(".", 1)
     table = _unquoted(match["table"]) + (match["suffix"] or "")
     return [table] if match["database"] is None else [_unquoted(match["database"]), table]
 
@@ -78,6 +79,7 @@ def _unquoted(part: str) -> str:
 
 def checked_object_name(name: str, what: str) -> str:
     """A name that can be a directory of the warehouse. Raises OptionError."""
+    text(f"the name of a {what}", name)
     if not name.strip() or name in (".", "..") or "/" in name or "\0" in name or "$" in name:
         hint = f"a {what} of the same warehouse is meant, by its name and not its path" if "/" in name else None
         raise OptionError(f"{name!r:.100} is not a name of a {what}", hint=hint)

@@ -193,7 +193,17 @@ def storage_options(arguments: argparse.Namespace) -> dict[str, str]:
 def catalog_of(arguments: argparse.Namespace, where: str | None) -> Catalog | None:
     """The catalog that a command's option or the environment names; None where the table or warehouse is a path.
     ``where``: the table or the warehouse; what has a slash is a path."""
-    name = arguments.catalog
+    name = catalog_name(arguments, where)
+    if name is None:
+        return None
+    from paimon_pyds.catalog import Catalog
+
+    return Catalog.configured(name, storage_options(arguments))
+
+
+def catalog_name(arguments: argparse.Namespace, where: str | None) -> str | None:
+    """The name of the catalog that `catalog_of` opens."""
+    name: str | None = arguments.catalog
     if where is not None and "/" in where:
         if name is not None:
             raise OptionError(f"{redact(where)!r:.200} is a path, and --catalog wants names", hint="leave one out")
@@ -202,11 +212,7 @@ def catalog_of(arguments: argparse.Namespace, where: str | None) -> Catalog | No
         from paimon_pyds.catalog.config import default_catalog
 
         name = default_catalog()
-    if name is None:
-        return None
-    from paimon_pyds.catalog import Catalog
-
-    return Catalog.configured(name, storage_options(arguments))
+    return name
 
 
 def command_line(arguments: argparse.Namespace, command: str, *more: str) -> str:

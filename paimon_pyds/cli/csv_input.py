@@ -5,6 +5,7 @@ An error is followed by a second, slower reading of the input for its place.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -12,6 +13,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -31,6 +33,8 @@ _PEEKED = 64 << 10
 _KEPT = 64 << 20
 _RECORDS = 50_000
 _ESCAPED = "surrogateescape"  # what is no UTF-8 is told as such by Arrow
+_NO_UTF8 = "it is no UTF-8: convert the file"
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{16,300}\s*")
 _COLUMN = re.compile(r"In CSV column #(\d+)")
 
 
@@ -50,6 +54,8 @@ class CsvInput:
 
         self._path, self._how = path, how
         first = cast(io.BufferedReader, file).peek(_PEEKED).partition(b"\n")[0]
+        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise SchemaError("can't read the input: it is in UTF-16", path=path, hint="convert it to UTF-8")
         self._file = file if path != "-" and Path(path).is_file() else _Kept(file)
         self._types = {field.name: field.type for field in how.types or ()}
         names = None if how.header else list(self._types)
@@ -69,13 +75,57 @@ class CsvInput:
         convert = _conversion({name: _parsed(type_) for name, type_ in self._types.items()}, self._how.null)
         try:
             stream = arrow_csv.open_csv(self._file, self._read, self._parse, convert)
+            names = stream.schema.names
         except pa.ArrowInvalid as error:
             raise self._located(error) from error
-        self._how.check_types(stream.schema.names)
-        self._check_delimiter(stream.schema.names)
+        except UnicodeDecodeError as error:
+            raise SchemaError("can't read the names of columns", path=self._path, hint=_NO_UTF8) from error
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise SchemaError(f"two columns have the same name: {', '.join(twice)}", path=self._path)
+        self._how.check_types(names)
+        self._check_delimiter(names)
+        for field in stream.schema:
+            if field.name not in self._types and pa.types.is_binary(field.type):
+                raise self._no_text(field.name)
+        given = set(self._types)
         self._types = {field.name: self._types.get(field.name, field.type) for field in stream.schema}
         schema = pa.schema(list(self._types.items()))
-        return schema, self._batches(stream, schema)
+        floats = (i for i, field in enumerate(stream.schema) if pa.types.is_float64(field.type))
+        guessed = [i for i in floats if stream.schema.names[i] not in given]
+        return schema, self._checked(self._batches(stream, schema), guessed)
+
+    def _checked(self, batches: Iterator[pa.RecordBatch], guessed: list[int]) -> Iterator[pa.RecordBatch]:
+        """The batches, as long as no integer has been rounded to be a DOUBLE, which nobody asked for."""
+        for batch in batches:
+            if guessed and any(may_be_rounded(batch.column(at)) for at in guessed):
+                self._check_digits(guessed)
+                guessed = []
+            yield batch
+
+    def _check_digits(self, columns: list[int]) -> None:
+        again = self._again()
+        if again is None:
+            return
+        with again, suppress(csv.Error):
+            records = self._records(again)
+            names = next(records, (1, []))[1] if self._how.header else list(self._types)
+            for line, values in records:
+                for at in columns:
+                    if at < len(values) and is_rounded(values[at]):
+                        raise rounded(names[at], values[at], line, self._path)
+
+    def _no_text(self, name: str) -> SchemaError:
+        """The error about a column whose values Arrow takes for bytes, as one of the first is no UTF-8."""
+        self._types[name] = pa.string()
+        again = self._again()
+        if again is not None:
+            with again, suppress(csv.Error):
+                found = self._wrong_value(again, None)
+                line = None if found is None else re.search(r", in line [\d,]+$", found.message)
+                text = f"a value can't be read in column {name!r}{'' if line is None else line[0]}"
+                return SchemaError(text, path=self._path, hint=_NO_UTF8)
+        return SchemaError(f"a value can't be read in column {name!r}", path=self._path, hint=_NO_UTF8)
 
     def _check_delimiter(self, names: Sequence[str]) -> None:
         other = next((mark for mark in ";\t|," if mark in names[0]), None)
@@ -156,7 +206,7 @@ class CsvInput:
         except pa.ArrowInvalid:
             n = first_refused(len(values), lambda count: _values(values[:count], type_))
             readable = values[n].encode("utf-8", _ESCAPED).decode("utf-8", "replace")
-            hint = None if readable == values[n] else "it is no UTF-8: convert the file"
+            hint = None if readable == values[n] else _NO_UTF8
             if pa.types.is_timestamp(type_) and type_.tz is not None:
                 hint = "such values end with their zone: 2026-01-31 12:30:00Z, or +01:00 for Z"
             return given[n][0], misfit(pa.array([readable]), 0, name, from_arrow_type(type_, iter(())), hint=hint)
@@ -180,6 +230,26 @@ class _Kept:
     def again(self) -> BinaryIO | None:
         """All that was read; None where that is too much."""
         return None if len(self._beginning) > _KEPT else io.BytesIO(self._beginning)
+
+
+def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether some floats are so large that they may have been other integers."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.greater_equal(pc.abs(numbers), 2.0**53)).as_py())
+
+
+def is_rounded(text: str) -> bool:
+    """Whether a text is an integer that no float is equal to."""
+    return _INTEGER.fullmatch(text) is not None and int(text) != float(text)
+
+
+def rounded(column: str, text: str, line: int, path: str) -> SchemaError:
+    """The error about an integer that would be rounded."""
+    digits = len(text.strip().lstrip("+-"))
+    type_ = f"DECIMAL({digits}, 0)" if digits <= 38 else "STRING"
+    message = f"column {column!r}: {text:.60} has too many digits, as a DOUBLE it would lose digits, in line {line:,}"
+    return SchemaError(message, path=path, hint=f"say its type: --types {shlex.quote(f'{column} {type_}')}")
 
 
 def _conversion(types: dict[str, pa.DataType], null: str) -> arrow_csv.ConvertOptions:

@@ -11,6 +11,7 @@ import argparse
 import gzip
 import io
 import itertools
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ _FORMATS = {
 }  # fmt: skip
 _PEEKED = 64 << 10
 _FILES_OF_ARROW = b"ARROW1"
+_LONG_INTEGER = re.compile(rb"[0-9]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +181,47 @@ def _opened(path: str, how: InputFormat) -> Rows:
     import pyarrow as pa
 
     data = file.read()
+    if data.lstrip().startswith(b"["):
+        text = "the input is one array, and a line is wanted for each object"
+        raise SchemaError(text, path=path, hint="write them so, such as with jq -c '.[]'")
     try:
         rows = _json(data, how.types or ())
     except pa.ArrowInvalid as error:
         raise _refused_line(error, data, path) from error
+    _check_digits(rows, data, {field.name for field in how.types or ()}, path)
     how.check_types(rows.schema.names, sparse=True)
     return rows.schema, iter(rows.to_batches())
 
 
+def _check_digits(rows: pa.Table, data: bytes, given: set[str], path: str) -> None:
+    """Refuse integers that were rounded to be a DOUBLE, which nobody asked for. Raises SchemaError."""
+    import pyarrow.types as t
+
+    from paimon_pyds.cli.csv_input import is_rounded, may_be_rounded, rounded
+
+    guessed = {f.name for f in rows.schema if t.is_float64(f.type) and f.name not in given}
+    if not any(may_be_rounded(rows.column(name)) for name in guessed):
+        return
+    for number, line in enumerate(data.splitlines(), 1):
+        if not _LONG_INTEGER.search(line):
+            continue
+        try:
+            values = json.loads(line)
+        except ValueError:  # Arrow takes more forms than this
+            continue
+        for name, value in values.items():
+            if name in guessed and isinstance(value, int) and is_rounded(str(value)):
+                raise rounded(name, str(value), number, path)
+
+
 def _refused_line(error: Exception, data: bytes, path: str) -> SchemaError:
     """The error of JSON that can't be read, with the line; Arrow counts from the beginning of some block."""
-    import pyarrow.json as json
+    import pyarrow.json as arrow_json
 
     from paimon_pyds.types.misfits import first_refused
 
     lines = data.splitlines(keepends=True)
-    at = first_refused(len(lines), lambda count: json.read_json(io.BytesIO(b"".join(lines[:count]))))
+    at = first_refused(len(lines), lambda count: arrow_json.read_json(io.BytesIO(b"".join(lines[:count]))))
     what = re.sub(r"\.? in row \d+$", "", str(error).splitlines()[0].removeprefix("JSON parse error: "))
     what = re.sub(r"^Column\(/(.*?)\)", r"column '\1'", what)
     return SchemaError(f"can't read the input: {what}, in line {at + 1}", path=path)
@@ -219,17 +246,20 @@ def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
     a type, dates where all of them are."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.json as json
+    import pyarrow.json as arrow_json
     import pyarrow.types as t
 
-    rows = json.read_json(io.BytesIO(data))
+    rows = arrow_json.read_json(io.BytesIO(data))
     wanted = [field for field in types if field.name in rows.schema.names]
     typed = {field.name: field.type for field in wanted}
     moments = [field for field in rows.schema if t.is_timestamp(field.type)]
     guessed = [f.name for f in moments if f.name not in typed or not t.is_timestamp(typed[f.name])]
     if guessed:
         texts = pa.schema([(name, pa.string()) for name in guessed])
-        as_read, rows = rows, json.read_json(io.BytesIO(data), parse_options=json.ParseOptions(explicit_schema=texts))
+        as_read, rows = (
+            rows,
+            arrow_json.read_json(io.BytesIO(data), parse_options=arrow_json.ParseOptions(explicit_schema=texts)),
+        )
         for name in guessed:
             if name not in typed:
                 at = rows.schema.get_field_index(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
     add_table_command,
+    catalog_name,
     create_table,
     key_values,
     names_in,
@@ -21,7 +23,7 @@ from paimon_pyds.cli.arguments import (
     storage_options,
     table_options,
 )
-from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, open_inputs
+from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, format_of, open_inputs
 from paimon_pyds.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_pyds.redaction import counted
 
@@ -123,6 +125,7 @@ def _add_merge(commands: Commands) -> None:
 
 
 def _write(arguments: argparse.Namespace) -> None:
+    made = False
     try:
         table, options = open_table(arguments), table_options(arguments)
         schema, batches = open_inputs(arguments.inputs, InputFormat.of(arguments, table.arrow_schema))
@@ -135,7 +138,7 @@ def _write(arguments: argparse.Namespace) -> None:
             if refused.hint is not None and "change_types" in refused.hint:  # of no table yet
                 refused.hint = "correct it, or say another type with --types"
             raise
-        table, options = _created(arguments, schema)
+        made, (table, options) = True, _created(arguments, schema)
     partition = key_values(arguments.partition, "--partition") or None
     if arguments.mode == "append" and (partition or arguments.dynamic):
         raise OptionError("--partition and --dynamic belong to --mode overwrite")
@@ -148,14 +151,24 @@ def _write(arguments: argparse.Namespace) -> None:
             yield batch
             rows += batch.num_rows
 
-    if arguments.mode == "append":
-        snapshot = table.append(counting(), options=options)
-    else:
-        snapshot = table.overwrite(counting(), partition, arguments.dynamic, options=options)
+    with _unmade_on_failure(arguments, table) if made else nullcontext():
+        if arguments.mode == "append":
+            snapshot = table.append(counting(), options=options)
+        else:
+            snapshot = table.overwrite(counting(), partition, arguments.dynamic, options=options)
     id_, text = None, "nothing to write: the input has no rows"
     if snapshot is not None:
         id_, text = snapshot.id, f"{counted(rows, 'row')} written, snapshot {snapshot.id}"
     show.answer(arguments.output, {"rows": rows, "snapshot": id_}, text)
+
+
+def _unmade_on_failure(arguments: argparse.Namespace, table: Table) -> AbstractContextManager[None]:
+    """As for `Table.create`, a table of a path is taken away where its first rows fail; in a catalog it stays."""
+    if catalog_name(arguments, arguments.table) is not None:
+        return nullcontext()
+    from paimon_pyds.ddl.create import unmade_on_failure
+
+    return unmade_on_failure(table.store)
 
 
 def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:
@@ -170,7 +183,12 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
     options = table_options(arguments)
     own = {key: value for key, value in options.items() if key != ROW_KIND_COLUMN}
     kinds = options.get(ROW_KIND_COLUMN)
-    fields = from_arrow_schema(pa.schema([field for field in schema if field.name != kinds]))
+    try:
+        fields = from_arrow_schema(pa.schema([field for field in schema if field.name != kinds]))
+    except SchemaError as error:
+        if (arguments.input_format or format_of(arguments.inputs[0])) in ("csv", "json"):
+            error.hint = "say it with --types"
+        raise
     key, parts = (tuple(filter(None, names_in(text))) for text in (arguments.primary_key, arguments.partition_by))
     key = key or tuple(filter(None, names_in(own.pop("primary-key", ""))))
     check_writable(TableSchema(0, fields, len(fields), parts, key, own))  # else it would stay, empty

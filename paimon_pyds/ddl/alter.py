@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +24,7 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets, option_of, stored_options
-from paimon_pyds.options.option import comma_separated, option_texts, texts
+from paimon_pyds.options.option import comma_separated, mapping, option_texts, refused_argument, text, texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _RETRIES = 100
+_TEXTS_OR_NONE = ("column_comments", "column_defaults")
 _TRUE_STAYS = ("ignore-delete", "ignore-update-before")
 """Options that can't be changed from true to false."""
 
@@ -93,6 +94,7 @@ def alter_table(
     if unknown:
         allowed = ", ".join(SchemaChanges.__annotations__)
         raise TypeError(f"a table can't be altered by {', '.join(unknown)}, but by {allowed}")
+    _check_types(changes)
     changes["drop_columns"] = tuple(texts("drop_columns", changes.get("drop_columns", ())))  # looked at in each attempt
     added, options = new_columns(changes.get("add_columns")), option_texts(set_options)
     unset = tuple(texts("unset_options", unset_options))
@@ -116,6 +118,20 @@ def alter_table(
         what = f"gave up after {retries.count} attempts: others changed the schema concurrently"
         hint = "alter the table again when no other process does"
         retries.again(CommitError(what, path=store.root, hint=hint))
+
+
+def _check_types(changes: Mapping[str, Any]) -> None:
+    """Raises ArgumentTypeError for what would be published as something that nobody reads as a schema."""
+    for what in ("rename_columns", "change_types", "change_nullability", *_TEXTS_OR_NONE, "move_columns"):
+        for name, value in mapping(what, changes.get(what) or {}).items():
+            of = f"{what} of {text(f'{what}: each', name)!r}"
+            if what == "change_nullability":
+                if not isinstance(value, bool):
+                    raise refused_argument(of, "True or False", value)
+            elif what != "change_types" and not (value is None and what in _TEXTS_OR_NONE):
+                text(of, value)
+    if changes.get("comment") is not None:
+        text("comment", changes["comment"])
 
 
 def _with_instants_option(store: TableStore, new: TableSchema) -> TableSchema:
@@ -178,10 +194,10 @@ def _altered(
     editor.add(added)
     editor.change_types(changes.get("change_types") or {})
     editor.change_nullability(changes.get("change_nullability") or {})
-    for name, text in (changes.get("column_comments") or {}).items():
-        editor.update(name, lambda f, text=text: replace(f, description=text))  # type: ignore[misc]
-    for name, text in (changes.get("column_defaults") or {}).items():
-        editor.update(name, lambda f, text=text: replace(f, default=text))  # type: ignore[misc]
+    for name, value in (changes.get("column_comments") or {}).items():
+        editor.update(name, lambda f, value=value: replace(f, description=value))  # type: ignore[misc]
+    for name, value in (changes.get("column_defaults") or {}).items():
+        editor.update(name, lambda f, value=value: replace(f, default=value))  # type: ignore[misc]
     editor.move(changes.get("move_columns") or {})
     options = renamed_options(old.options, renamed)
     change_options(options, old, set_options, unset_options, has_snapshots=has_snapshots)

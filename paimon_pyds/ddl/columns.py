@@ -18,6 +18,7 @@ from paimon_pyds.errors import SchemaError, suggest
 from paimon_pyds.evolution.casting import can_cast
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
+from paimon_pyds.options.option import several
 from paimon_pyds.types import (
     ArrayType,
     AtomicType,
@@ -267,7 +268,7 @@ def new_columns(columns: Any) -> list[tuple[str, DataField]]:
     if isinstance(columns, str):
         columns = parse_columns(columns)
     result = []
-    for column in columns:
+    for column in several("add_columns", columns):
         if isinstance(column, DataField):
             result.append((column.name, column))
         elif isinstance(column, pa.Field):

@@ -13,12 +13,12 @@ from paimon_pyds.index.keys import BSI
 from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_readable, check_writable, option_of
-from paimon_pyds.options.option import comma_separated, is_utf8
+from paimon_pyds.options.option import comma_separated, is_utf8, text
 from paimon_pyds.options.table_options import refused_kind
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
-from paimon_pyds.types import DataField, is_system_name, walk_fields
+from paimon_pyds.types import DataField, DataType, RowType, is_system_name, walk_fields
 from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
@@ -39,13 +39,15 @@ def validate_schema(schema: TableSchema, before: Mapping[str, str] | None = None
         UnsupportedError: a type or an option value that is refused by name.
     """
     check_new_fields(schema.fields)
+    if schema.comment is not None:
+        text("comment", schema.comment)
     _check_keys(schema)
     options = TableOptions(schema.options)
-    for key, text in options.items():
+    for key, value in options.items():
         option = option_of(key)
         if option is not None:
-            option.parse(text)
-    check_known(key for key, text in options.items() if before is None or before.get(key) != text)
+            option.parse(value)
+    check_known(key for key, value in options.items() if before is None or before.get(key) != value)
     _check_state(schema, options)
     _check_buckets(schema, options)
     _check_column_options(schema, options)
@@ -79,13 +81,16 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
     """Check names, types and default values of columns. Raises SchemaError and UnsupportedError."""
     if not fields:
         raise SchemaError("a table needs at least one column")
+    for field in walk_fields(fields):
+        _check_texts(field)
     _no_duplicates([f.name for f in fields], "columns")
     for field in fields:
-        if not field.name or "\0" in field.name:
+        if "\0" in field.name:
             raise SchemaError(f"{field.name!r} is not a column name")
         for inner in walk_fields([field]):
-            if not is_utf8(inner.name):
+            if not inner.name.strip() or not is_utf8(inner.name):
                 raise SchemaError(f"{inner.name!r} is not a column name")
+        _check_members(field.type, field.name)
         if is_system_name(field.name):
             raise SchemaError(f"column name {field.name!r} is reserved by Paimon", hint="choose another name")
         if field.name in METADATA_FIELDS:
@@ -97,6 +102,22 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
         if refused is not None:
             raise UnsupportedError(f"column {field.name} of type {refused} is not supported")
         check_default(field)
+
+
+def _check_texts(field: DataField) -> None:
+    """What is no text would be published, and be no schema for anybody who reads it. Raises ArgumentTypeError."""
+    text("the name of a column", field.name)
+    for what, value in (("the comment", field.description), ("the default", field.default)):
+        if value is not None and not is_utf8(text(f"{what} of {field.name!r}", value)):
+            raise SchemaError(f"{what} of {field.name!r} has half of a surrogate pair, which is not a character")
+
+
+def _check_members(type_: DataType, column: str) -> None:
+    """Java Paimon reads no table with a ROW that has two fields of one name."""
+    if isinstance(type_, RowType):
+        _no_duplicates([f.name for f in type_.fields], f"fields of column {column}")
+    for child in type_.children():
+        _check_members(child, column)
 
 
 def _no_duplicates(names: Sequence[str], what: str) -> None:

@@ -6,6 +6,7 @@ No data is read, unless the scan is run as well (``analyze``) and its traces are
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -15,6 +16,7 @@ from paimon_pyds.explain.file import Actual, ExplainedFile, PlannedVisit, RunPla
 from paimon_pyds.explain.html import to_html, to_page
 from paimon_pyds.explain.scan import ExplainedScan, to_text
 from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.options.option import path_like
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, computed_parts
 from paimon_pyds.progress import counted as counted_items
@@ -348,9 +350,9 @@ class Explanation(ExplainedScan):
         """The same as an HTML document of its own."""
         return to_page(self)
 
-    def rendered(self, path: str) -> str:
+    def rendered(self, path: str | os.PathLike[str]) -> str:
         """What belongs into a file of this name: a page for ``.html``, JSON for ``.json``, else text."""
-        suffix = path.lower().rpartition(".")[2]
+        suffix = os.fspath(path_like("path", path)).lower().rpartition(".")[2]
         if suffix in ("html", "htm"):
             return self.page
         return f"{json.dumps(self.as_dict(), ensure_ascii=False) if suffix == 'json' else self.text}\n"

@@ -199,6 +199,8 @@ def assign(array: pa.Array, source: Type, target: DataType, zone: str) -> pa.Arr
         return _nested(array, target)
     found = cast_array(array, source, target, zone)
     _check_finite(array, found)
+    if target.kind is Kind.DECIMAL:  # which Arrow does not look at, where it was of the same type
+        return _nested(found, target)
     return _fitted(found, target) if target.kind in STRING_KINDS | BINARY_KINDS else found
 
 
@@ -221,13 +223,14 @@ def _check_finite(array: pa.Array, found: pa.Array) -> None:
 
 
 def _nested(array: pa.Array, target: DataType) -> pa.Array:
-    from paimon_pyds.types.misfits import check_lengths
+    from paimon_pyds.types.misfits import check_bounds, check_no_more_members
 
     wanted = arrow_type(target)
     try:
+        check_no_more_members(array.type, wanted, "value")
         found = array if array.type == wanted else array.cast(wanted)
         _check_finite(array, found)
-        check_lengths(found, target, "value")
+        check_bounds(found, target, "value")
     except SchemaError as error:
         raise ExpressionError(error.message) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

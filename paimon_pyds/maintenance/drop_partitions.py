@@ -32,7 +32,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_writable
-from paimon_pyds.options.option import comma_separated
+from paimon_pyds.options.option import comma_separated, several
 from paimon_pyds.predicate.tree import Leaf, make_or
 from paimon_pyds.progress import counted
 
@@ -132,9 +132,14 @@ def mark_partitions_done(
     """
     options, schema = maintenance_options(store, None), store.latest_schema()
     _check_action(store, options)
+<<<<<<< HEAD
     given = [partitions] if isinstance(partitions, Mapping) else partitions
     is_list = isinstance(given, list | tuple) and all(isinstance(one, Mapping) for one in given)
     if not schema.partition_keys or not given or not is_list:
+=======
+    given = [partitions] if isinstance(partitions, Mapping) else several("partitions", partitions)
+    if not schema.partition_keys or not given or not all(isinstance(one, Mapping) for one in given):
+>>>>>>> a16
         raise OptionError("partitions to mark are a list of {column: value}", path=store.root)
     directories = tuple(dict.fromkeys(_directory(schema, one) for one in given))
     _mark(store, () if dry_run else directories)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import Flags, array, is_true
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, make_and
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.row import decode_row, decode_rows
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
@@ -55,6 +56,8 @@ def partition_values(fields: Sequence[DataField], partitions: pa.BinaryArray) ->
 
 def partition_mask(schema: TableSchema, predicate: Predicate, partitions: pa.BinaryArray) -> Flags:
     """Which of these partitions (arity + BinaryRow) a bound predicate on partition columns keeps."""
+    if not schema.partition_keys:  # no columns to tell how many rows there are
+        return np.full(len(partitions), predicate is Const.TRUE)
     return is_true(matches(predicate, partition_values(schema.partition_fields, partitions)))
 
 

@@ -28,6 +28,7 @@ from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options.option import text
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import worked
 from paimon_pyds.read.file import ROW_INDEX, read_file
@@ -109,7 +110,7 @@ def assignments_of(
     moment = now or datetime.now(zones.utc)
     bound: dict[str, BoundExpression] = {}
     for name, operand in set.items():
-        field = _column(schema, name)
+        field = _column(schema, text("set", name))
         if field.name in bound:
             raise OptionError(f"column {field.name!r} is set twice")
         bound[field.name] = bind_expression(operand, scopes, field, timezone=timezone, now=moment)

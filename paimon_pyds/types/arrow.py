@@ -137,9 +137,20 @@ def from_arrow_schema(schema: pa.Schema) -> tuple[DataField, ...]:
     for column in schema:
         id_ = next(counter)
         comment = (column.metadata or {}).get(b"comment")
-        type_ = from_arrow_type(column.type, counter, nullable=column.nullable)
+        type_ = _type_of(column, counter)
         fields.append(DataField(id_, column.name, type_, None if comment is None else comment.decode()))
     return tuple(fields)
+
+
+def _type_of(column: pa.Field, next_id: Iterator[int]) -> DataType:
+    if pa.types.is_null(column.type):
+        raise SchemaError(
+            f"column {column.name!r} has no value, which leaves its type open", hint="cast the column first"
+        )
+    try:
+        return from_arrow_type(column.type, next_id, nullable=column.nullable)
+    except SchemaError as error:
+        raise SchemaError(f"column {column.name!r}: {error.message}", hint=error.hint) from None
 
 
 def with_leaves(field: pa.Field, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.Field:

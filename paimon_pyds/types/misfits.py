@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.errors import SchemaError, suggest
 from paimon_pyds.types.kinds import (
     BINARY_KINDS,
     INTEGER_KINDS,
@@ -19,7 +20,7 @@ from paimon_pyds.types.kinds import (
     TIMESTAMP_KINDS,
     Kind,
 )
-from paimon_pyds.types.model import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
+from paimon_pyds.types.model import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, positions_named
 
 _LONGEST = 60
 
@@ -100,8 +101,33 @@ def grown_infinite(numbers: pa.Array, cast: pa.Array) -> pa.BooleanArray:
     return pc.and_(pc.is_finite(numbers), pc.is_inf(cast))
 
 
-def check_lengths(values: pa.Array, type_: DataType, column: str, path: str | None = None) -> None:
-    """Refuse texts and bytes, those in nested values too, that are longer than their type allows.
+def check_no_more_members(source: pa.DataType, target: pa.DataType, column: str) -> None:
+    """Refuse structs with members that those of the target lack: their values would be lost. Raises SchemaError."""
+    t = pa.types
+    if t.is_dictionary(source):
+        check_no_more_members(source.value_type, target, column)
+    elif t.is_struct(target) and t.is_struct(source):
+        names = [source.field(i).name for i in range(source.num_fields)]
+        members = [target.field(i) for i in range(target.num_fields)]
+        found = [next(iter(positions_named(member.name, names)), None) for member in members]
+        lacking = [name for i, name in enumerate(names) if i not in found]
+        if lacking:
+            fields = f"field{'s' if len(lacking) > 1 else ''} {', '.join(map(repr, lacking))}"
+            hint = suggest(lacking[0], [m.name for m in members], "it has")
+            raise SchemaError(f"column {column} of the table has no {fields}", hint=hint)
+        for at, member in zip(found, members, strict=True):
+            if at is not None:
+                check_no_more_members(source.field(at).type, member.type, f"{column}.{member.name}")
+    elif t.is_map(target) and t.is_map(source):
+        check_no_more_members(source.key_type, target.key_type, f"{column}.key")
+        check_no_more_members(source.item_type, target.item_type, f"{column}.value")
+    elif t.is_list(target) and hasattr(source, "value_type"):
+        check_no_more_members(source.value_type, target.value_type, f"{column}.element")
+
+
+def check_bounds(values: pa.Array, type_: DataType, column: str, path: str | None = None) -> None:
+    """Refuse texts and bytes that are longer, and decimals that have more digits, than their type allows; those in
+    nested values too. Arrow keeps decimals of 39 digits in types of 38, as DuckDB's HUGEINT comes.
 
     Args:
         values: of the Arrow type of ``type_``.
@@ -110,21 +136,26 @@ def check_lengths(values: pa.Array, type_: DataType, column: str, path: str | No
         path: the table.
 
     Raises:
-        SchemaError: one is too long; ``row`` is its position where it is not in a nested value.
+        SchemaError: one does not fit; ``row`` is its position where it is not in a nested value.
     """
     match type_:
         case ArrayType():
-            check_lengths(values.flatten(), type_.element, f"{column}.element", path)
+            check_bounds(values.flatten(), type_.element, f"{column}.element", path)
         case MultisetType():
-            check_lengths(values.keys, type_.element, f"{column}.key", path)
+            check_bounds(values.keys, type_.element, f"{column}.key", path)
         case MapType():
-            check_lengths(values.keys, type_.key, f"{column}.key", path)
-            check_lengths(values.items, type_.value, f"{column}.value", path)
+            check_bounds(values.keys, type_.key, f"{column}.key", path)
+            check_bounds(values.items, type_.value, f"{column}.value", path)
         case RowType():
             for field, members in zip(type_.fields, values.flatten(), strict=True):
-                check_lengths(members, field.type, f"{column}.{field.name}", path)
+                check_bounds(members, field.type, f"{column}.{field.name}", path)
         case AtomicType(kind=kind, length=limit) if kind in STRING_KINDS | BINARY_KINDS and limit != MAX_LENGTH:
             lengths = pc.utf8_length(values) if kind in STRING_KINDS else pc.binary_length(values)
             longer = pc.greater(lengths, limit or 1)
             if pc.any(longer).as_py():
                 raise misfit(values, pc.index(longer, True).as_py(), column, type_, path=path)
+        case AtomicType(kind=Kind.DECIMAL):
+            end = Decimal(10) ** ((type_.precision or 0) - (type_.scale or 0))
+            if any(value is not None and value.copy_abs() >= end for value in pc.min_max(values).as_py().values()):
+                fits = [value is None or value.copy_abs() < end for value in values.to_pylist()]
+                raise misfit(values, fits.index(False), column, type_, path=path)

@@ -117,7 +117,7 @@ class Conformer:
         trimmed = (f.type.kind is Kind.CHAR and f.name not in partition_keys for f in fields)
         self._trimmed = [i for i, trim in enumerate(trimmed) if trims_char and trim]
         self._schema = arrow_schema(fields)
-        # Bounds that Arrow types do not carry, and NULLs that nested values may hide, are looked for in every batch.
+        # Bounds that Arrow does not hold, and NULLs that nested values may hide, are looked for in every batch.
         self._bounded = bounded and any(_bounded(f.type) for f in fields)
         hidden = self._bounded or any(map(has_strict_member, self._schema.types))
         self._has_defaults = any(f.default is not None for f in fields)
@@ -252,9 +252,9 @@ def origin_of(schema: pa.Schema) -> str:
 
 
 def _bounded(type_: DataType) -> bool:
-    """Whether texts or bytes among the values of a type have a length, which Arrow's types do not carry."""
+    """Whether a type has bounds that Arrow does not hold: lengths of texts and bytes, and digits of decimals."""
     if isinstance(type_, AtomicType):
-        return type_.kind in STRING_KINDS | BINARY_KINDS and type_.length != MAX_LENGTH
+        return type_.kind is Kind.DECIMAL or (type_.kind in STRING_KINDS | BINARY_KINDS and type_.length != MAX_LENGTH)
     return any(map(_bounded, type_.children()))
 
 
@@ -273,7 +273,7 @@ def conform_column(
         table: where the table is, for errors; None to leave it out.
         origin: of pandas whole numbers may come as floats, which it makes of integers beside NULL; of Spark floats
             are rounded to decimals and timestamps down to a coarser unit, as Spark does when it stores them.
-        bounded: whether texts and bytes must be within the column's length.
+        bounded: whether texts, bytes and decimals must be within the column's length.
 
     Raises:
         SchemaError: types that do not go together, a value that would not be the same; ``row`` is its position.
@@ -287,9 +287,9 @@ def conform_column(
     if column.type != type_:
         column = _converted(column, type_, field.name, field.type, table, origin)
     if bounded:
-        from paimon_pyds.types.misfits import check_lengths
+        from paimon_pyds.types.misfits import check_bounds
 
-        check_lengths(column, field.type, field.name, table)
+        check_bounds(column, field.type, field.name, table)
     return column
 
 
@@ -301,10 +301,14 @@ def _nested(
 
     def fitted(values: pa.Array) -> pa.Array:
         found = cast_nested(values, type_, field.name, leaf)
-        if bounded:
-            from paimon_pyds.types.misfits import check_lengths
+        if values.type != type_:
+            from paimon_pyds.types.misfits import check_no_more_members
 
-            check_lengths(found, field.type, field.name, table)
+            check_no_more_members(values.type, type_, field.name)
+        if bounded:
+            from paimon_pyds.types.misfits import check_bounds
+
+            check_bounds(found, field.type, field.name, table)
         return found
 
     try:

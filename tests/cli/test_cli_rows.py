@@ -234,6 +234,76 @@ def test_inputs_that_were_meant_otherwise(
     assert not (tmp_path / "new").exists() and table.snapshot() is None
 
 
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("rows.csv", b"id,id\n1,2\n", "two columns have the same name: id — at "),
+        ("rows.csv", "id,name\n1,x\n".encode("utf-16"), "it is in UTF-16 — at PATH — convert it to UTF-8"),
+        ("rows.csv", b"id,name\n1,x\n2,caf\xe9\n", "column 'name', in line 3 — at PATH — it is no UTF-8: con"),
+        ("rows.csv", b"id,caf\xe9\n1,x\n", "it is no UTF-8"),
+        ("rows.jsonl", b'[{"id": 1}, {"id": 2}]', "is one array, and a line is wanted for each object"),
+        ("rows.jsonl", b' [\n {"id": 1}]', "is one array, and a line is wanted for each object"),
+        ("rows.jsonl", b'{"id": 1, "id": 2}\n', "id"),
+    ],
+)  # fmt: skip
+def test_inputs_that_can_not_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], exists: bool, name: str, data: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    table = pp.Table.create(tmp_path / "t", parse_columns("id INT, name STRING")) if exists else None
+    command = ["write", str(tmp_path / "t"), str(path), *([] if exists else ["--create"])]
+    assert main(command) == 1
+    told = capsys.readouterr().err
+    assert "unexpected" not in told
+    if not (exists and b"caf" in data):
+        assert message.replace("PATH", str(path)) in told
+    assert table is None or table.snapshot() is None
+    assert exists == (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows.csv", "id,f\n1,1e300\n99999999999999999999,2\n"),
+        ("rows.csv", "id,f\n1.5,1e300\n9007199254740993,2\n"),
+        ("rows.jsonl", '{"f": 1e300, "id": 1}\n{"f": 1, "id": 99999999999999999999}\n'),
+        ("rows.jsonl", '{"id": 1.5}\n{"id": 9007199254740993}\n'),
+    ],
+)
+def test_integers_that_would_lose_digits_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    write = ["write", str(tmp_path / "t"), str(tmp_path / name), "--create"]
+    assert main(write) == 1
+    told = capsys.readouterr().err
+    assert "column 'id'" in told and "as a DOUBLE it would lose digits" in told
+    assert "--types 'id DECIMAL(20, 0)'" in told or "--types 'id DECIMAL(16, 0)'" in told
+    assert ("in line 3" if name.endswith("csv") else "in line 2") in told
+    assert not (tmp_path / "t").exists()
+    exact = text.replace("99999999999999999999", "100000000000000000000").replace("993", "992")
+    (tmp_path / name).write_text(exact)
+    assert main(write) == 0
+    assert float(pp.Table.open(tmp_path / "t").max("id")) in (1e20, 2.0**53)
+
+
+def test_a_table_whose_first_rows_fail_is_not_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.csv").write_text("id\n1\n")
+    (tmp_path / "two.csv").write_text("id\nx\n")
+    (tmp_path / "head.csv").write_text("id,name\n")
+    new = ["write", str(tmp_path / "t"), str(tmp_path / "one.csv")]
+    assert main([*new, str(tmp_path / "two.csv"), "--create"]) == 1
+    assert not (tmp_path / "t").exists()
+    assert main(["write", str(tmp_path / "t"), str(tmp_path / "head.csv"), "--create"]) == 1
+    assert "column 'id' has no value, which leaves its type open — say it with --types" in capsys.readouterr().err
+    assert not (tmp_path / "t").exists()
+    assert main([*new, "--create"]) == 0
+    assert main([*new, str(tmp_path / "two.csv"), "--create"]) == 1
+    assert pp.Table.open(tmp_path / "t").count() == 1
+
+
 def test_dates_of_json_are_dates_of_a_new_table(tmp_path: Path) -> None:
     lines = ('"d": "2026-11-22", "at": "2026-11-22 12:30:00", "s": "2026-11-22"', '"d": null, "at": "2026-11-23"')
     (tmp_path / "rows.jsonl").write_text("".join(f"{{{line}}}\n" for line in lines))

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paimon_pyds as pp
 from paimon_pyds.ddl.alter import alter_table
 from paimon_pyds.ddl.columns import evolve_type, may_cast
 from paimon_pyds.ddl.create import TableDefinition, create_table
-from paimon_pyds.errors import CommitError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import ArgumentTypeError, CommitError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.evolution.casting import can_cast
 from paimon_pyds.metadata.schema import TableSchema, parse_schema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -247,6 +248,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("cannot be converted to DATE", {"change_types": {"a": "DATE"}}),
     ("needs at least one field", {"drop_columns": ["r.x", "r.y"]}),
     ("no column 'q'", {"drop_columns": "a, q"}),
+    ("the default of 'a' has half of a surrogate pair", {"column_defaults": {"a": "\ud800"}}),
+    ("the comment of 'a' has half of a surrogate pair", {"column_comments": {"a": "\ud800"}}),
 ]
 
 
@@ -255,6 +258,30 @@ def test_what_paimon_does_not_allow(store: TableStore, message: str, changes: di
     with pytest.raises(SchemaError, match=message):
         alter_table(store, **changes)
     assert store.schema_ids() == [0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"comment": 5}, "comment takes a text, not 5"),
+        ({"comment": {}}, "comment takes a text"),
+        ({"column_comments": {"a": 5}}, r"column_comments of 'a' takes a text, not 5 \(int\)"),
+        ({"column_comments": {5: "a"}}, "column_comments: each takes a text, not 5"),
+        ({"add_columns": 5}, "add_columns takes a list, not 5"),
+        ({"column_comments": ["a"]}, "column_comments takes a dictionary"),
+        ({"column_defaults": {"a": 5}}, "column_defaults of 'a' takes a text, not 5"),
+        ({"rename_columns": {"a": 5}}, "rename_columns of 'a' takes a text, not 5"),
+        ({"rename_columns": {"a": None}}, "rename_columns of 'a' takes a text, not None"),
+        ({"move_columns": {"a": 5}}, "move_columns of 'a' takes a text, not 5"),
+        ({"change_types": {5: "INT"}}, "change_types: each takes a text, not 5"),
+        ({"change_nullability": {"a": "no"}}, "change_nullability of 'a' takes True or False, not 'no'"),
+    ],
+)
+def test_wrong_types_never_reach_a_schema(store: TableStore, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=message):
+        alter_table(store, **changes)
+    assert store.schema_ids() == [0]
+    assert pp.Table.open(store.root).count() == 0
 
 
 def test_the_last_column_stays(tmp_path: Path) -> None:

@@ -12,14 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import paimon_pyds as pp
 from paimon_pyds.ddl.create import TableDefinition, create_table, fresh_ids
-from paimon_pyds.errors import AlreadyExistsError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats import has_kind
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, Kind, from_arrow_schema, parse_type, walk_fields
+from paimon_pyds.types.columns import parse_columns
 from support.fixtures import DEV, requires_shared
 
 FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []
@@ -190,6 +192,9 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (SchemaError, "at least one column", {"fields": ()}),
     (SchemaError, "named twice: a", {"fields": (*_fields(a="INT"), *_fields(a="INT"))}),
     (SchemaError, "is not a column name", {"fields": _fields(**{"": "INT"})}),
+    (SchemaError, "is not a column name", {"fields": _fields(**{" ": "INT"})}),
+    (SchemaError, "is not a column name", {"fields": parse_columns("a ARRAY<ROW<` ` INT>>")}),
+    (SchemaError, "of column a named twice: x", {"fields": parse_columns("a MAP<INT, ROW<x INT, y INT, x INT>>")}),
     (SchemaError, "reserved", {"fields": _fields(_SEQUENCE_NUMBER="BIGINT")}),
     (SchemaError, "reserved", {"fields": _fields(rowkind="STRING")}),
     (SchemaError, "metadata column", {"fields": _fields(__paimon_file_path="STRING")}),
@@ -250,6 +255,22 @@ def test_what_paimon_does_not_allow(
 ) -> None:
     with pytest.raises(kind, match=message):
         _create(tmp_path, **arguments)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ("a INT", {"comment": 5}),
+        ("a INT", {"comment": {}}),
+        ((DataField(0, "a", parse_type("INT"), 5),), {}),  # type: ignore[arg-type]
+        ((DataField(0, "a", parse_type("INT"), default=5),), {}),  # type: ignore[arg-type]
+        ((DataField(0, 5, parse_type("INT")),), {}),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_types_never_reach_a_schema(tmp_path: Path, schema: Any, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"takes a text, not (5|\{\}) "):
+        pp.Table.create(tmp_path / "t", schema, **arguments)
     assert not (tmp_path / "t").exists()
 
 

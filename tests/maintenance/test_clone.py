@@ -74,6 +74,13 @@ def test_copies(tmp_path: Path, kind: str) -> None:
     assert pp.Table.open(tmp_path / "copy").statistics() is not None
 
 
+def test_copies_of_tables_without_partitions(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1, 2]})
+    for name, where, rows in (("all", "TRUE", 2), ("blank", " ", 2), ("none", "FALSE", 0), ("null", "NULL", 0)):
+        table.clone(tmp_path / name, where=where)
+        assert pp.Table.open(tmp_path / name).count() == rows
+
+
 @pytest.mark.parametrize("kind", _KINDS)
 def test_copies_of_some_partitions(tmp_path: Path, kind: str) -> None:
     table = _table(tmp_path / "t", kind)

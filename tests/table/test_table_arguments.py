@@ -76,6 +76,12 @@ def test_calling_the_class_says_what_to_call(table: pp.Table) -> None:
         (lambda t: t.compact(order_by=5), "order_by takes a list of names, not 5 (int)"),
         (lambda t: t.update("id = 1"), "set takes a dictionary, not 'id = 1' (str)"),
         (lambda t: t.system(5), "name takes a text, not 5 (int)"),
+        (lambda t: t.update({5: "1"}), "set takes a text, not 5 (int)"),
+        (lambda t: t.overwrite({"id": [1]}, 5), "partition takes a dictionary, not 5 (int)"),
+        (lambda t: t.overwrite({"id": [1]}, []), "partition takes a dictionary, not [] (list)"),
+        (lambda t: t.mark_partitions_done(5), "partitions takes a list, not 5 (int)"),
+        (lambda t: pp.Catalog({"warehouse": "/nowhere"}), "warehouse takes a path, and Catalog.open(options) options"),
+        (lambda t: pp.Catalog(5), "warehouse takes a path, not 5 (int)"),
         (lambda t: t.alter(["a"]), "set_options takes a dictionary, not ['a'] (list)"),
         (lambda t: t.alter(unset_options=5), "unset_options takes a list of names, not 5 (int)"),
         (lambda t: t.audit_log(columns=5), "columns takes a list of names, not 5 (int)"),
@@ -190,3 +196,20 @@ def test_names_are_lists_or_texts(tmp_path: Path) -> None:
     table.alter({"write-only": "true"})
     table.alter(unset_options="write-only")
     assert "write-only" not in table.options
+
+
+def test_names_of_catalogs_are_texts(tmp_path: Path) -> None:
+    catalog: Any = pp.Catalog(tmp_path)
+    for call in (catalog.table, catalog.create_database, catalog.drop_table, catalog.system, catalog.path):
+        for wrong in (5, None, ["a"], b"a"):
+            with pytest.raises(ArgumentTypeError, match="takes a text, not "):
+                call(wrong)
+    with pytest.raises(ArgumentTypeError, match="storage_options takes a dictionary"):
+        pp.Table.create(tmp_path / "t", SCHEMA, storage_options=5)  # type: ignore[arg-type]
+
+
+def test_pages_are_named_by_paths(table: pp.Table) -> None:
+    explanation = table.explain()
+    assert explanation.rendered(Path("why.html")) == explanation.rendered("why.HTM") == explanation.page
+    with pytest.raises(ArgumentTypeError, match="path takes a path, not 5"):
+        explanation.rendered(5)  # type: ignore[arg-type]

@@ -228,6 +228,71 @@ def test_what_is_no_data_is_refused(tmp_path: Path, data: Any, message: str) -> 
             table.merge(data, on="id", when_matched="delete")
 
 
+DAY, NOON = dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, 12)
+AWARE = NOON.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([DAY, NOON], "a time of day among dates"),
+        ([NOON, AWARE], "times with and without a time zone"),
+        ([None, AWARE, NOON], "times with and without a time zone"),
+        ([[DAY], [DAY, NOON]], "a time of day among dates"),
+        ([{"x": 1, "y": NOON}, {"y": AWARE}], "times with and without a time zone"),
+        ([dt.time(1), dt.time(1, tzinfo=dt.timezone.utc)], "a time of day with a time zone"),
+    ],
+)
+def test_what_arrow_would_change_in_python_values_is_refused(tmp_path: Path, values: list[Any], message: str) -> None:
+    pd = pytest.importorskip("pandas")
+    row = len(values)
+    for data in ([{"id": v} for v in values], {"id": values}, pd.DataFrame({"id": pd.Series(values, dtype=object)})):
+        with pytest.raises(SchemaError, match=f"column 'id': {message}, first in row {row} of the data"):
+            pp.Table.create(tmp_path / "t", data)
+        assert not (tmp_path / "t").exists()
+
+
+def test_python_values_that_arrow_keeps(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    values = {
+        "d": [DAY, None],
+        "m": [None, NOON],
+        "z": [AWARE, AWARE],
+        "l": [[DAY, None], []],
+        "r": [{"x": NOON}, None],
+    }
+    frame = pd.DataFrame({"d": pd.Series([DAY, pd.NaT], dtype=object), "m": pd.Series([pd.NaT, NOON], dtype=object)})
+    table = pp.Table.create(tmp_path / "t", values)
+    table.append(frame)
+    assert table.to_arrow().select(["d", "m"]).slice(2).equals(table.to_arrow().select(["d", "m"]).slice(0, 2))
+    assert table.to_arrow()["z"].to_pylist()[:2] == [AWARE, AWARE]
+
+
+def test_objects_that_are_no_values_are_told(tmp_path: Path) -> None:
+    pd, np, pl = (pytest.importorskip(name) for name in ("pandas", "numpy", "polars"))
+    precise = pd.Timestamp("2024-01-01 00:00:00.000000001")
+    sparse = pd.DataFrame({"id": pd.arrays.SparseArray([0, 1])})
+    for data, message in (
+        ([{"id": pd.Timestamp("2024-01-01")}, {"id": pd.NaT}], "no value of type NaTType.* row 2.*None for NULL"),
+        ([{"id": 1}, {"id": pd.NA}], "no value of type NAType.* row 2.*None for NULL"),
+        ([{"id": np.datetime64("2024-01-01")}], "no value of type datetime64.* row 1"),
+        ([{"id": NOON}, {"id": precise}], "nanoseconds.* row 2"),
+        ({"id": np.array(1)}, "'id' is of ndarray, not a list of values"),
+        ({"id": np.array([1 + 2j])}, "complex128"),
+        (sparse, "[Ss]parse"),
+        (pl.DataFrame({"id": pl.Series([object()], dtype=pl.Object)}), "column 'id' is of polars' Object.*cast it"),
+        (pl.LazyFrame({"id": pl.Series([object()], dtype=pl.Object)}), "column 'id' is of polars' Object.*cast it"),
+        ([{"m": [("k", 1)]}], r"column 'm': .* row 1 .*pairs of a MAP come with their type: pa\.array"),
+        ({1: [1], "1": [2]}, "two columns have the same name: '1'"),
+        ([{"id": 1, None: ["x"]}], "a column has no name"),
+        ({"id": [1], "n": [None]}, "column 'n' has no value, which leaves its type open"),
+        (pa.table({"n": pa.array([dt.timedelta(1)])}), r"column 'n': Paimon has no type for Arrow's duration"),
+    ):
+        with pytest.raises(SchemaError, match=message):
+            pp.Table.create(tmp_path / "t", data)
+        assert not (tmp_path / "t").exists()
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> pp.Table:
     made = pp.Table.create(tmp_path_factory.mktemp("frames") / "t", TABLE)

@@ -126,6 +126,56 @@ def test_values_within_nested_ones_and_partitions_that_do_not_fit(tmp_path: Path
     assert table.count() == 2
 
 
+KEYED_ROW = pa.array([[("k", {"x": 1, "z": 2})]], pa.map_("string", pa.struct({"x": "int32", "z": "int32"})))
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "told"),
+    [
+        ("ROW<x INT>", [{"x": 1, "z": 2}], "column c of the table has no field 'z'"),
+        ("ARRAY<ROW<x INT>>", [[{"x": 1, "w": 1, "z": 2}]], r"\.element of the table has no fields 'w', 'z'"),
+        ("ROW<x ROW<y INT>>", [{"x": {"y": 1, "z": 2}}], "column c.x of the table has no field 'z'"),
+        ("MAP<STRING, ROW<x INT>>", KEYED_ROW, r"\.value of the table has no field 'z'"),
+    ],
+)
+def test_fields_of_the_data_that_the_table_lacks_are_not_lost(
+    tmp_path: Path, type_: str, values: Any, told: str
+) -> None:
+    table = pp.Table.create(tmp_path / "t", f"k INT, c {type_}")
+    for write in (table.append, table.overwrite):
+        with pytest.raises(SchemaError, match=told):
+            write({"c": values})
+    table.append({"k": [1]})
+    for clause in ("update", "update set c = source.c"):
+        with pytest.raises((SchemaError, ExpressionError), match=told.replace("column c", "(column c|value)")):
+            table.merge({"k": [1], "c": values}, "k", when_matched=clause)
+    assert table.to_arrow().to_pylist() == [{"k": 1, "c": None}]
+
+
+def digits(type_: pa.DataType, *unscaled: int) -> pa.Array:
+    """Decimals that Arrow has room for, and their type has not, as they come from DuckDB's HUGEINT."""
+    data = b"".join(number.to_bytes(16, "little", signed=True) for number in unscaled)
+    return pa.Array.from_buffers(type_, len(unscaled), [None, pa.py_buffer(data)])
+
+
+@pytest.mark.parametrize("type_", ["DECIMAL(38, 0)", "DECIMAL(5, 2)"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_decimals_have_the_digits_of_their_type(tmp_path: Path, type_: str, sign: int) -> None:
+    column = f"d {type_}, l ARRAY<{type_}>"
+    table = pp.Table.create(tmp_path / "t", column, options={"metadata.stats-mode": "none", "file.format": "orc"})
+    arrow = table.arrow_schema.field("d").type
+    most = digits(arrow, *[sign * (10**arrow.precision - 1)] * 2)
+    table.append({"d": most})
+    more = digits(arrow, sign, sign * (2**127 - (sign > 0)) if arrow.scale == 0 else sign * 10**5)
+    for name, values in (("d", more), ("l", pa.ListArray.from_arrays([0, 0, 2], more))):
+        with pytest.raises(SchemaError, match=rf"does not fit column '{name}(\.element)?', .*first in row 2") as caught:
+            table.append({name: values})
+        assert str(more[1].as_py()) in str(caught.value)
+    with pytest.raises((SchemaError, ExpressionError), match="does not fit"):
+        table.merge({"k": most[1:], "v": more[1:]}, "d = source.k", when_matched="update set d = source.v")
+    assert table.to_arrow()["d"].to_pylist() == most.to_pylist()
+
+
 def test_rows_of_other_writers_that_are_too_long_stay_as_they_are(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", parse_columns("k INT, s VARCHAR(5), a ARRAY<VARCHAR(5)>"))
     for k in range(2):
