@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.errors import OptionError
+from paimon_pyds.merge.engine_options import record_time_column
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or, negate
+from paimon_pyds.predicate.tree import Const, Leaf, Op, Predicate, make_and, make_or, negate
 from paimon_pyds.scan.prune import statistics_mask
 from paimon_pyds.types import timestamp_unit
-from paimon_pyds.types.kinds import TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
+from paimon_pyds.types.kinds import UNITS_PER_SECOND, Kind
 
-_TIME, _FIELD = "record-level.expire-time", "record-level.time-field"
+_TIME = "record-level.expire-time"
 _FIRST_MILLIS = 10**12
 """Numbers of BIGINT from here on are milliseconds, others seconds."""
 
@@ -36,7 +36,7 @@ def not_expired(schema: TableSchema, options: TableOptions, now: float) -> Predi
     """
     if not options.is_set(_TIME):
         return Const.TRUE
-    column = _time_column(schema, options)
+    column = record_time_column(schema, options)
     assert column.type is not None
     first = int(now) - int(options.get(_TIME)) // 1000
     is_null, kind = Leaf(Op.IS_NULL, column), column.type.kind
@@ -59,18 +59,8 @@ def have_expired(
     def may_have(predicate: Predicate) -> Flags:
         return statistics_mask(predicate, schema.fields, entries, lambda id_: store.schema(id_).fields)
 
-    column = _time_column(schema, options)
+    column = record_time_column(schema, options)
     assert column.type is not None
     least = -(2**31) if column.type.kind is Kind.INT else -(2**63)
     unknown = may_have(Leaf(Op.LT, column, (least,)))
     return may_have(negate(not_expired(schema, options, now))) & ~unknown
-
-
-def _time_column(schema: TableSchema, options: TableOptions) -> ColumnRef:
-    name = options.get(_FIELD)
-    if name is None:
-        raise OptionError(f"{_TIME} needs the column that has the time", hint=f"set {_FIELD}")
-    field = schema.field(str(name))
-    if field.type.kind not in (Kind.INT, Kind.BIGINT, *TIMESTAMP_KINDS):
-        raise OptionError(f"{_FIELD}: {name} is of type {field.type}", hint="it is of type INT, BIGINT or TIMESTAMP")
-    return ColumnRef(field.name, (), field.type, field.id)

@@ -222,6 +222,14 @@ def _altered(
 # ---------------------------------------------------------------------------------------------------------- options
 
 
+_OF_COLUMNS = (
+    "bucket-key", "partial-update.remove-record-on-sequence-group", "changelog-producer.row-deduplicate-ignore-fields",
+    *COLUMN_OPTIONS,
+)  # fmt: skip
+_OF_NESTED_FIELDS = ("nested-key", "nested-sequence-field", "ts-field")
+"""Options of a column whose values name fields of the rows that it holds, not columns of the table."""
+
+
 def renamed_options(options: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
     """Options that name columns, with the new names of those that were renamed."""
     if not names:
@@ -232,17 +240,25 @@ def renamed_options(options: Mapping[str, str], names: Mapping[str, str]) -> dic
         if parts[0] == "fields" and len(parts) > 2:
             inner = ",".join(names.get(c, c) for c in parts[1].split(","))
             key = ".".join(("fields", inner, *parts[2:]))
-            if parts[-1] in ("sequence-group", "nested-key"):
-                value = ",".join(names.get(c.strip(), c.strip()) for c in value.split(","))
+            if parts[-1] == "sequence-group":
+                value = _renamed(value, names)
+            elif parts[-1] in _OF_NESTED_FIELDS:
+                within = [f"{'.'.join(parts[1:-1])}.{place}." for place in ("element", "value")]
+                nested = {old.removeprefix(p): new for old, new in names.items() for p in within if old.startswith(p)}
+                value = _renamed(value, nested)
         elif parts[0] == "file-index" and parts[-1] == "columns":
             value = ",".join(_renamed_index(part, names) for part in value.split(","))
         elif parts[0] == "file-index" and len(parts) > 3:
             column = _renamed_index(".".join(parts[2:-1]), names)
             key = ".".join((*parts[:2], column, parts[-1]))
-        elif (option := option_of(key)) is not None and option.key in ("bucket-key", *COLUMN_OPTIONS):
-            value = ",".join(names.get(c.strip(), c.strip()) for c in value.split(","))
+        elif (option := option_of(key)) is not None and option.key in _OF_COLUMNS:
+            value = _renamed(value, names)
         result[key] = value
     return result
+
+
+def _renamed(listed: str, names: Mapping[str, str]) -> str:
+    return ",".join(names.get(name.strip(), name.strip()) for name in listed.split(","))
 
 
 def _renamed_index(column: str, names: Mapping[str, str]) -> str:

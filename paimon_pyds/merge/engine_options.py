@@ -13,7 +13,10 @@ from paimon_pyds.merge.versions import SequenceFields, check_orders_rows
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_mergeable
 from paimon_pyds.options.option import comma_separated
-from paimon_pyds.types.kinds import STRING_KINDS
+from paimon_pyds.predicate.tree import ColumnRef
+from paimon_pyds.types.kinds import STRING_KINDS, TIMESTAMP_KINDS, Kind
+
+_EXPIRE_TIME, _TIME_FIELD = "record-level.expire-time", "record-level.time-field"
 
 
 def check_merge_options(schema: TableSchema) -> None:
@@ -29,6 +32,8 @@ def check_merge_options(schema: TableSchema) -> None:
     merge_engine(schema)
     _check_row_kind(schema, options)
     check_levels(options)
+    if options.is_set(_EXPIRE_TIME) or options.is_set(_TIME_FIELD):
+        record_time_column(schema, options)
     engine, producer = options.get("merge-engine"), options.get("changelog-producer")
     if engine == "first-row" and producer not in ("none", "lookup"):
         raise OptionError(
@@ -45,6 +50,23 @@ def check_merge_options(schema: TableSchema) -> None:
                 "deletion-vectors.enabled does not go with changelog-producer=full-compaction",
                 hint="set changelog-producer to none, input or lookup",
             )
+
+
+def record_time_column(schema: TableSchema, options: TableOptions) -> ColumnRef:
+    """The column that rows expire by.
+
+    Raises:
+        OptionError: no option names it, or it is of another type than INT, BIGINT or TIMESTAMP.
+        SchemaError: the column is not there.
+    """
+    name = options.get(_TIME_FIELD)
+    if name is None:
+        raise OptionError(f"{_EXPIRE_TIME} needs the column that has the time", hint=f"set {_TIME_FIELD}")
+    field = schema.field(str(name))
+    if field.type.kind not in (Kind.INT, Kind.BIGINT, *TIMESTAMP_KINDS):
+        hint = "it is of type INT, BIGINT or TIMESTAMP"
+        raise OptionError(f"{_TIME_FIELD}: {name} is of type {field.type}", hint=hint)
+    return ColumnRef(field.name, (), field.type, field.id)
 
 
 def check_levels(options: TableOptions) -> None:

@@ -275,12 +275,16 @@ class RowStatistics:
             return ColumnStats(min=none, max=none, null_count=nulls, row_count=self.row_counts)
         low = decode_column(self.minimum, self.types, i, arity=True)
         high = decode_column(self.maximum, self.types, i, arity=True)
+        unknown = _either(low.unknown, high.unknown)
+        if unknown is not None and self.types[i].kind is Kind.DECIMAL:
+            # Readers of Avro have NULL for such values, which nobody counted.
+            nulls = pc.if_else(from_numpy(~unknown), nulls, scalar(None, pa.int64()))
         return ColumnStats(
             min=unpadded(low.values) if self.types[i].kind is Kind.CHAR else low.values,
             max=high.values,
             null_count=nulls,
             row_count=self.row_counts,
-            unknown=_either(low.unknown, high.unknown),
+            unknown=unknown,
             exact=self.exact_strings,
             nan_counted=self.nan_counted,
         )

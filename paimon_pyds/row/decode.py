@@ -70,8 +70,8 @@ class DecodedColumn(NamedTuple):
     """One field of many rows.
 
     ``values`` has the Arrow type of the field. ``unknown`` is None, or True for rows whose value is there but can't be
-    held by that Arrow type (a TIMESTAMP(9) outside the years 1677 to 2262, say): they are null in ``values``, and a
-    caller must not take them for SQL NULLs.
+    held by that Arrow type: a TIMESTAMP(9) outside the years 1677 to 2262, say, or a DECIMAL of up to 18 digits that
+    Java added up beyond them. They are null in ``values``, and a caller must not take them for SQL NULLs.
     """
 
     values: pa.Array
@@ -91,7 +91,7 @@ def decode_rows(rows: pa.Array, types: Sequence[DataType], *, arity: bool, path:
         one array of `arrow_type(type)` per field.
 
     Raises:
-        CorruptFileError: bytes that are not rows of these types.
+        CorruptFileError: bytes that are not rows of these types, or a decimal of too many digits.
         UnsupportedError: a nested type, or a timestamp outside the range of its Arrow type.
     """
     reader = _Rows(rows, len(types), arity, path)
@@ -99,6 +99,8 @@ def decode_rows(rows: pa.Array, types: Sequence[DataType], *, arity: bool, path:
     for index, type_ in enumerate(types):
         column = reader.column(index, type_)
         if column.unknown is not None:
+            if type_.kind is Kind.DECIMAL:
+                raise CorruptFileError(f"field {index} of a row is no {type_}", path=path, field="decimal")
             raise UnsupportedError(
                 f"a timestamp of type {type_} is outside the range of Arrow's {column.values.type}", path=path
             )
@@ -118,7 +120,7 @@ def decode_row(row: bytes, types: Sequence[DataType], *, path: object = None) ->
 
 
 def decode_column(rows: pa.Array, types: Sequence[DataType], index: int, *, arity: bool) -> DecodedColumn:
-    """One field of some rows; arguments and errors as in `decode_rows`, but see `DecodedColumn` for timestamps."""
+    """One field of some rows; arguments and errors as in `decode_rows`, but see `DecodedColumn` for unknown values."""
     return _Rows(rows, len(types), arity, None).column(index, types[index])
 
 
@@ -182,7 +184,7 @@ class _Rows:
             case Form.NANOS:
                 return self._stamps(type_, slot, valid, index)
             case Form.DECIMAL:
-                return DecodedColumn(self._small_decimals(type_, slot, valid, index), None)
+                return self._small_decimals(type_, slot, valid)
             case Form.BIG_DECIMAL:
                 return DecodedColumn(self._big_decimals(type_, slot, valid, index), None)
             case Form.BYTES:
@@ -230,20 +232,19 @@ class _Rows:
         valid = ~out_of_range if valid is None else valid & ~out_of_range
         return DecodedColumn(build(arrow_type(type_), values, valid, self.count), out_of_range)
 
-    def _small_decimals(self, type_: DataType, slot: Words, valid: Flags | None, index: int) -> pa.Array:
+    def _small_decimals(self, type_: DataType, slot: Words, valid: Flags | None) -> DecodedColumn:
         signed = slot.view(np.int64)
         limit = 10 ** arrow_type(type_).precision
         out_of_range = (signed >= limit) | (signed <= -limit)
         if valid is not None:
             out_of_range &= valid
-        if out_of_range.any():
-            raise self._corrupt(
-                f"field {index} of a row is no {type_}: unscaled {int(signed[out_of_range][0])}", "decimal"
-            )
+        unknown = out_of_range if out_of_range.any() else None
+        if unknown is not None:
+            valid = ~unknown if valid is None else valid & ~unknown
         both = np.empty((self.count, 2), np.int64)
         both[:, 0] = signed
         both[:, 1] = signed >> 63
-        return build(arrow_type(type_), both, valid, self.count)
+        return DecodedColumn(build(arrow_type(type_), both, valid, self.count), unknown)
 
     def _big_decimals(self, type_: DataType, slot: Words, valid: Flags | None, index: int) -> pa.Array:
         length = (slot & _LOW_32).astype(np.int64)

@@ -232,7 +232,7 @@ def _internal(values: pa.Array, key: JoinKey, type_: AtomicType) -> pa.Array | N
         return wide.filter(pc.and_(pc.greater_equal(wide, held[0]), pc.less_equal(wide, held[-1])))
     if type_.kind is Kind.VARCHAR and common.kind in STRING_KINDS:
         return values
-    if type_.kind is Kind.DATE and common.kind is Kind.DATE:
+    if type_.kind in (Kind.DATE, Kind.TIME) and common.kind is type_.kind:
         return values.view(pa.int32())
     if type_.kind is common.kind and type_.precision == common.precision and pa.types.is_timestamp(values.type):
         return values.view(pa.int64())

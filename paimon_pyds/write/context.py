@@ -168,8 +168,10 @@ class WriteContext:
 
     def conformer(self, names: Sequence[str] | None = None) -> Conformer:
         """What brings rows to the columns `RowLayout.values`, or those of them that are named."""
-        files = self.at_level(0) if self.schema.primary_keys else self
-        trims = traits_of(files.file_suffix).trims_char
+        formats = [str(self.options.get("file.format"))]
+        if self.schema.primary_keys:  # a key that only some levels give without its blanks would be two keys
+            formats += map(str, self.options.get("file.format.per.level").values())
+        trims = any(traits_of(name).trims_char for name in formats)
         keys = self.schema.partition_keys
         fields = self.layout.values if names is None else [self.schema.field(name) for name in names]
         bounded = not self.existing_rows

@@ -12,9 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import SchemaError
+from paimon_pyds.buffers import is_true
+from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.formats import traits_of
 from paimon_pyds.formats.statistics import StatsCollector, encode_stats, stats_modes
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, is_retract, key_column
+from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.row import encode_rows
 from paimon_pyds.types import DataField, Kind, arrow_schema
 from paimon_pyds.write.context import WriteContext
@@ -40,13 +43,20 @@ class SortedRunWriter(RollingWriter):
         self._sources = [keys.get(field.name, field.name) for field in fields]
         aggregates = own.options.get("merge-engine") in ("partial-update", "aggregation")
         self._summed = [f for f in own.schema.fields if aggregates and f.type.kind is Kind.DECIMAL]
+        trims = traits_of(own.file_suffix).trims_char and not changelog
+        self._order = _OrderWithoutBlanks(own) if trims and _has_char_key(own) else None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the table's columns, by name; others are left out.
 
         Keys are greater than all before, in a changelog at least not less. The caller answers for that.
-        Raises SchemaError: a sum of decimals has more digits than its column.
+
+        Raises:
+            SchemaError: a sum of decimals has more digits than its column.
+            UnsupportedError: keys that the format gives without the blanks at their end are no longer in order.
         """
+        if self._order is not None:
+            self._order.check(batch)
         for field in self._summed:
             _check_precision(batch.column(field.name), field)
         columns = [batch.column(name) for name in self._sources]  # a key has the values of the column it is of
@@ -63,6 +73,48 @@ def _check_precision(values: pa.Array, field: DataField) -> None:
                 f"column {field.name}: aggregated to {value}, which {field.type} can't hold",
                 hint="alter the column to more digits",
             )
+
+
+def _has_char_key(context: WriteContext) -> bool:
+    """Whether a column of the key is a CHAR."""
+    return any(field.type.kind is Kind.CHAR for field in context.key_fields)
+
+
+class _OrderWithoutBlanks:
+    """Sees that keys are in order, and no two the same, once blanks at the end of CHAR values are gone.
+
+    What is written here has none where any level's format takes them off; other writers' files, and those from before
+    the format was changed, may have some.
+    """
+
+    def __init__(self, context: WriteContext) -> None:
+        self._fields = context.key_fields
+        self._names = context.schema.trimmed_primary_keys
+        self._last: list[pa.Array] = []
+        self._had_blanks = False
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Raises UnsupportedError: these rows are not."""
+        if not batch.num_rows:
+            return
+        columns = [
+            pc.utf8_rtrim(batch.column(name), " ") if field.type.kind is Kind.CHAR else batch.column(name)
+            for name, field in zip(self._names, self._fields, strict=True)
+        ]
+        self._had_blanks |= any(
+            is_true(pc.not_equal(batch.column(name), column)).any()
+            for name, column, field in zip(self._names, columns, self._fields, strict=True)
+            if field.type.kind is Kind.CHAR
+        )
+        if self._had_blanks:
+            before = self._last or [column.slice(0, 0) for column in columns]
+            codes = order_codes([pa.concat_arrays(pair) for pair in zip(before, columns, strict=True)])
+            if (codes[1:] <= codes[:-1]).any():
+                raise UnsupportedError(
+                    "keys that differ by blanks at the end of CHAR values can't be written as ORC, which has none",
+                    hint="set file.format, or file.format.per.level, to parquet",
+                )
+        self._last = [column.slice(len(column) - 1) for column in columns]
 
 
 class _SortedRows:

@@ -383,6 +383,33 @@ def test_options_follow_renamed_columns(tmp_path: Path) -> None:
     alter_table(store, {"file-index.bitmap.columns": "w"}, ["file-index.bitmap.n[a].version"], drop_columns=["n"])
 
 
+def test_options_of_merges_follow_renamed_columns(tmp_path: Path) -> None:
+    """A nested key names fields of the rows in a list: those are renamed apart from columns of the same name."""
+    row = {"type": "ROW", "fields": [{"id": 9, "name": name, "type": "STRING"} for name in ("k", "s", "t")]}
+    types = {
+        "k": "INT NOT NULL", "s": "INT", "v": "INT", "f": {"type": "ARRAY", "element": row},
+        "m": {"type": "MAP", "key": "INT NOT NULL", "value": row},
+    }  # fmt: skip
+    options = {
+        "bucket": "1", "merge-engine": "partial-update", "fields.s.sequence-group": "v,f,m",
+        "partial-update.remove-record-on-sequence-group": "s", "changelog-producer": "lookup",
+        "changelog-producer.row-deduplicate-ignore-fields": "v,s", "fields.f.aggregate-function": "nested_update",
+        "fields.f.nested-key": "k,s", "fields.m.aggregate-function": "merge_map_with_keytime", "fields.m.ts-field": "t",
+    }  # fmt: skip
+    fields = [DataField(i, name, parse_type(type_)) for i, (name, type_) in enumerate(types.items())]
+    definition = TableDefinition(fields, ["k"], options=options)
+    store = create_table(LocalFileIO(), str(tmp_path / "t"), definition)
+    assert alter_table(store, rename_columns={"k": "key", "s": "seq"}).options == {
+        **{key: value for key, value in options.items() if key != "fields.s.sequence-group"},
+        "fields.seq.sequence-group": "v,f,m", "partial-update.remove-record-on-sequence-group": "seq",
+        "changelog-producer.row-deduplicate-ignore-fields": "v,seq",
+    }  # fmt: skip
+    renamed = alter_table(store, rename_columns={"f.element.s": "own", "m.value.t": "time"}).options
+    assert (renamed["fields.f.nested-key"], renamed["fields.m.ts-field"]) == ("k,own", "time")
+    both = alter_table(store, rename_columns={"f.element.k": "id", "f": "list"}).options
+    assert both["fields.list.nested-key"] == "id,own"
+
+
 # --------------------------------------------------------------------------------------------------------- races
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
@@ -126,3 +127,40 @@ def test_blanks_are_kept(format_: str, tmp_path: Path, oracle: Oracle) -> None:
     assert lines(table.scan().to_arrow()) == whole.lines == lines(_rows(VALUES))
     assert [row["id"] for row in found.values] == [1]
     assert _where(table, "c = 'ab '") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("formats", ["0:orc", "5:orc", "0:avro,5:orc"])
+def test_keys_are_the_same_on_levels_of_every_format(formats: str, tmp_path: Path, oracle: Oracle) -> None:
+    """Blanks that one level keeps and another one does not would make two keys of one."""
+    options = {"bucket": "1", "file.format.per.level": formats}
+    fields = [DataField(0, "k", parse_type("CHAR(3) NOT NULL")), DataField(1, "v", parse_type("INT"))]
+    table = pp.Table.create(tmp_path / "db.db" / "t", fields, primary_key=["k"], options=options)
+    for number, keys in enumerate((["a", "ab "], ["a  ", "b"], ["a ", "abc", "b  "])):
+        table.append(pa.table([keys, [10 * number + i for i in range(len(keys))]], arrow_schema(fields)))
+        if not number:
+            table.compact(full=True)
+    with oracle.batch() as batch:
+        before = batch.read(tmp_path, "db.t")
+    assert before.lines == lines(table.scan().to_arrow())
+    table.compact(full=True)
+    table.append(pa.table([["abc"], [30]], arrow_schema(fields)))
+    with oracle.batch() as batch:
+        after = batch.read(tmp_path, "db.t")
+    assert after.lines == lines(table.scan().to_arrow())
+    assert [(row["k"], row["v"]) for row in after.values] == [("a", 20), ("ab", 1), ("abc", 30), ("b", 22)]
+
+
+@pytest.mark.parametrize("keys", [["a", "a  "], ["a\x1f", "a "]])
+def test_keys_that_orc_would_mix_up_are_not_compacted_into_it(keys: list[str], tmp_path: Path) -> None:
+    fields = [DataField(0, "k", parse_type("CHAR(3) NOT NULL")), DataField(1, "v", parse_type("INT"))]
+    options = {"bucket": "1", "write-only": "true"}
+    table = pp.Table.create(tmp_path / "t", fields, primary_key=["k"], options=options)
+    for number, key in enumerate(keys):
+        table.append(pa.table([[key], [number]], arrow_schema(fields)))
+    rows = lines(table.scan().to_arrow())
+    assert len(rows) == 2
+    with pytest.raises(UnsupportedError, match="blanks at the end of CHAR"):
+        table.compact(full=True, options={"file.format": "orc"})
+    assert lines(table.scan().to_arrow()) == rows
+    table.compact(full=True)
+    assert lines(table.scan().to_arrow()) == rows

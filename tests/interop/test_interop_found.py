@@ -68,3 +68,33 @@ def test_java_finds_nan(oracle: Oracle, warehouse: Path) -> None:
     asked.append(("plain > 20", {"op": "gt", "field": "plain", "literals": ["20.0"]}))
     kept = judge(oracle, tables, asked)
     assert kept.count(("d = CAST('nan' AS DOUBLE)", 4)) == len(FORMATS)
+
+
+def test_sums_that_grow_out_of_their_decimals(oracle: Oracle, warehouse: Path) -> None:
+    """Java adds decimals of up to 18 digits as 64-bit integers, and writes what their types can't hold."""
+    schema = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.decimal128(18, 0)), ("w", pa.decimal128(3, 1))])
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
+    rows = [{"k": k, "v": v, "w": w} for k, v, w in ((1, "9" * 18, "99.9"), (2, "5", "-99.9"), (3, None, None))]
+    with oracle.batch() as batch:
+        for format_ in FORMATS:
+            place = warehouse / format_
+            batch.create(place, "db.t", schema, primary_keys=["k"], options={**options, "file.format": format_})
+            for _ in range(2):
+                batch.write(place, "db.t", rows)
+            batch.compact(place, "db.t")
+    tables = [pp.Table.open(warehouse / format_ / "db.db" / "t") for format_ in FORMATS]
+    kept = judge(oracle, tables, [("k > 0", {"op": "gt", "field": "k", "literals": [0]})])
+    assert kept == [("k > 0", 3)] * len(FORMATS)
+    for table in tables:
+        read = table.scan().to_arrow()
+        assert read["v"].null_count == (1 if table.options["file.format"] == "parquet" else 2)
+        for name, of in (("v", "DECIMAL(18, 0)"), ("w", "DECIMAL(3, 1)")):
+            there = [value for value in read[name].to_pylist() if value is not None]
+            assert table.max(name) == max(there, default=None)
+            for text, count in (
+                (f"{name} IS NULL", 3 - len(there)), (f"{name} IS NOT NULL", len(there)),
+                (f"{name} > CAST('20' AS {of})", sum(value > 20 for value in there)),
+                (f"{name} < CAST('20' AS {of})", sum(value < 20 for value in there)),
+            ):  # fmt: skip
+                found = table.scan(text).to_arrow().num_rows, table.count(text)
+                assert found == (count, count), (table.options["file.format"], text)

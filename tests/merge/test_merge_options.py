@@ -60,6 +60,9 @@ def _validate(
             OptionError,
             "changelog-producer=full-compaction",
         ),
+        ({"record-level.expire-time": "1 d"}, OptionError, "needs the column that has the time"),
+        ({"record-level.time-field": "c"}, OptionError, "record-level.time-field: c is of type STRING"),
+        ({"record-level.time-field": "x"}, SchemaError, "record-level.time-field names 'x'"),
         ({"rowkind.field": "x"}, SchemaError, "rowkind.field names 'x'"),
         ({"rowkind.field": "a"}, SchemaError, "rowkind.field names a, which is of type INT"),
         (

@@ -194,6 +194,8 @@ KEYS = {
     pa.binary(): [b"a", b"", b"\xff"],
     pa.bool_(): [True, False, None],
     pa.date32(): [dt.date(1970, 1, 1), dt.date(1, 1, 1), dt.date(2026, 1, 31)],
+    pa.time32("s"): [dt.time(1, 2, 3), dt.time(0), None],
+    pa.time32("ms"): [dt.time(23, 59, 59, 999_000), dt.time(0), dt.time(1, 2, 3)],
     pa.timestamp("ms"): [dt.datetime(2026, 1, 31, 1, 2, 3), dt.datetime(1960, 1, 1), dt.datetime(1970, 1, 1)],
     pa.timestamp("us", "UTC"): [dt.datetime(2026, 1, 31, tzinfo=dt.timezone.utc), None, None],
 }

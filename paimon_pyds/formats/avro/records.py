@@ -115,10 +115,12 @@ def _atoms(values: list[Any], type_: AtomicType) -> pa.Array:
 
 
 def _decimals(values: list[Any], type_: AtomicType) -> pa.Array:
+    """Decimals of more digits than the type has are NULL, as Java reads them: it has written what it added up."""
     limit = 10 ** (type_.precision or 0)
     whole = [0 if v is None else int.from_bytes(v, "big", signed=True) for v in values]
     if whole and not (-limit < min(whole) and max(whole) < limit):
-        raise ValueError(f"more than {type_.precision} digits")
+        values = [v if -limit < number < limit else None for v, number in zip(values, whole, strict=True)]
+        whole = [number if -limit < number < limit else 0 for number in whole]
     data = b"".join([v.to_bytes(16, "little", signed=True) for v in whole])
     validity, nulls = _validity(values)
     return pa.Array.from_buffers(arrow_type(type_), len(values), [validity, pa.py_buffer(data)], nulls)
