@@ -132,14 +132,8 @@ def mark_partitions_done(
     """
     options, schema = maintenance_options(store, None), store.latest_schema()
     _check_action(store, options)
-<<<<<<< HEAD
-    given = [partitions] if isinstance(partitions, Mapping) else partitions
-    is_list = isinstance(given, list | tuple) and all(isinstance(one, Mapping) for one in given)
-    if not schema.partition_keys or not given or not is_list:
-=======
     given = [partitions] if isinstance(partitions, Mapping) else several("partitions", partitions)
     if not schema.partition_keys or not given or not all(isinstance(one, Mapping) for one in given):
->>>>>>> a16
         raise OptionError("partitions to mark are a list of {column: value}", path=store.root)
     directories = tuple(dict.fromkeys(_directory(schema, one) for one in given))
     _mark(store, () if dry_run else directories)

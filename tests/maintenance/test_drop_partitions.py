@@ -142,9 +142,9 @@ def test_partitions_marked_as_done(table: pp.Table) -> None:
     ):  # fmt: skip
         with pytest.raises(OptionError, match=message):
             table.mark_partitions_done(wrong)
-    for no_list in (7, iter([{"p": "a"}])):
-        with pytest.raises(OptionError, match="are a list of"):
-            table.mark_partitions_done(no_list)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match="partitions takes a list, not 7"):
+        table.mark_partitions_done(7)  # type: ignore[arg-type]
+    assert table.mark_partitions_done(iter(partitions)) == table.mark_partitions_done(partitions)  # type: ignore[arg-type]
     table.alter({"partition.mark-done-action": "success-file,done-partition"})
     with pytest.raises(UnsupportedError, match="action=done-partition is not supported"):
         table.mark_partitions_done(partitions)
