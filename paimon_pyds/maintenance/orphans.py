@@ -128,8 +128,7 @@ def remove_orphan_files(
         if not dry_run:
             delete_files(store.io, orphans["path"].to_pylist(), threads)
     if not dry_run:
-        for directory in reversed(_half_branches(store)):
-            store.io.remove_empty_dir(directory)
+        _remove_directories(store, orphans)
     # In one order, whatever worker was first.
     return OrphanFiles(orphans.sort_by("path"), looked_at, time.monotonic() - started, dry_run)
 
@@ -173,6 +172,16 @@ def _half_branches(store: TableStore) -> list[str]:
         found += level
         level = [status.path for path in level for status in store.io.list(path) if status.is_dir]
     return found
+
+
+def _remove_directories(store: TableStore, removed: pa.Table) -> None:
+    """Remove what is empty now of branches that were half-made; another may be made just now."""
+    place = f"{store.paths.branches_dir}/"
+    beside = (path.removeprefix(place) for path in removed["path"].to_pylist() if path.startswith(f"{place}."))
+    gone = {f"{place}{path.partition('/')[0]}" for path in beside}
+    for directory in reversed(_half_branches(store)) if gone else ():
+        if any(f"{directory}/".startswith(f"{one}/") for one in gone):
+            store.io.remove_empty_dir(directory)
 
 
 def _bucket_directories(store: TableStore, threads: int, *, external: bool) -> list[str]:
