@@ -240,6 +240,15 @@ class Scan(RowStream):
             explain=explain,
         )
 
+    def analyzed_rows(self) -> int | None:
+        """The rows of a table with a primary key without a filter, where `Table.analyze` counted just these."""
+        snapshot = self._state.snapshot
+        if snapshot is None or snapshot.statistics is None:
+            return None
+        from paimon_pyds.scan.analyzed import analyzed_rows
+
+        return analyzed_rows(self._store, self._request(()))
+
     def plan(self) -> ScanPlan:
         """The files to read, in splits. Reads metadata only; made once."""
         return self._plan
@@ -276,7 +285,8 @@ class Scan(RowStream):
     def count(self) -> int:
         """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
         if self._predicate is Const.TRUE:
-            live = self.plan().live_row_count
+            live = self.analyzed_rows()
+            live = self.plan().live_row_count if live is None else live
             if live is not None:
                 return live if self.row_limit is None else min(live, self.row_limit)
         return self.answer.count().value

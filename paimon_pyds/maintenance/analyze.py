@@ -1,5 +1,6 @@
 """Statistics of a table and its columns, as Spark's ANALYZE TABLE makes them with Java Paimon: an ANALYZE snapshot
-names them, and Java's optimizers look at them. Nothing here plans by them: manifests say more of each file.
+names them, and Java's optimizers look at them. Here they are used where they are of just the state that is read
+(`scan.analyzed`); else manifests say more, of each file.
 
 Distinct values are counted exactly up to 65,536, and estimated beyond, with an error of about 0.4 %.
 (Sources: Java Paimon 1.4, class PaimonAnalyzeTableColumnCommand; Spark's documentation, ANALYZE TABLE; Bar-Yossef et
@@ -26,7 +27,7 @@ from paimon_pyds.index.bloom import hash_binary
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.metadata.schema import TableSchema, utf8_bytes
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.metadata.statistics import ColumnStatistics, Statistics, statistics_to_json
+from paimon_pyds.metadata.statistics import CHECKSUM, ColumnStatistics, Statistics, checksum_text, statistics_to_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_writable
 from paimon_pyds.progress import phase
@@ -94,7 +95,8 @@ def _once(
         return statistics, None
 
     def check(latest: Snapshot | None, now: TableSchema) -> None:
-        if now.id != schema.id or latest is None or latest.id < snapshot.id:
+        rolled_back = latest is None or latest.id < snapshot.id or (latest.id == snapshot.id and latest != snapshot)
+        if now.id != schema.id or rolled_back:
             raise CommitConflictError(
                 "the table was altered or rolled back while it was analyzed", path=store.root, hint="analyze it again"
             )
@@ -102,9 +104,10 @@ def _once(
     name = f"stat-{uuid.uuid4()}-0"
     path = store.paths.statistics(name)
     with removing_unpublished(lambda: discard(store.io, [path])):
-        store.io.write_bytes(path, utf8_bytes(statistics_to_json(statistics), "a statistics file"))
+        data = utf8_bytes(statistics_to_json(statistics), "a statistics file")
+        store.io.write_bytes(path, data)
         increment = Increment(kind=CommitKind.ANALYZE, statistics=name, guard=check)
-        return statistics, commit(store, Changes((increment,)), typed)
+        return statistics, commit(store, Changes((increment,), properties={CHECKSUM: checksum_text(data)}), typed)
 
 
 def _fields(schema: TableSchema, columns: Sequence[str] | None) -> tuple[DataField, ...]:

@@ -5,6 +5,7 @@ Source: Java Paimon 1.4, classes Statistics and ColStats, whose names the member
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,6 +17,8 @@ from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted
 
 T = TypeVar("T")
+CHECKSUM = "paimon-pyds.statistics-crc32"
+"""The property of an ANALYZE snapshot that holds a checksum of the file: JSON has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,11 @@ def parse_statistics(data: bytes, path: str) -> Statistics:
             raise json.corrupt("an object was expected", f"colStats.{name}")
         columns[name] = ColumnStatistics(**_read(JsonObject(to_java_json(value).encode(), path), _COLUMN))
     return Statistics(**_read(json, _TABLE), columns=columns)
+
+
+def checksum_text(data: bytes) -> str:
+    """The checksum of a statistics file, as the property `CHECKSUM` has it."""
+    return f"{zlib.crc32(data):08x}"
 
 
 def _read(json: JsonObject, members: _Members) -> dict[str, Any]:

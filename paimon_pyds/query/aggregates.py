@@ -47,7 +47,10 @@ class Answers:
     @shown("count")
     def count(self) -> Answer[int]:
         """How many rows there are."""
-        tally, unread = Tally(), _FilesToRead()
+        tally, unread, limit = Tally(), _FilesToRead(), self._scan.row_limit
+        known = self._scan.analyzed_rows()
+        if known is not None:
+            return tally.answer(known if limit is None else min(known, limit))
         spec, files = self._open(())
         total = 0
 
@@ -62,7 +65,6 @@ class Answers:
             else:
                 total += count
                 tally.answered(file)
-        limit = self._scan.row_limit
         left = None if limit is None else max(limit - total, 0)
         if left != 0:
             total += sum(batch.num_rows for batch in unread.batches(spec, tally, limit=left))

@@ -38,8 +38,9 @@ from paimon_pyds.merge.files import (
 )
 from paimon_pyds.merge.filter import MergeFilter, merge_filter, merge_keys
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS, with_key_values
-from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile
+from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
@@ -228,6 +229,13 @@ class Planner:
         self.clock = now
 
     def entries(self) -> pa.RecordBatch:
+        if not self.request.explain and self.is_analyzed():
+            from paimon_pyds.scan.analyzed import nothing_matches  # few states are
+
+            if nothing_matches(self.store, self.request):
+                entries = pa.RecordBatch.from_pylist([], entry_schema(frozenset(self.columns)))
+                self.note("table", entries, "by the statistics of analyze")
+                return entries
         manifests = self.manifests()
         kept = self.entry_filter.may_hold(manifests)
         entries = self.read(kept)
@@ -241,6 +249,11 @@ class Planner:
             entries = self.seen_whole(manifests, entries)
         self.note("manifests" if detail else "table", entries, detail)
         return entries
+
+    def is_analyzed(self) -> bool:
+        """Whether statistics may be of just this state."""
+        snapshot = self.request.state.snapshot
+        return snapshot is not None and snapshot.commit_kind is CommitKind.ANALYZE
 
     def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
         between = self.request.between

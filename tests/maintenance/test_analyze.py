@@ -24,6 +24,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.maintenance import analyze as module
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.statistics import parse_statistics, statistics_to_json
+from paimon_pyds.metadata.store import METADATA_CACHE
 from support.maintenance import is_exact
 from support.oracle import Oracle, requires_java_oracle
 
@@ -194,3 +195,87 @@ def test_statistics_that_are_gone(tmp_path: Path) -> None:
     for read in (table.statistics, lambda: table.system("statistics")):
         with pytest.raises(SnapshotNotFoundError, match="is gone"):
             read()
+
+
+# ------------------------------------------------------------------------------------------------- what uses them
+
+
+def _known(path: Path, key: list[str]) -> pp.Table:
+    schema = pa.schema([("id", pa.int64()), ("d", pa.date32()), ("m", pa.decimal128(9, 2)), ("n", pa.int32())])
+    options = {"bucket": "1", "write-only": "true"} if key else {}
+    table = pp.Table.create(path, schema, primary_key=key, options={"metadata.stats-mode": "none", **options})
+    for first in (0, 5):
+        days = [dt.date(2024, 1, 1 + n) for n in range(10)]
+        money = [Decimal(n) for n in range(10)]
+        table.append(pa.table([range(first, first + 10), days, money, pa.nulls(10, pa.int32())], schema=schema))
+    return table
+
+
+@pytest.mark.parametrize("key", [[], ["id"]])
+def test_a_filter_that_keeps_nothing_reads_no_manifest(tmp_path: Path, key: list[str]) -> None:
+    table = _known(tmp_path / "t", key)
+    filters = {
+        "id > 14": 0, "id >= 14": 1, "d < DATE '2024-01-01'": 0, "year(d) = 2023": 0, "m > 9.00": 0, "n = 1": 0,
+        "n IS NULL": 15 if key else 20, "id = 3 AND m < 0": 0, "id = 3 OR m < 0": 1, "m + 1 > 100": 0,
+    }  # fmt: skip
+    before = {text: table.scan(text).to_arrow().sort_by("id") for text in filters}
+    found = table.analyze()
+    assert found is not None
+    for text, rows in filters.items():
+        assert table.scan(text).to_arrow().sort_by("id").equals(before[text]), text
+        assert before[text].num_rows == rows, text
+    manifests = sorted((tmp_path / "t/manifest").iterdir())
+    for file in manifests:
+        file.rename(file.with_suffix(".away"))
+    METADATA_CACHE.clear()
+    assert table.count("id > 14") == table.scan("d < DATE '2024-01-01'").to_arrow().num_rows == 0
+    if key:
+        assert table.count() == 15
+    else:
+        with pytest.raises(SnapshotNotFoundError):
+            table.count()
+
+
+def test_rows_that_are_merged_are_counted_once(tmp_path: Path) -> None:
+    table = _known(tmp_path / "t", ["id"])
+    table.analyze([])
+    answer = table.answer().count()
+    assert (answer.value, answer.files_read) == (15, 0)
+    assert table.scan(limit=4).count() == 4
+    assert table.scan(options={"read-optimized": "true"}).count() == 0
+    table.delete("id = 3")
+    assert table.count() == 14, "statistics of an older state are not asked"
+
+
+def test_statistics_that_are_damaged_or_of_others_are_not_asked(tmp_path: Path) -> None:
+    table = _known(tmp_path / "t", ["id"])
+    table.analyze()
+    (file,) = (tmp_path / "t/statistics").iterdir()
+    file.write_bytes(file.read_bytes().replace(b'"mergedRecordCount" : 15', b'"mergedRecordCount" : 14'))
+    assert table.count() == 15
+    file.unlink()
+    assert table.count() == 15
+    snapshot = tmp_path / "t/snapshot/snapshot-3"
+    plain = json.loads(snapshot.read_bytes())
+    assert plain["properties"]
+    table.analyze()
+    table.alter({"comment": "another schema"})
+    assert table.count() == 15
+
+
+def test_a_state_that_was_rolled_back_meanwhile_is_analyzed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _known(tmp_path / "t", ["id"])
+    real, done = module.commit, []
+
+    def later(*given: Any) -> Any:
+        if not done:
+            done.append(table.rollback(1))
+            table.append(table.scan("id = 1").to_arrow())
+        return real(*given)
+
+    monkeypatch.setattr(module, "commit", later)
+    found = table.analyze()
+    assert found is not None
+    assert (found.merged_record_count, table.count()) == (10, 10)
