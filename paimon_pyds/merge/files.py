@@ -17,10 +17,12 @@ import pyarrow as pa
 from paimon_pyds.buffers import array, from_numpy, is_true, one_batch, pc, scalar, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.manifest import file_identities
+from paimon_pyds.metadata.manifest_reader import unpadded
 from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column
+from paimon_pyds.types import Kind
 
 MERGED = "merged"
 SECTION = "section"
@@ -207,21 +209,31 @@ def _sections(
 
 
 def key_ranks(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64] | None:
-    """`rank_keys` of the ends of files: in a first row of the entries' least keys, in a second one of the greatest."""
-    ranks = rank_keys(pa.concat_arrays([entries.column("min_key"), entries.column("max_key")]), schema)
+    """`rank_keys` of the ends of files: in a first row of the entries' least keys, in a second one of the greatest.
+
+    Where Java has filled CHAR values with blanks, ORC files give smaller ones than the least: it loses its blanks.
+    """
+    ends = pa.concat_arrays([entries.column("min_key"), entries.column("max_key")])
+    ranks = rank_keys(ends, schema, unpadded_before=entries.num_rows)
     return None if ranks is None else ranks.reshape(2, -1)
 
 
-def rank_keys(keys: pa.BinaryArray, schema: TableSchema) -> npt.NDArray[np.int64] | None:
+def rank_keys(keys: pa.BinaryArray, schema: TableSchema, *, unpadded_before: int = 0) -> npt.NDArray[np.int64] | None:
     """Numbers from 0 on that compare as keys (arity + BinaryRow) do; equal keys have the same. None where Arrow can't
-    hold some of the keys, so that their order is not known."""
+    hold some of the keys, so that their order is not known. ``unpadded_before``: how many of the first ones are least
+    keys of files, which are taken as `unpadded`."""
     from paimon_pyds.merge.order_codes import order_codes  # not for a plan of a table without keys, which it slows
 
     types = [schema.field(name).type for name in schema.trimmed_primary_keys]
     decoded = [decode_column(keys, types, i, arity=True) for i in range(len(types))]
     if any(column.unknown is not None for column in decoded):
         return None
-    codes = order_codes([column.values for column in decoded])
+    columns = [column.values for column in decoded]
+    for at, type_ in enumerate(types):
+        if unpadded_before and type_.kind is Kind.CHAR:
+            least, others = columns[at][:unpadded_before], columns[at][unpadded_before:]
+            columns[at] = pa.concat_arrays([unpadded(least), others])
+    codes = order_codes(columns)
     return np.unique(codes, return_inverse=True)[1].reshape(-1)
 
 

@@ -168,9 +168,10 @@ class WriteContext:
 
     def conformer(self, names: Sequence[str] | None = None) -> Conformer:
         """What brings rows to the columns `RowLayout.values`, or those of them that are named."""
-        formats = [str(self.options.get("file.format"))]
-        if self.schema.primary_keys:  # a key that only some levels give without its blanks would be two keys
-            formats += map(str, self.options.get("file.format.per.level").values())
+        formats = [(self.at_level(0) if self.schema.primary_keys else self).file_suffix]
+        if self.schema.primary_keys and not self.existing_rows:
+            # A key that only some levels give without its blanks would be two keys. Those that are there stay the same.
+            formats += [str(self.options.get("file.format")), *self.options.get("file.format.per.level").values()]
         trims = any(traits_of(name).trims_char for name in formats)
         keys = self.schema.partition_keys
         fields = self.layout.values if names is None else [self.schema.field(name) for name in names]

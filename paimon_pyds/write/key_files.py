@@ -19,7 +19,7 @@ from paimon_pyds.formats.statistics import StatsCollector, encode_stats, stats_m
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, is_retract, key_column
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.row import encode_rows
-from paimon_pyds.types import DataField, Kind, arrow_schema
+from paimon_pyds.types import AtomicType, DataField, Kind, arrow_schema
 from paimon_pyds.write.context import WriteContext
 from paimon_pyds.write.rolling import RollingWriter, RowMetadata, WriterThreads
 
@@ -125,6 +125,7 @@ class _SortedRows:
         self._keys = context.schema.trimmed_primary_keys
         fields = context.key_fields
         self._types = [field.type for field in fields]
+        self._trims = traits_of(context.file_suffix).trims_char
         modes = stats_modes(fields, context.raw_options)
         self._stats = StatsCollector(fields, modes, str(context.options.get("file.format")))
         self._ends: list[pa.RecordBatch] = []
@@ -141,8 +142,14 @@ class _SortedRows:
         self._deletes += int(np.count_nonzero(is_retract(batch.column(VALUE_KIND))))
 
     def finish(self) -> RowMetadata:
-        ends = pa.Table.from_batches(self._ends).combine_chunks()
-        least, greatest = encode_rows(ends.to_batches()[0].columns, self._types, arity=True).to_pylist()
+        ends = pa.Table.from_batches(self._ends).combine_chunks().to_batches()[0].columns
+        if self._trims:
+            # As Java writes keys, filled with blanks: by its ranges it would not merge these rows with its own.
+            for at, type_ in enumerate(self._types):
+                if isinstance(type_, AtomicType) and type_.kind is Kind.CHAR:
+                    filled = pc.utf8_rpad(ends[at], width=type_.length or 0, padding=" ")
+                    ends[at] = pa.concat_arrays([ends[at][:1], filled[1:]])
+        least, greatest = encode_rows(ends, self._types, arity=True).to_pylist()
         return RowMetadata(
             min_sequence_number=self._numbers[0],
             max_sequence_number=self._numbers[1],

@@ -30,6 +30,8 @@ def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
         return array.cast(pa.string()).cast(target)
     if t.is_floating(source) and t.is_decimal(target):
         return _decimals(array.cast(pa.float64()), target)
+    if t.is_integer(source) and t.is_decimal(target):  # Arrow asks for room for the widest integers, not for these
+        array = array.cast(pa.decimal256(76, target.scale))
     found = array.cast(target)
     if t.is_float64(source) and t.is_float32(target):
         import pyarrow.compute as pc

@@ -164,3 +164,27 @@ def test_keys_that_orc_would_mix_up_are_not_compacted_into_it(keys: list[str], t
     assert lines(table.scan().to_arrow()) == rows
     table.compact(full=True)
     assert lines(table.scan().to_arrow()) == rows
+
+
+@pytest.mark.parametrize(
+    "formats", [{"file.format": "orc"}, {"file.format.per.level": "0:orc"}, {"file.format": "parquet"}]
+)
+def test_changes_meet_keys_that_java_filled_with_blanks(
+    formats: dict[str, str], tmp_path: Path, oracle: Oracle
+) -> None:
+    """The ranges in manifests are of the keys with their blanks, and rows of ORC files have none."""
+    fields = [DataField(0, "k", parse_type("CHAR(3) NOT NULL")), DataField(1, "v", parse_type("INT"))]
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", fields, primary_keys=["k"], options={"bucket": "1", **formats})
+        batch.write(tmp_path, "db.t", [{"k": key, "v": v} for v, key in enumerate(("a  ", "b  ", "c  ", "d"))])
+    table = pp.Table.open(tmp_path / "db.db" / "t")
+    assert table.delete("k = 'a'").rows_deleted == 1
+    assert table.update({"v": "9"}, "k = 'c'").rows_updated == 1
+    expected = [("b", 1), ("c", 9), ("d", 3)]
+    for _ in range(2):
+        with oracle.batch() as batch:
+            read = batch.read(tmp_path, "db.t")
+        assert read.lines == lines(table.scan().to_arrow())
+        assert [(row["k"].rstrip(" "), row["v"]) for row in read.values] == expected
+        assert not table.verify().findings
+        table.compact(full=True)

@@ -41,6 +41,9 @@ def _table(tmp_path: Path, **columns: str) -> pp.Table:
         ("TIME(9)", [dt.time(1), None], pa.time64("ns")),
         ("FLOAT", [0.5, -math.inf, None], pa.float64()),
         ("BIGINT", [2**63 - 1, None], pa.uint64()),
+        ("DECIMAL(10, 2)", [12_345_678, -2, None], pa.int32()),
+        ("DECIMAL(38, 10)", [2**64 - 1, None], pa.uint64()),
+        ("DECIMAL(5, 4)", [Decimal("1.00"), None], pa.decimal128(30, 2)),
     ],
 )
 def test_casts_that_lose_nothing(tmp_path: Path, type_: str, values: list[object], arrow: pa.DataType) -> None:
@@ -69,6 +72,7 @@ def test_types_that_go_into_others(tmp_path: Path, type_: str, given: pa.Array, 
     ("type_", "values"),
     [
         ("TINYINT", pa.array([300])),
+        ("DECIMAL(10, 2)", pa.array([100_000_000])),
         ("INT", pa.array([1.5])),
         ("INT", pa.array(["1"])),
         ("STRING", pa.array([1])),
