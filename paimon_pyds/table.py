@@ -1140,8 +1140,8 @@ class Table(RowStream):
     ) -> Statistics | None:
         """Make statistics, as ``ANALYZE TABLE … COMPUTE STATISTICS FOR COLUMNS`` does: one ANALYZE snapshot.
 
-        They serve Java's optimizers, such as Spark's join orders. As long as nothing is committed after them,
-        they count the rows of a table with a primary key here, too, and spare the manifests to filters that no row matches.
+        They serve Java's optimizers, such as Spark's join orders. As long as nothing is committed after them, they
+        count the rows of a table with a primary key here, too, and spare the manifests to filters that no row matches.
 
         Args:
             columns: what to read; all columns but nested ones when None, with ``[]`` the rows are only counted.
