@@ -152,7 +152,8 @@ def _directories(store: TableStore, threads: int, *, external: bool) -> list[Dir
     shared = {"manifest": paths.manifest_dir, "index": paths.index_dir, "statistics": f"{store.root}/statistics"}
     tasks = [Directories(kind, (path,)) for kind, path in shared.items()]
     tasks.append(Directories("temporary", tuple(_named_directories(store))))
-    tasks.append(Directories("temporary", tuple(_half_branches(store)), left_over=True))
+    if half := _half_branches(store):
+        tasks.append(Directories("temporary", tuple(half), left_over=True))
     buckets = _bucket_directories(store, threads, external=external)
     return tasks + [Directories("data", tuple(buckets[i : i + _TOGETHER])) for i in range(0, len(buckets), _TOGETHER)]
 
