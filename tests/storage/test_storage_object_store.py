@@ -190,7 +190,7 @@ def test_a_writer_that_may_not_delete(server: Server, root: str) -> None:
     server.fail, server.status = (lambda n, method, path: BEFORE if method in ("POST", "DELETE") else None), "403 No"
     assert io.create_if_absent(f"{root}/s", b"1") and not io.create_if_absent(f"{root}/s", b"1")
     (left,) = [entry.name for entry in io.list(root) if entry.name != "s"]
-    assert orphan_tasks._TEMPORARY.fullmatch(left)
+    assert orphan_tasks.TEMPORARY.fullmatch(left)
 
 
 def _replacing(server: Server) -> dict[str, str]:
