@@ -15,7 +15,7 @@ from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal
 from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
 from paimon_pyds.records import dataclass
 from paimon_pyds.sql import casts, tree, values
-from paimon_pyds.sql.intervals import interval_of
+from paimon_pyds.sql.intervals import moved_by_interval
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value
 from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, fields_named
@@ -238,28 +238,15 @@ class Binder:
         if not low <= len(call.arguments) <= high:
             wanted = f"{low}" if low == high else f"{low} or more" if high > 1000 else f"{low} to {high}"
             self.fail(call, f"{spelled(call.function)} takes {wanted} arguments, not {len(call.arguments)}")
-        given, interval = self._without_interval(call)
-        arguments = [self.bind(argument) for argument in given]
+        moved = moved_by_interval(call)
+        arguments = [self.bind(argument) for argument in (call.arguments if moved is None else moved[:1])]
         try:
-            found = function.resolve(self, arguments) if interval is None else later(self, arguments[0], *interval)
+            found = function.resolve(self, arguments) if moved is None else later(self, arguments[0], *moved[1:])
         except LookupError as error:
             self.fail(call, f"{spelled(call.function)}: {error.args[0]}")
         except PredicateError as error:
             self.fail(call, error.message, error.hint)
         return found
-
-    def _without_interval(self, call: Call) -> tuple[Sequence[Expression], tuple[int, str] | None]:
-        """The arguments of a call; of a sum with an interval, the other operand, and how far it is moved."""
-        if call.function not in ("+", "-"):
-            return call.arguments, None
-        *others, last = call.arguments
-        interval = interval_of(last)
-        if interval is None and call.function == "+":  # INTERVAL 1 DAY + ts
-            last, *others = call.arguments
-            interval = interval_of(last)
-        if interval is None or len(others) != 1:
-            return call.arguments, None
-        return others, (interval[0] if call.function == "+" else -interval[0], interval[1])
 
     def timestamp(self) -> Constant:
         """CURRENT_TIMESTAMP, one for all expressions of a statement."""

@@ -17,6 +17,7 @@ from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ, common_typ
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.intervals import DAYS, INTERVAL, MICROS, MONTHS
+from paimon_pyds.sql.values import DAY_MICROS
 from paimon_pyds.types import AtomicType, arrow_type, timestamp_unit
 from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, UNITS_PER_SECOND, Kind
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _INT, _DATE = tree.INT, tree.DATE
 _FIRST_DAY, _LAST_DAY = -(1 << 31), (1 << 31) - 1
 _DAY_SECONDS = 86_400
-_DAY_MICROS = _DAY_SECONDS * 1_000_000
 _FIELDS = {
     "year": pc.year, "quarter": pc.quarter, "month": pc.month, "day": pc.day, "dayofmonth": pc.day,
     "dayofyear": pc.day_of_year, "weekofyear": pc.iso_week, "hour": pc.hour, "minute": pc.minute, "second": pc.second,
@@ -136,8 +136,8 @@ def _later(times: pa.Array, type_: AtomicType, zone: str, amount: int, counted: 
     second, instants = UNITS_PER_SECOND[timestamp_unit(type_)], type_.kind is Kind.TIMESTAMP_LTZ
     months, days, rest = amount if counted == MONTHS else 0, amount if counted == DAYS else 0, 0
     if counted == MICROS:
-        days = amount // _DAY_MICROS if amount >= 0 else -(-amount // _DAY_MICROS)
-        rest = (amount - days * _DAY_MICROS) * second // 1_000_000
+        days = amount // DAY_MICROS if amount >= 0 else -(-amount // DAY_MICROS)
+        rest = (amount - days * DAY_MICROS) * second // 1_000_000
     here = times.view(pa.int64())
     if months or days:
         local = to_local(times, type_, zone).view(pa.int64()) if instants else here

@@ -14,7 +14,7 @@ from paimon_pyds.predicate.compare import NUMBERS, compare_literals
 from paimon_pyds.predicate.tree import FLIPPED, Const, Op
 from paimon_pyds.records import dataclass
 from paimon_pyds.sql import casts, tree
-from paimon_pyds.sql.intervals import DAYS, MONTHS, interval_of
+from paimon_pyds.sql.intervals import DAYS, MONTHS, moved_by_interval
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Literal, Name, Value
 from paimon_pyds.types import AtomicType, DataType, timestamp_unit
 from paimon_pyds.types.kinds import (
@@ -140,12 +140,16 @@ def _within(op: Op, child: Expression, first: Literal, after: Literal, operands:
 
 def _on_days(op: Op, child: Expression, first: int, after: int, operands: Operands) -> Expression | None:
     """Where a function has one value from a day up to another, compared with this value."""
+    return _days_within(op, child, after if op is Op.GT else first, first if op is Op.LT else after, operands)
+
+
+def _days_within(op: Op, child: Expression, first: int, after: int, operands: Operands) -> Expression | None:
+    """`_within` two days, of a date or a timestamp."""
     kind = operands.kind(child)
     if kind not in _DATES:
         return None
     slack = operands.slack(kind) // _DAY
-    low, high = after if op is Op.GT else first, first if op is Op.LT else after
-    return _within(op, child, Literal(low - slack, tree.DATE), Literal(high + slack, tree.DATE), operands)
+    return _within(op, child, Literal(first - slack, tree.DATE), Literal(after + slack, tree.DATE), operands)
 
 
 def _date(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
@@ -165,11 +169,7 @@ def _trunc(op: Op, node: Call, literal: Literal, operands: Operands) -> Expressi
     """The beginning of a unit, compared with a date that may be none: it lies less than a unit before the operand."""
     child, unit = node.arguments
     longest, day = _LONGEST.get(operands.word(unit), 0) // _DAY, operands.day(literal)
-    kind = operands.kind(child)
-    if not longest or day is None or kind not in _DATES:
-        return None
-    slack = operands.slack(kind) // _DAY
-    return _within(op, child, Literal(day - slack, tree.DATE), Literal(day + longest + slack, tree.DATE), operands)
+    return _days_within(op, child, day, day + longest, operands) if longest and day is not None else None
 
 
 def _date_trunc(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
@@ -245,10 +245,8 @@ def _of_cast(op: Op, node: CastTo, literal: Literal, operands: Operands) -> Expr
 def _sum(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
     """An operand and a number, added or subtracted: the other side of the comparison moves."""
     (left, right), minus, given = node.arguments, node.function == "-", _integer(literal)
-    interval, other = (interval_of(right), left) if interval_of(right) or minus else (interval_of(left), right)
-    if interval is not None:
-        amount, counted = interval
-        return _later(op, other, -amount if minus else amount, counted, literal, operands)
+    if (moved := moved_by_interval(node)) is not None:
+        return _later(op, *moved, literal, operands)
     number, first = operands.integer(right), operands.integer(left)
     if number is None and first is not None:
         if minus:

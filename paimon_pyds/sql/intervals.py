@@ -8,6 +8,7 @@ from decimal import Decimal
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.lexer import Cursor, Token
 from paimon_pyds.sql.tree import Call, Expression, Literal, Value
+from paimon_pyds.sql.values import DAY_MICROS
 
 INTERVAL = "INTERVAL"
 """The call that an interval is: of a number, and of what it counts (`MONTHS`, `DAYS` or `MICROS`)."""
@@ -15,11 +16,12 @@ MONTHS, DAYS, MICROS = "months", "days", "microseconds"
 
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _MICROS = {
-    "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
+    "WEEK": 7 * DAY_MICROS, "DAY": DAY_MICROS, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
     "MILLISECOND": 1_000, "MICROSECOND": 1,
 }  # fmt: skip
 _UNITS = {name + plural: name for name in (*_MONTHS, *_MICROS) for plural in ("", "S")}
 _MOST = 1 << 62
+_MOST_MONTHS = (1 << 31) - 1
 _HINT = "write INTERVAL 7 DAYS, INTERVAL '1' HOUR or INTERVAL '1 day 12 hours'"
 
 
@@ -55,21 +57,30 @@ def parse_interval(cursor: Cursor) -> Expression:
     if any(months) and not all(months):
         cursor.fail(first, "an interval counts years and months, or days and smaller units, not both")
     total = sign * sum(_amount(cursor, *part) for part in parts)
-    if abs(total) > _MOST:
+    if abs(total) > (_MOST_MONTHS if months[0] else _MOST):
         cursor.fail(first, "the interval is too long")
     counted = MONTHS if months[0] else DAYS if set(units) <= {"WEEK", "DAY"} else MICROS
     if counted == DAYS:
-        total //= _MICROS["DAY"]
+        total //= DAY_MICROS
     arguments = (Value(Literal(total, tree.LONG)), Value(Literal(counted, tree.STRING)))
     return Call(INTERVAL, arguments, start=first.start, stop=cursor.stop)
 
 
-def interval_of(node: Expression) -> tuple[int, str] | None:
-    """How many of what an expression that is an interval counts; None of any other."""
-    if not isinstance(node, Call) or node.function != INTERVAL:
+def moved_by_interval(call: Call) -> tuple[Expression, int, str] | None:
+    """Of a sum with an interval: the other operand, and how many of what it is moved by; None of any other call."""
+    if call.function not in ("+", "-") or len(call.arguments) != 2:
         return None
-    number, counted = (argument.literal.value for argument in node.arguments if isinstance(argument, Value))
-    return number, counted
+    left, right = call.arguments
+    if call.function == "+" and not _is_interval(right):  # INTERVAL 1 DAY + ts
+        left, right = right, left
+    if not isinstance(right, Call) or not _is_interval(right):
+        return None
+    number, counted = (argument.literal.value for argument in right.arguments if isinstance(argument, Value))
+    return left, number if call.function == "+" else -number, counted
+
+
+def _is_interval(node: Expression) -> bool:
+    return isinstance(node, Call) and node.function == INTERVAL
 
 
 def _pairs(cursor: Cursor, text: Token) -> list[tuple[str, str]]:

@@ -270,6 +270,7 @@ def test_trees(text: str, expected: Any) -> None:
         ("a > INTERVAL '1-2' YEAR TO MONTH", "TO", "intervals from one unit TO another are not supported"),
         ("d > d + INTERVAL 1 MONTH 2 DAYS", "INTERVAL", "years and months, or days and smaller units, not both"),
         ("d > d + INTERVAL 1 FORTNIGHT", "FORTNIGHT", "expected a unit of time"),
+        ("d > d + INTERVAL 2147483648 MONTHS", "INTERVAL", "the interval is too long"),
         ("d > d + INTERVAL '1 daay'", "'1 daay'", "'daay' is no unit of time"),
         ("d > d + INTERVAL 1.5 DAYS", "1.5", "'1.5' is no number of days"),
         ("(a, b) = (1, 2)", "(a, b)", "rows of several columns"),
