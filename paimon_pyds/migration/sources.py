@@ -37,12 +37,11 @@ def read_source(io: FileIO, root: str) -> Source:
     if root.endswith(METADATA_SUFFIX):
         return read_iceberg(io, root)
     names = {entry.name for entry in io.list(root)}
-    if "_delta_log" not in names:
-        _check_no_part(io, root)
     if "_delta_log" in names:
         from paimon_pyds.migration.delta import read_delta
 
         return read_delta(io, root)
+    _check_no_part(io, root)
     if "metadata" in names and any(e.name.endswith((HINT, METADATA_SUFFIX)) for e in io.list(f"{root}/metadata")):
         return read_iceberg(io, root)
     if ".hoodie" in names:
