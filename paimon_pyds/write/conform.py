@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import decoded, from_numpy
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
-from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
+from paimon_pyds.merge.key_values import INSERT, VALUE_KIND, is_retract
 from paimon_pyds.one_line import names_text
 from paimon_pyds.types.arrow import arrow_schema, arrow_type, from_arrow_type, internal_to_scalar
 from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, STRING_KINDS, Kind
@@ -198,9 +198,13 @@ class IncomingRows:
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are to be written, with the table's columns; with a primary key also ``_VALUE_KIND``, which
         versions of existing rows bring along.
-        Raises SchemaError: columns or values that do not fit, NULL in a NOT NULL column, what is no row kind."""
+
+        Raises:
+            SchemaError: columns or values that do not fit, NULL in a NOT NULL column, what is no row kind.
+            UnsupportedError: deletes that the table can't take.
+        """
         if not self._has_kinds:
-            return self._conformer.conform(batch)
+            return self._added(self._conformer.conform(batch))
         from paimon_pyds.merge.row_kinds import check_deletes, kept_rows, parse_row_kinds  # other tables do without
 
         kinds, carried = from_numpy(np.full(batch.num_rows, INSERT, np.int8)), None
@@ -225,6 +229,24 @@ class IncomingRows:
             rows = rows.filter(from_numpy(kept))
         if not self._context.existing_rows:
             check_deletes(rows.column(VALUE_KIND), self._context.options)
+        return rows
+
+    def _added(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Of rows for a table without a primary key those that it takes. (Java: class AppendOnlyFileStoreTable.)"""
+        if self._field is None or self._context.existing_rows:
+            return rows
+        from paimon_pyds.merge.row_kinds import kept_rows, parse_row_kinds
+
+        kinds = parse_row_kinds(_kind_texts(rows.column(self._field), self._field), self._field)
+        kept = kept_rows(kinds, self._context.options)
+        if kept is not None:
+            rows, kinds = rows.filter(from_numpy(kept)), kinds.filter(from_numpy(kept))
+        if is_retract(kinds).any():
+            raise UnsupportedError(
+                f"a table without a primary key takes no deletes (-U, -D), which {self._field} (rowkind.field) has",
+                path=self._context.root,
+                hint="alter the table: ignore-delete=true leaves them out; or delete rows by a condition",
+            )
         return rows
 
     def _position(self, column: str, names: list[str]) -> int:

@@ -205,7 +205,7 @@ class WriteContext:
         """What follows the dot of a data file's name."""
         name = str(self.options.get("file.format"))
         if self.options.get("file.suffix.include.compression"):
-            compression = str(self.options.get("file.compression"))
+            compression = str(self.options.get("file.compression")).lower()
             return f"{_SUFFIXES.get(compression, compression)}.{name}"
         return name
 
