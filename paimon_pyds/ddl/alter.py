@@ -23,7 +23,14 @@ from paimon_pyds.merge.older_versions import OlderVersions
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import IMMUTABLE_OPTIONS, TableOptions, check_no_secrets, option_of, stored_options
+from paimon_pyds.options import (
+    DIRECTORY_OPTIONS,
+    IMMUTABLE_OPTIONS,
+    TableOptions,
+    check_no_secrets,
+    option_of,
+    stored_options,
+)
 from paimon_pyds.options.option import comma_separated, mapping, option_texts, refused_argument, text, texts
 from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
@@ -292,6 +299,7 @@ def change_options(
             raise OptionError(f"option {key} can't be reset", hint=_why_fixed(key))
         if key in options and has_snapshots:
             _check_transition(key, options, None)
+            _check_directories(key, schema, None)
         options.pop(key, None)
     for key, value in set_options.items():
         if options.get(key) == value or _is_normalised(key, value, schema):
@@ -302,6 +310,7 @@ def change_options(
             if key in IMMUTABLE_OPTIONS:
                 raise OptionError(f"option {key} can't be changed", hint=_why_fixed(key))
             _check_transition(key, options, value)
+            _check_directories(key, schema, value)
         options[key] = value
 
 
@@ -317,6 +326,18 @@ def _is_normalised(key: str, value: str, schema: TableSchema) -> bool:
     if key == "partition":
         return named == schema.partition_keys
     return key == "type" and value.lower() == schema.options.get("type", "table").lower()
+
+
+def _check_directories(key: str, schema: TableSchema, value: str | None) -> None:
+    """Java takes these changes, and finds no file of the partitions that are named otherwise from then on."""
+    if key not in DIRECTORY_OPTIONS or not schema.partition_keys:
+        return
+    after = TableOptions({} if value is None else {key: value})
+    if after.get(key) != TableOptions(schema.options).get(key):
+        raise OptionError(
+            f"option {key} can't be changed: directories of partitions are named by it, and would not be found",
+            hint="create another table with it, and copy the rows",
+        )
 
 
 def _check_transition(key: str, options: Mapping[str, str], value: str | None) -> None:

@@ -19,7 +19,7 @@ from paimon_pyds.redaction import visible
 from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, DataType, RowType, is_system_name, walk_fields
-from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.conform import check_default
 from paimon_pyds.write.context import check_files
 
@@ -188,6 +188,9 @@ def _check_column_options(schema: TableSchema, options: TableOptions) -> None:
     for key in COLUMN_OPTIONS:
         if options.is_set(key):
             _require_fields(schema, comma_separated(str(options.get(key))), f"option {key}")
+    kinds = options.get("rowkind.field")
+    if kinds is not None and schema.field(kinds).type.kind not in STRING_KINDS:
+        raise SchemaError(f"rowkind.field names {kinds}, which is of type {schema.field(kinds).type} and not a text")
 
 
 def _check_upsert_key(schema: TableSchema, text: str | None) -> None:
@@ -215,6 +218,11 @@ def _check_modes(schema: TableSchema, options: TableOptions) -> None:
     for of, (low, high) in (("snapshot", ends), ("changelog", of_changelogs)):
         if low > high:
             raise OptionError(f"{of}.num-retained.min must not be larger than {of}.num-retained.max")
+    if options.is_set("partition.expiration-time") and not schema.partition_keys:
+        raise OptionError(
+            "partition.expiration-time is for tables with partitions only",
+            hint="leave it out; record-level.expire-time is for the rows of tables with a primary key",
+        )
     if append:
         _only_with_primary_key(options)
         if options.get("bucket") == -1 and options.is_set("full-compaction.delta-commits"):
@@ -254,6 +262,11 @@ def _only_with_primary_key(options: TableOptions) -> None:
             raise OptionError(f"option {key} is for tables with a primary key only")
     if options.is_set("sequence.field") and not options.get("upsert-key"):
         raise OptionError("sequence.field is for tables with a primary key only")
+    vectors = options.get("deletion-vectors.enabled")
+    if options.get("merge-engine") == "first-row" and vectors:
+        raise OptionError("deletion-vectors.enabled is not for the merge engine first-row", hint="leave the engine out")
+    if options.get("pk-clustering-override") and not (vectors and options.is_set("clustering.columns")):
+        raise OptionError("pk-clustering-override is for tables with a primary key only", hint="leave it out")
 
 
 def _check_indexes(schema: TableSchema) -> None:

@@ -35,7 +35,7 @@ def write_context(
     """
     schema = store.latest_schema()
     check_known(options or (), (ROW_KIND_COLUMN,), own=False)
-    check_branch(schema, store.branch, store.root)
+    check_branch(schema, store.branch, store.root, options)
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options, existing_rows=existing_rows)
     context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}), existing_rows=existing_rows)

@@ -134,7 +134,7 @@ def maintenance_options(store: TableStore, given: Mapping[str, str] | None) -> T
     """The options of a table with those of one call over them. Raises OptionError for an unknown one."""
     check_known(given or (), own=False)
     schema = store.latest_schema()
-    check_branch(schema, store.branch, store.root)
+    check_branch(schema, store.branch, store.root, given)
     return TableOptions({**schema.options, **(given or {})})
 
 

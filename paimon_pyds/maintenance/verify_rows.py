@@ -174,8 +174,7 @@ class _Places:
             wrong = np.zeros(batch.num_rows, np.bool_)
             for field, value in self._partition:
                 column = batch.column(field.name)
-                same = pc.equal(column, value.cast(column.type)) if value.is_valid else column.is_null()
-                wrong |= ~is_true(same)
+                wrong |= ~is_true(_equal(column, value))
             self._elsewhere += int(wrong.sum())
         if self._keys:
             columns = [batch.column(field.name) for field in self._keys]
@@ -189,6 +188,15 @@ class _Places:
             if count:
                 what = f"{count:,} of {self._file.row_count:,} rows belong into another {kind}"
                 findings.add(kind, self._file.path, what)
+
+
+def _equal(column: pa.Array, value: pa.Scalar) -> pa.Array:
+    """Which values are the partition's; NULL and NaN equal themselves."""
+    if not value.is_valid:
+        return column.is_null()
+    value = value.cast(column.type)
+    is_nan = pa.types.is_floating(value.type) and value.as_py() != value.as_py()
+    return pc.is_nan(column) if is_nan else pc.equal(column, value)
 
 
 class _Keys:

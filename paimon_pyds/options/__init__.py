@@ -5,6 +5,7 @@ from __future__ import annotations
 from paimon_pyds.options.describe import describe_options, restore_case
 from paimon_pyds.options.option import Kind, Option, Scope, Status, parse_duration_ms, parse_memory, parse_value
 from paimon_pyds.options.table_options import (
+    DIRECTORY_OPTIONS,
     IMMUTABLE_OPTIONS,
     OPTIONS,
     TableOptions,
@@ -23,8 +24,8 @@ from paimon_pyds.options.table_options import (
 )
 
 __all__ = [
-    "IMMUTABLE_OPTIONS", "OPTIONS", "Kind", "Option", "Scope", "Status", "TableOptions", "check_appendable",
-    "check_branch", "check_compactable", "check_known", "check_mergeable", "check_no_secrets", "check_readable",
-    "check_shape", "check_without_key", "check_writable", "describe_options", "option_of", "parse_duration_ms",
-    "parse_memory", "parse_value", "restore_case", "stored_options",
+    "DIRECTORY_OPTIONS", "IMMUTABLE_OPTIONS", "OPTIONS", "Kind", "Option", "Scope", "Status", "TableOptions",
+    "check_appendable", "check_branch", "check_compactable", "check_known", "check_mergeable", "check_no_secrets",
+    "check_readable", "check_shape", "check_without_key", "check_writable", "describe_options", "option_of",
+    "parse_duration_ms", "parse_memory", "parse_value", "restore_case", "stored_options",
 ]  # fmt: skip

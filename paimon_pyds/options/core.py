@@ -72,8 +72,8 @@ _BUCKETS = (
 )  # fmt: skip
 
 _FILES = (
-    _h("file.format", _S, "parquet", "format of new data files: parquet, orc, avro"),
-    _h("file.format.per.level", _MAP, "", "format by level of the merge tree", primary_key_only=True),
+    _h("file.format", _S, "parquet", "format of new data files: parquet, orc, avro", lower=True),
+    _h("file.format.per.level", _MAP, "", "format by level of the merge tree", primary_key_only=True, lower=True),
     _h("file.compression", _S, "zstd",
        "compression of new data files; unless set, Parquet leaves numbers alone that it would not shorten by a tenth"),
     _h("file.compression.per.level", _MAP, "", "compression by level", primary_key_only=True),
@@ -83,7 +83,7 @@ _FILES = (
     _h("data-file.prefix", _S, "data-", "first part of a data file's name"),
     _h("data-file.path-directory", _S, None, "directory of the table that holds the data files", immutable=True),
     _h("changelog-file.prefix", _S, "changelog-", "first part of a changelog file's name", primary_key_only=True),
-    _h("changelog-file.format", _S, None, "format of changelog files", primary_key_only=True),
+    _h("changelog-file.format", _S, None, "format of changelog files", primary_key_only=True, lower=True),
     _h("changelog-file.compression", _S, None, "compression of changelog files", primary_key_only=True),
     _h("changelog-file.stats-mode", _S, None, "statistics of changelog files", primary_key_only=True),
     _i("data-file.external-paths", _S, None, "places outside the table for data files",

@@ -75,19 +75,22 @@ _CHOICES = {
 
 _MERGE = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("merge-engine", _E, "deduplicate", "what becomes of rows with one key"),
-    ("ignore-delete", _B, "false", "deletes are dropped"),
-    ("ignore-update-before", _B, "false", "update-befores are dropped"),
     ("sequence.field", _S, None, "columns that order the rows of one key"),
     ("sequence.field.sort-order", _E, "ascending", "their direction"),
     ("aggregation.remove-record-on-delete", _B, "false", "a delete removes the aggregate"),
     ("partial-update.remove-record-on-delete", _B, "false", "a delete removes the row"),
     ("partial-update.remove-record-on-sequence-group", _S, None, "groups whose delete removes the row"),
     ("fields.default-aggregate-function", _S, None, "aggregate of columns that name none"),
-    ("rowkind.field", _S, None, "column that holds the kind of a row"),
     ("primary-key.nullable", _B, "false", "NULL in key columns"),
     ("changelog-producer", _E, "none", "where changelogs come from"),
     ("delete.force-produce-changelog", _B, "false", "whole partitions are deleted row by row"),
     ("data-file.thin-mode", _B, "false", "data files without key columns"),
+])  # fmt: skip
+
+_KINDS = _group("", status=Status.HONOURED, rows=[
+    ("rowkind.field", _S, None, "column that holds the kind of a row"),
+    ("ignore-delete", _B, "false", "deletes are dropped"),
+    ("ignore-update-before", _B, "false", "update-befores are dropped"),
 ])  # fmt: skip
 
 _UNMERGED = (
@@ -310,7 +313,7 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 ])  # fmt: skip
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
-    *_MERGE, *_UNMERGED, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED, *_LOOK_UPS,
-    *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
+    *_MERGE, *_KINDS, *_UNMERGED, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED,
+    *_LOOK_UPS, *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
     *_GLOBAL_INDEX,
 )  # fmt: skip

@@ -40,6 +40,7 @@ _TIME = {name: nanos for nanos, names in _TIME_UNITS.items() for name in names}
 _MAX_LONG = 2**63 - 1
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+_MICROSECONDS = re.compile(r"us$", re.IGNORECASE)
 _LONGEST = 60
 _INT_RANGES = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), _MAX_LONG)}
 
@@ -127,10 +128,10 @@ def _map(key: str, text: str) -> dict[str, str]:
     result = {}
     for part in text.split(","):
         if part.strip():
-            name, colon, value = part.partition(":")
-            if not colon:
+            name, _, value = (piece.strip() for piece in part.partition(":"))
+            if not (name and value) or ":" in value:
                 raise _bad(key, text, "pairs like 0:avro,3:parquet")
-            result[name.strip()] = value.strip()
+            result[name] = value
     return result
 
 
@@ -188,6 +189,7 @@ class Option:
         primary_key_only: the option means something for tables with a primary key only, and is ignorable elsewhere.
         immutable: it can't be changed once the table has a snapshot.
         fallbacks: older names of the option.
+        lower: values are names that Java takes in lower case, however they are written.
     """
 
     key: str
@@ -203,10 +205,11 @@ class Option:
     primary_key_only: bool = False
     immutable: bool = False
     fallbacks: tuple[str, ...] = ()
+    lower: bool = False
 
     def parse(self, text: str) -> Any:
         """The typed value of a text. Raises OptionError."""
-        return parse_value(self.key, self.kind, text, self.choices)
+        return parse_value(self.key, self.kind, text.lower() if self.lower else text, self.choices)
 
     @property
     def default_value(self) -> Any:
@@ -216,7 +219,8 @@ class Option:
     def stored(self, text: str) -> str:
         """The text for a schema file: as it is where Java reads it, else one that Java takes for the same value.
 
-        Java trims no numbers and names, knows no ``1_000``, and has its choices with hyphens only.
+        Java trims no numbers and names, knows no ``1_000`` and no ``5 us``, has its choices with hyphens only, and
+        takes no pair that is empty.
         Raises OptionError: it is no value.
         """
         value = self.parse(text)
@@ -229,6 +233,10 @@ class Option:
                 return text if _WHOLE_NUMBER.fullmatch(text) else str(value)
             case Kind.DOUBLE:
                 return text.strip() if _NUMBER.fullmatch(text.strip()) else str(value)
+            case Kind.MAP:
+                return ",".join(f"{name}:{part}" for name, part in value.items())
+            case Kind.DURATION:
+                return _MICROSECONDS.sub("micro", text.strip())
         return text.strip()
 
     def accepts(self, text: str) -> bool:

@@ -153,7 +153,10 @@ class TableOptions(Mapping[str, str]):
 
 
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
-_SHAPE = IMMUTABLE_OPTIONS | {"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}
+DIRECTORY_OPTIONS = frozenset({"partition.default-name", "partition.legacy-name"})
+"""Options by which the directories of partitions are named: readers would look for files elsewhere by other values."""
+_SHAPE = IMMUTABLE_OPTIONS | DIRECTORY_OPTIONS
+_SHAPE |= {"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}
 _SHAPE_OF_READS = _SHAPE - {"bucket", "partition", "primary-key"}
 """A view that also takes rows in may name those; they change nothing of what is read."""
 WRITTEN_BY_KEY = {"primary-key.nullable": (False,)}
@@ -280,11 +283,27 @@ def zoned_partitions(schema: SchemaLike) -> list[str]:
     return [name for name in schema.partition_keys if name in instants]
 
 
-def check_branch(schema: SchemaLike, branch: str, path: str) -> None:
-    """Raises UnsupportedError where the table's own option ``branch`` names another branch than the one at hand.
+def check_branch(schema: SchemaLike, branch: str, path: str, given: Mapping[str, str] | None = None) -> None:
+    """Whether a table is opened as the branch that options name.
 
-    Java reads and writes that one, with the columns of this one.
+    Args:
+        schema: the table's.
+        branch: the one at hand.
+        path: the table's, for errors.
+        given: options of one operation.
+
+    Raises:
+        UnsupportedError: the table's own option ``branch`` names another one. Java reads and writes that one, with the
+            columns of this one.
+        OptionError: so do those of the operation.
     """
+    wanted = (given or {}).get("branch", branch)
+    if wanted != branch:
+        raise OptionError(
+            f"option branch={wanted} does not lead from branch {branch} to another one, except for a scan",
+            path=path,
+            hint=f"open that branch: Table.open(path, branch={wanted!r})",
+        )
     other = schema.options.get("branch", branch)
     if other != branch:
         raise UnsupportedError(
@@ -304,6 +323,8 @@ def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str, *, re
     own, wanted = TableOptions(schema.options), TableOptions(options)
     shape = _SHAPE_OF_READS if reads else _SHAPE
     for key, text in options.items():
+        if key in DIRECTORY_OPTIONS and not schema.partition_keys:
+            continue
         if key in shape and own.get(key) != wanted.get(key):
             raise OptionError(
                 f"{key} is {text} here and {own.get(key)} in the table",

@@ -53,6 +53,7 @@ from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import Files, PlannedFile, Split
 from paimon_pyds.types import DataField, Kind
+from paimon_pyds.types.kinds import FLOAT_KINDS
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.writer import joined_batches
 
@@ -204,13 +205,16 @@ def _with_kind(rows: pa.RecordBatch, kind: int) -> pa.RecordBatch:
 
 def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[DataField]) -> pa.RecordBatch:
     """New versions of rows as they are to be written: with the keys that the rows have, to the last bit. Zeros of both
-    signs are equal, and so are texts of CHAR but for blanks at their end.
+    signs are equal, NaN is, and so are texts of CHAR but for blanks at their end.
     Raises UnsupportedError: they have other ones."""
     for key in keys:
         at = versions.schema.get_field_index(key.name)
         both = versions.column(at), rows.column(key.name)
         new, old = (pc.utf8_rtrim(values, " ") for values in both) if key.type.kind is Kind.CHAR else both
-        if not pc.all(pc.equal(new, old), min_count=0).as_py():
+        same = pc.equal(new, old)
+        if key.type.kind in FLOAT_KINDS:
+            same = pc.or_(same, pc.and_(pc.is_nan(new), pc.is_nan(old)))
+        if not pc.all(same, min_count=0).as_py():
             raise _key_set(key.name)
         versions = versions.set_column(at, versions.schema.field(at), rows.column(key.name))
     return _with_kind(versions, UPDATE_AFTER)

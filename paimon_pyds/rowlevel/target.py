@@ -143,7 +143,7 @@ class RowTarget:
         self.snapshot = snapshot
         self.schema: TableSchema = store.latest_schema()
         check_known(own, own=False)
-        check_branch(self.schema, store.branch, store.root)
+        check_branch(self.schema, store.branch, store.root, own)
         keyed = bool(self.schema.primary_keys)
         self.given = own
         self.options = TableOptions({**self.schema.options, **own})

@@ -7,7 +7,7 @@ all; Flink and Java's API store the bare text. Java reads both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import decoded, from_numpy
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
-from paimon_pyds.merge.key_values import INSERT, VALUE_KIND
+from paimon_pyds.merge.key_values import INSERT, VALUE_KIND, is_retract
 from paimon_pyds.one_line import names_text
 from paimon_pyds.types.arrow import arrow_schema, arrow_type, from_arrow_type, internal_to_scalar
-from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, STRING_KINDS, Kind
+from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, MAX_LENGTH, STRING_KINDS, Kind
 from paimon_pyds.types.model import AtomicType, DataField, DataType
 from paimon_pyds.write.nested import TIME_HINT, cast_nested, cast_number, has_strict_member, nulls_of
 
@@ -100,6 +100,8 @@ class Conformer:
         trims_char: take off the blanks at the end of CHAR values, so that indexes, statistics and buckets are of
             the values that will be read.
         partition_keys: columns that are read from the partition, blanks and all.
+        placing: columns that say where rows go: as numbers have many NaN, these get the one that Java has. By others,
+            rows of one key, or that filters take for equal, would lie in several buckets and partitions.
         bounded: whether texts and bytes must be within their column's length; other writers may have left longer ones.
     """
 
@@ -110,18 +112,21 @@ class Conformer:
         *,
         trims_char: bool = False,
         partition_keys: Sequence[str] = (),
+        placing: Collection[str] = (),
         bounded: bool = True,
     ) -> None:
         self._fields = fields
         self._table = table
         trimmed = (f.type.kind is Kind.CHAR and f.name not in partition_keys for f in fields)
         self._trimmed = [i for i, trim in enumerate(trimmed) if trims_char and trim]
+        self._floats = [i for i, f in enumerate(fields) if f.name in placing and f.type.kind in FLOAT_KINDS]
         self._schema = arrow_schema(fields)
         # Bounds that Arrow does not hold, and NULLs that nested values may hide, are looked for in every batch.
         self._bounded = bounded and any(_bounded(f.type) for f in fields)
         hidden = self._bounded or any(map(has_strict_member, self._schema.types))
         self._has_defaults = any(f.default is not None for f in fields)
-        self._plain = None if hidden or self._has_defaults or self._trimmed else self._schema
+        changed = hidden or self._has_defaults or self._trimmed or self._floats
+        self._plain = None if changed else self._schema
         self._names: Sequence[str] = ()
         self._found: Sequence[int | None] = ()
 
@@ -145,6 +150,9 @@ class Conformer:
             columns = [fill_default(column, field) for column, field in zip(columns, self._fields, strict=True)]
         for at in self._trimmed:
             columns[at] = pc.utf8_rtrim(columns[at], " ")
+        for at in self._floats:
+            nan = pa.scalar(np.nan, self._schema.types[at])
+            columns[at] = pc.if_else(pc.is_nan(columns[at]), nan, columns[at])
         fitting = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._check_nulls(fitting)
         return fitting
@@ -198,9 +206,13 @@ class IncomingRows:
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are to be written, with the table's columns; with a primary key also ``_VALUE_KIND``, which
         versions of existing rows bring along.
-        Raises SchemaError: columns or values that do not fit, NULL in a NOT NULL column, what is no row kind."""
+
+        Raises:
+            SchemaError: columns or values that do not fit, NULL in a NOT NULL column, what is no row kind.
+            UnsupportedError: deletes that the table can't take.
+        """
         if not self._has_kinds:
-            return self._conformer.conform(batch)
+            return self._added(self._conformer.conform(batch))
         from paimon_pyds.merge.row_kinds import check_deletes, kept_rows, parse_row_kinds  # other tables do without
 
         kinds, carried = from_numpy(np.full(batch.num_rows, INSERT, np.int8)), None
@@ -225,6 +237,24 @@ class IncomingRows:
             rows = rows.filter(from_numpy(kept))
         if not self._context.existing_rows:
             check_deletes(rows.column(VALUE_KIND), self._context.options)
+        return rows
+
+    def _added(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Of rows for a table without a primary key those that it takes. (Java: class AppendOnlyFileStoreTable.)"""
+        if self._field is None or self._context.existing_rows:
+            return rows
+        from paimon_pyds.merge.row_kinds import kept_rows, parse_row_kinds
+
+        kinds = parse_row_kinds(_kind_texts(rows.column(self._field), self._field), self._field)
+        kept = kept_rows(kinds, self._context.options)
+        if kept is not None:
+            rows, kinds = rows.filter(from_numpy(kept)), kinds.filter(from_numpy(kept))
+        if is_retract(kinds).any():
+            raise UnsupportedError(
+                f"a table without a primary key takes no deletes (-U, -D), which {self._field} (rowkind.field) has",
+                path=self._context.root,
+                hint="alter the table: ignore-delete=true leaves them out; or delete rows by a condition",
+            )
         return rows
 
     def _position(self, column: str, names: list[str]) -> int:

@@ -175,8 +175,9 @@ class WriteContext:
         trims = any(traits_of(name).trims_char for name in formats)
         keys = self.schema.partition_keys
         fields = self.layout.values if names is None else [self.schema.field(name) for name in names]
+        placing = {*keys, *self.schema.primary_keys, *self.schema.bucket_keys} if not self.existing_rows else ()
         bounded = not self.existing_rows
-        return Conformer(fields, self.root, trims_char=trims, partition_keys=keys, bounded=bounded)
+        return Conformer(fields, self.root, trims_char=trims, partition_keys=keys, placing=placing, bounded=bounded)
 
     @cached_property
     def target_file_size(self) -> int:
@@ -205,7 +206,7 @@ class WriteContext:
         """What follows the dot of a data file's name."""
         name = str(self.options.get("file.format"))
         if self.options.get("file.suffix.include.compression"):
-            compression = str(self.options.get("file.compression"))
+            compression = str(self.options.get("file.compression")).lower()
             return f"{_SUFFIXES.get(compression, compression)}.{name}"
         return name
 

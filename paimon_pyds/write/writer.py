@@ -180,8 +180,8 @@ class TableWriter:
         for batch in data.to_batches() if isinstance(data, pa.Table) else [data]:
             if batch.num_rows == 0:
                 continue
-            self.rows_written += batch.num_rows
             fitting = self._incoming.conform(batch)
+            self.rows_written += fitting.num_rows
             if fitting.num_rows == 0:
                 continue
             if self._router.one_target:
@@ -206,7 +206,7 @@ class TableWriter:
             message = CommitMessage(tuple(replace(bucket, origin=origin) for bucket in self._with_hashes(written)))
             if self._numbers is None and message.row_count != self.rows_written:
                 raise StorageError(
-                    f"{self.rows_written:,} rows were given, {message.row_count:,} are in the files",
+                    f"{self.rows_written:,} rows were taken, {message.row_count:,} are in the files",
                     path=self._context.root,
                 )
             return message

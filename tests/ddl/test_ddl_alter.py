@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -495,3 +496,31 @@ def test_old_versions_are_brought_up_to_date(tmp_path: Path) -> None:
     schema = alter_table(store, add_columns={"b": "INT"})
     assert schema.version == 3 and schema.options["file.format"] == "orc"
     assert parse_schema(store.io.read_bytes(store.paths.schema(1)), "s") == schema
+
+
+@pytest.mark.parametrize(("key", "value"), [("partition.legacy-name", "false"), ("partition.default-name", "none")])
+def test_directories_of_partitions_keep_their_names(key: str, value: str, tmp_path: Path) -> None:
+    """Files are found by their partition's values and these options, by Java and here."""
+    schema = pa.schema([("id", pa.int32()), ("day", pa.date32())])
+    rows = pa.table([[1, 2], [date(2024, 1, 1), None]], schema=schema)
+    table = pp.Table.create(tmp_path / "t", schema, partition_by=["day"])
+    table.alter({key: value})
+    table.alter(unset_options=[key])
+    table.append(rows)
+    table.alter({key: {"false": "TRUE"}.get(value, "__DEFAULT_PARTITION__")})
+    for operation in (
+        lambda: table.alter({key: value}),
+        lambda: table.append(rows, options={key: value}),
+        lambda: table.scan(options={key: value}),
+    ):
+        with pytest.raises(OptionError, match=key):
+            operation()
+    assert table.scan().to_arrow().sort_by("id") == rows
+    other = pp.Table.create(tmp_path / "other", schema, partition_by=["day"], options={key: value})
+    other.append(rows)
+    with pytest.raises(OptionError, match=f"option {key} can't be changed: directories"):
+        other.alter(unset_options=[key])
+    assert other.scan().to_arrow().sort_by("id") == rows
+    flat = pp.Table.create(tmp_path / "flat", schema)
+    flat.append(rows)
+    assert flat.alter({key: value}).options == {key: value}

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.errors import PaimonError
 from support.oracle import Oracle
 from support.values import lines
 
@@ -98,3 +100,48 @@ def test_sums_that_grow_out_of_their_decimals(oracle: Oracle, warehouse: Path) -
             ):  # fmt: skip
                 found = table.scan(text).to_arrow().num_rows, table.count(text)
                 assert found == (count, count), (table.options["file.format"], text)
+
+
+def test_names_of_formats_in_any_case(oracle: Oracle, warehouse: Path) -> None:
+    """Java takes them in lower case, and names files so."""
+    rows = pa.table({"id": pa.array([1, 2], pa.int32()), "v": ["x", None]})
+    tables = [
+        ("ORC", {"file.format": "ORC"}, ["orc", "orc"]),
+        ("Avro", {"file.format": "Avro", "file.suffix.include.compression": "true"}, ["zst.avro"] * 2),
+        ("levels", {"file.format.per.level": "0:AVRO", "file.format": "Parquet"}, ["avro", "avro"]),
+        ("changes", {"changelog-file.format": "Orc"}, ["orc", "parquet"]),
+    ]
+    with oracle.batch() as batch:
+        replies = []
+        for name, options, _ in tables:
+            own = {"bucket": "1", "changelog-producer": "input", **options}
+            schema = pa.schema([pa.field("id", pa.int32(), False), ("v", pa.string())])
+            pp.Table.create(warehouse / "db.db" / name, schema, "id", options=own).append(rows)
+            replies.append(batch.read(warehouse, f"db.{name}"))
+    for (name, _, suffixes), reply in zip(tables, replies, strict=True):
+        files = (warehouse / "db.db" / name / "bucket-0").iterdir()
+        assert sorted(file.name.partition(".")[2] for file in files) == suffixes, name
+        assert reply.lines == lines(rows), name
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore-delete": "true"}, {"ignore-update-before": "true"}], ids=str)
+def test_kinds_of_rows_without_a_key(options: dict[str, str], oracle: Oracle, warehouse: Path) -> None:
+    """A column of kinds says the same in tables without a primary key: what is no addition is refused, or left out."""
+    schema = pa.schema([("id", pa.int32()), ("kind", pa.string())])
+    table = pp.Table.create(warehouse / "db.db" / "t", schema, options={"rowkind.field": "kind", **options})
+    with oracle.batch() as batch:
+        batch.create(warehouse, "db.theirs", schema, options={"bucket": "-1", "rowkind.field": "kind", **options})
+        written = []
+        for number, kinds in enumerate((["+I", "+u"], ["-U", "+I"], ["-D", "+I"], ["x"], [None])):
+            rows = pa.table([[number] * len(kinds), kinds], schema=schema)
+            written.append((rows, batch.write(warehouse, "db.theirs", rows, allow_fail=True)))
+        read = batch.read(warehouse, "db.theirs")
+    for rows, reply in written:
+        if reply.ok:
+            table.append(rows)
+        else:
+            with pytest.raises(PaimonError, match=r"takes no deletes|no row kind|can't be NULL"):
+                table.append(rows)
+    assert lines(table.scan().to_arrow()) == read.lines
+    table.update({"kind": "'-D'"}, "id = 0")  # rows that are there are no news
+    assert table.compact(full=True) is not None or table.count() == len(read.lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -69,3 +70,44 @@ def test_files_of_pypaimon_rust(warehouse: Path) -> None:
             writer.write_arrow(batch)
         builder.new_commit().commit(writer.prepare_commit())
     check(pp.Table.open(warehouse / "db.db" / "t"))
+
+
+@requires_java_oracle
+@pytest.mark.java
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize(
+    ("primary", "partition", "options"),
+    [
+        ("", "", {"bucket": "7", "bucket-key": "x"}),
+        ("", "x", {}),
+        ("x", "", {"bucket": "7"}),
+        ("x", "", {"bucket": "-1"}),
+        ("id, x", "x", {"bucket": "1"}),
+    ],
+    ids=str,
+)
+def test_every_nan_places_rows_as_one(
+    primary: str, partition: str, options: dict[str, str], bits: int, oracle: Oracle, warehouse: Path
+) -> None:
+    """0.0 / 0.0 has another sign bit than NaN has, and would be hashed, and called a partition, apart."""
+    signed = np.array([-(2 ** (bits - 1)) | int(np.array(np.nan, f"f{bits // 8}").view(f"i{bits // 8}"))])
+    other = signed.astype(f"i{bits // 8}").view(f"f{bits // 8}")
+    values = np.array([np.nan, other[0], 1.5], other.dtype)
+    assert len(set(values.view(f"i{bits // 8}").tolist())) == 3
+    rows = pa.table({"id": pa.array([1, 1, 2], pa.int32()), "x": values})
+    table = pp.Table.create(
+        warehouse / "db.db" / "t", rows.schema, primary or (), partition_by=partition or (), options=options
+    )
+    for part in (rows.slice(0, 1), rows.slice(1)):
+        table.append(part)
+    expected = [1] if primary else [1, 1]
+    with oracle.batch() as batch:
+        found = batch.read(warehouse, "db.t", filter={"op": "eq", "field": "x", "literals": ["nan"]})
+    assert [row["id"] for row in found.values] == expected
+    assert table.scan("isnan(x)").to_arrow()["id"].to_pylist() == expected
+    assert table.count() == len(expected) + 1
+    assert len(table.system("partitions")) == (2 if partition else 1)
+    assert not table.verify(deep=True).findings
+    if partition:
+        table.overwrite(rows.slice(1, 1), dynamic=True)
+        assert table.count("isnan(x)") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import shutil
 from collections.abc import Callable
@@ -693,3 +694,13 @@ def test_no_damage_makes_it_fail(name: str, made: dict[str, Path], tmp_path: Pat
         assert json.loads(result.to_json())["ok"] == result.ok, (damaged, str(result))
         assert files_there(path) == before
         shutil.rmtree(path)
+
+
+def test_partitions_of_nan(tmp_path: Path) -> None:
+    """NaN is a value that partitions may have, although it does not equal itself."""
+    values = [math.nan, None, -0.0, 0.0, 1.5, math.inf]
+    for type_ in (pa.float32(), pa.float64()):
+        rows = pa.table({"id": range(len(values)), "p": pa.array(values, type_)})
+        table = pp.Table.create(tmp_path / str(type_), rows.schema, partition_by="p")
+        table.append(rows)
+        assert not table.verify(deep=True).findings

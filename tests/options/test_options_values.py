@@ -78,6 +78,8 @@ def test_values_by_kind(kind: Kind, text: str, value: object) -> None:
         (Kind.DOUBLE, "x", "a number"),
         (Kind.ENUM, "merge", "one of deduplicate, partial-update"),
         (Kind.MAP, "avro", "pairs"),
+        (Kind.MAP, "0:", "pairs"),
+        (Kind.MAP, "0:a:b", "pairs"),
     ],
 )
 def test_errors_name_the_key_and_what_is_allowed(kind: Kind, text: str, allowed: str) -> None:

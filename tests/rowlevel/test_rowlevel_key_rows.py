@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -406,3 +407,17 @@ def test_partitions_go_row_by_row_where_a_changelog_is_wanted(tmp_path: Path) ->
     summary = table.delete("p = 1")
     assert (summary.rows_deleted, summary.files_removed, summary.files_added) == (1, 0, 1)
     assert [row["rowkind"] for row in _changes(table, "1,2")] == ["-D"]
+
+
+@pytest.mark.parametrize("options", [{"bucket": "1"}, {"bucket": "4"}, {"bucket": "-1"}], ids=str)
+def test_rows_whose_key_is_nan(options: dict[str, str], tmp_path: Path) -> None:
+    """NaN is the same key in a row and its new version, although it does not equal itself."""
+    schema = pa.schema([pa.field("x", pa.float64(), nullable=False), ("v", pa.string())])
+    table = pp.Table.create(tmp_path / "t", schema, "x", options=options)
+    table.append(pa.table([[math.nan, -0.0, 1.5], ["a", "b", "c"]], schema=schema))
+    table.update({"v": "'u'"}, "isnan(x) OR x = 0")
+    table.merge(pa.table([[math.nan, 2.5], ["m", "n"]], schema=schema), "x", when_matched="update")
+    found = {str(row["x"]): row["v"] for row in table.scan().to_arrow().to_pylist()}
+    assert found == {"nan": "m", "-0.0": "u", "1.5": "c"} and table.count() == 3
+    table.delete("isnan(x)")
+    assert table.count() == 2

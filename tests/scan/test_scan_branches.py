@@ -109,3 +109,38 @@ def test_names_and_numbers_that_are_none(tmp_path: Path) -> None:
             table.scan(options={"scan.snapshot-id": text})
         with pytest.raises(TagNotFoundError):
             table.scan(options={"scan.version": text})
+
+
+def test_an_option_leads_no_writer_to_a_branch(tmp_path: Path) -> None:
+    """Rows went into the branch at hand, whatever the option said; a scan goes where it says."""
+    table = pp.Table.create(tmp_path / "t", pa.schema([("id", pa.int64()), ("p", pa.int32())]), partition_by="p")
+    rows = pa.table({"id": [1], "p": pa.array([1], pa.int32())})
+    table.append(rows)
+    table.create_tag("first")
+    table.create_branch("b", "first")
+    branch = pp.Table.open(table.path, "b")
+    branch.append(rows)
+    own, other = {"branch": "main"}, {"branch": "b"}
+    operations = {
+        "append": lambda: table.append(rows, options=other),
+        "overwrite": lambda: table.overwrite(rows, options=other),
+        "write_context": lambda: table.write_context(other),
+        "delete": lambda: table.delete("id = 1", options=other),
+        "update": lambda: table.update({"id": "2"}, options=other),
+        "merge": lambda: table.merge(rows, "id", when_matched="delete", options=other),
+        "compact": lambda: table.compact(full=True, options=other),
+        "compact_manifests": lambda: table.compact_manifests(options=other),
+        "truncate": lambda: table.truncate(options=other),
+        "drop_partitions": lambda: table.drop_partitions([{"p": 1}], options=other),
+        "analyze": lambda: table.analyze(options=other),
+        "expire_snapshots": lambda: table.expire_snapshots(retain_max=1, retain_min=1, options=other),
+        "expire_partitions": lambda: table.expire_partitions(options={"partition.expiration-time": "1 d", **other}),
+        "out of it": lambda: branch.append(rows, options=own),
+    }
+    for name, operation in operations.items():
+        with pytest.raises(OptionError, match="option branch="):
+            operation()
+        assert (table.store.latest_snapshot_id(), branch.store.latest_snapshot_id()) == (1, 2), name
+    table.append(rows, options=own)
+    branch.append(rows, options=other)
+    assert [table.count(), branch.count(), table.count(options=other), branch.count(options=own)] == [2, 3, 3, 2]

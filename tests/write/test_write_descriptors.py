@@ -167,6 +167,6 @@ def test_a_place_that_takes_no_spilled_rows_is_named(tmp_path: Path, monkeypatch
 def test_rows_that_do_not_come_back_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, rows = _table(tmp_path / "t", **{"write-max-writers-to-spill": "1"})
     monkeypatch.setattr(writer.SpillFile, "take", lambda self, key: iter([]) if self._messages.pop(key, None) else [])
-    with pytest.raises(StorageError, match="20,000 rows were given"):
+    with pytest.raises(StorageError, match="20,000 rows were taken"):
         _written(table, rows, monkeypatch)
     assert not list(Path(table.path).rglob("data-*"))
