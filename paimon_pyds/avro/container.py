@@ -112,11 +112,8 @@ class ContainerReader:
         schema: the JSON text of the records' schema.
         header_size: of the header, in bytes.
 
-    Args:
-        fetch: gives the bytes at (offset, length) of the file.
-        size: the file's size in bytes.
-        path: the file, for messages.
-        max_block: the most bytes of a block after decompression.
+    ``fetch``: gives the bytes at (offset, length) of the file. ``max_block``: the most bytes of a block after
+    decompression.
 
     Raises:
         CorruptFileError: not an Avro file, or a broken header.

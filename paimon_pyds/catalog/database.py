@@ -79,9 +79,7 @@ class Database:
     def of(cls, uri: str, properties: Mapping[str, str]) -> Database:
         """The database of an address.
 
-        Args:
-            uri: see the module's text.
-            properties: of the connection, as ``jdbc.…`` options name them without that prefix: ``user``, ``password``.
+        ``properties``: of the connection, as ``jdbc.…`` options name them without that prefix: ``user``, ``password``.
 
         Raises:
             OptionError: an address that names none, or an unknown parameter.
@@ -159,8 +157,7 @@ class Database:
     def make_tables(self, tables: Mapping[str, str]) -> None:
         """Make tables that are not there; others may make them at the same time.
 
-        Args:
-            tables: names, and what stands between the parentheses of ``CREATE TABLE``.
+        ``tables``: names, and what stands between the parentheses of ``CREATE TABLE``.
         """
         there = {name for (name,) in self.run((_EXISTING[self.kind], ()))}
         for name, columns in tables.items():

@@ -65,10 +65,9 @@ _AGE_SECONDS = {
 class JdbcBackend(FileSystemBackend):
     """The `CatalogBackend` of a database.
 
-    Args:
-        options: ``uri`` (see `paimon_pyds.catalog.database`), ``jdbc.user``, ``jdbc.password``, ``warehouse``,
-            ``catalog-key``, ``lock.enabled``, ``lock-acquire-timeout``, ``lock-check-max-sleep``; others are options
-            of the storage.
+    ``options``: ``uri`` (see `paimon_pyds.catalog.database`), ``jdbc.user``, ``jdbc.password``, ``warehouse``,
+    ``catalog-key``, ``lock.enabled``, ``lock-acquire-timeout``, ``lock-check-max-sleep``; others are options of the
+    storage.
 
     Raises:
         OptionError: an option is missing.

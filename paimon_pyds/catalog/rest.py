@@ -41,8 +41,7 @@ _KINDS = ("table", "materialized-table")
 class RestBackend:
     """The `CatalogBackend` of a server.
 
-    Args:
-        options: ``uri``, ``warehouse``, how requests are authorised, and options of the storage.
+    ``options``: ``uri``, ``warehouse``, how requests are authorised, and options of the storage.
 
     Raises:
         OptionError: an option is missing.

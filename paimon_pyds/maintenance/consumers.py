@@ -26,13 +26,7 @@ from paimon_pyds.options.option import integer, text
 
 
 def expire_consumers(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> RemovalSummary:
-    """Forget the streaming readers that have not moved for ``consumer.expiration-time``.
-
-    Args:
-        store: the table.
-        options: of the table.
-        dry_run: only tell which.
-    """
+    """Forget the streaming readers that have not moved for ``consumer.expiration-time``."""
     age = options.get("consumer.expiration-time")
     if age is None:
         return RemovalSummary(dry_run=dry_run)

@@ -49,10 +49,9 @@ def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
 def merge_filter(predicate: Predicate, keys: Iterable[str] | None) -> MergeFilter:
     """A filter in what may act before versions of a row are merged, and what has to wait until after.
 
-    Args:
-        predicate: bound to the table's columns.
-        keys: the columns that all versions of a row have the same values in: those of the primary key and of
-            partitions. None where rows are not merged: all of the filter acts as they are read.
+    ``predicate``: bound to the table's columns. ``keys``: the columns that all versions of a row have the same values
+    in: those of the primary key and of partitions. None where rows are not merged: all of the filter acts as they are
+    read.
     """
     return MergeFilter(predicate) if keys is None else MergeFilter(*partition_filter(predicate, tuple(keys)))
 

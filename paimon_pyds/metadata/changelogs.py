@@ -135,10 +135,7 @@ def remove_changelogs_from(store: TableStore, first: int) -> None:
 def write_changelog_hint(store: TableStore, name: str, id_: int | None) -> None:
     """Name the first or last changelog for Java Paimon, which believes LATEST; without any, no hint is there.
 
-    Args:
-        store: the table.
-        name: EARLIEST or LATEST.
-        id_: of the changelog.
+    ``name``: EARLIEST or LATEST. ``id_``: of the changelog.
     """
     if id_ is None:
         store.io.delete([store.paths.changelog_hint("EARLIEST"), store.paths.changelog_hint("LATEST")])

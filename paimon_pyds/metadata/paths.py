@@ -350,10 +350,7 @@ class ExternalPaths:
 def file_paths(store: TableStore, options: Mapping[str, str], *, outside: bool) -> TablePaths:
     """Where data and index files lie under the options of a schema.
 
-    Args:
-        store: the table.
-        options: of the schema.
-        outside: whether the metadata gives external paths of some; then all schemas of the table are read.
+    ``outside``: whether the metadata gives external paths of some; then all schemas of the table are read.
     """
     paths = store.paths.with_options(options)
     if not outside:

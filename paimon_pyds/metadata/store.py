@@ -390,9 +390,8 @@ class TableStore(SchemaStore):
     ) -> Iterator[pa.RecordBatch]:
         """The entries of each of many manifests, for who reads each once: nothing stays in memory.
 
-        Args:
-            manifests: names, and sizes where the metadata says them.
-            columns: as for `read_manifest`, whose errors are raised.
+        ``manifests``: names, and sizes where the metadata says them. ``columns``: as for `read_manifest`, whose errors
+        are raised.
         """
         from paimon_pyds.metadata.manifest_codec import decode_manifests
 

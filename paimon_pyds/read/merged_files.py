@@ -174,12 +174,8 @@ def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, Planned
 
     Sequence numbers, which some sections need besides, are not among them.
 
-    Args:
-        spec: of the plan.
-        file: one whose rows are merged.
-
-    Raises:
-        OptionError, SchemaError, UnsupportedError: as `read_merged`.
+    ``file``: one whose rows are merged.
+    Raises OptionError, SchemaError, UnsupportedError: as `read_merged`.
     """
     assert spec.merging is not None
     return _Section(spec, spec.merging, (file,), ()).reading, _alone(file)
@@ -188,9 +184,7 @@ def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, Planned
 def plan_section(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
     """Whether only some keys of a section would be merged, as its indexes tell: its candidates, or why there are none.
 
-    Args:
-        spec: of the plan.
-        files: all of the section.
+    ``files``: all of the section.
 
     Raises:
         FileNotFoundError: a file is gone.
@@ -327,10 +321,7 @@ class _Section:
     def batches(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
         """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
-        Args:
-            run: its place among `runs`.
-            rows: in a batch at most.
-            wanted: the keys to read; None for all.
+        ``run``: its place among `runs`. ``wanted``: the keys to read; None for all.
         """
         keys = self.merging.schema.trimmed_primary_keys
         same = np.full(rows, run) if self.sequence_gaps else None

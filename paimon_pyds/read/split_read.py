@@ -40,11 +40,7 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """The split's surviving rows, with the schema `result_schema(split.spec)`.
 
-    Args:
-        split: what to read.
-        batch_rows: rows in a batch at most.
-        limit: stop after so many rows.
-        on_file: called with the trace of each file when it is done.
+    ``limit``: stop after so many rows. ``on_file``: called with the trace of each file when it is done.
     """
     left = limit
     for part in _parts(split.spec, split.files):

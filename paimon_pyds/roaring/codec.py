@@ -296,9 +296,8 @@ def container_entries(keys: Int64s, cards: Int64s) -> npt.NDArray[np.uint32]:
 def encode_groups(positions: npt.NDArray[np.uint32], bounds: Int64s) -> tuple[list[Octets], Int64s]:
     """Serialize many sets of positions at once.
 
-    Args:
-        positions: the members of all sets, set after set, ascending within each.
-        bounds: set ``i`` is ``positions[bounds[i]:bounds[i + 1]]``; no set is empty.
+    ``positions``: the members of all sets, set after set, ascending within each. ``bounds``: set ``i`` is
+    ``positions[bounds[i]:bounds[i + 1]]``; no set is empty.
 
     Returns:
         Pieces whose concatenation is all serialized bitmaps one after another, and the size in bytes of each bitmap.

@@ -47,10 +47,8 @@ class _Field:
 def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType], *, arity: bool) -> pa.Array:
     """One BinaryRow per element of the columns.
 
-    Args:
-        columns: arrays of one length, of Arrow types that cast to `arrow_type` of the types. At least one.
-        types: the Paimon types of the fields.
-        arity: put the number of fields in front (4 bytes, big-endian), as manifests store rows.
+    ``columns``: arrays of one length, of Arrow types that cast to `arrow_type` of the types. At least one. ``arity``:
+    put the number of fields in front (4 bytes, big-endian), as manifests store rows.
 
     Returns:
         a binary array (``pa.large_binary()`` when the rows take 2 GiB and more).

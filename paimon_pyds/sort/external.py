@@ -230,10 +230,8 @@ def _some(batch: pa.RecordBatch, share: float, chance: np.random.Generator) -> p
 class KeySample:
     """Key columns of some rows, chosen evenly from all that are added: the same ones each time.
 
-    Args:
-        spec: the order.
-        parts: the sample is one of so many, which together take an eighth of the buffer at most.
-        rows: of all parts together, where that is known.
+    ``parts``: the sample is one of so many, which together take an eighth of the buffer at most. ``rows``: of all parts
+    together, where that is known.
     """
 
     def __init__(self, spec: SortSpec, parts: int = 1, rows: int = 1) -> None:

@@ -72,10 +72,9 @@ def row_changes(store: TableStore, name: str, options: Mapping[str, str]) -> Sys
 class AuditLog(RowStream):
     """Rows, each with its row kind: ``+I``, ``-U``, ``+U`` or ``-D``.
 
-    Args:
-        scan: of the table's columns; says which state or which changes.
-        columns: of the result; all when None: ``rowkind``, ``_SEQUENCE_NUMBER`` where the table's option
-            ``table-read.sequence-number.enabled`` is on, the table's columns.
+    ``scan``: of the table's columns; says which state or which changes. ``columns``: of the result; all when None:
+    ``rowkind``, ``_SEQUENCE_NUMBER`` where the table's option ``table-read.sequence-number.enabled`` is on, the table's
+    columns.
 
     Raises:
         SchemaError: an unknown column.

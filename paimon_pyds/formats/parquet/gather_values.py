@@ -173,9 +173,7 @@ def _page_of(picks: Sequence[PagePick], values: bytes) -> tuple[Sequence[PagePic
 class ColumnPages:
     """The picked pages of one column, in all of its row groups.
 
-    Args:
-        picks: in one row group after the other.
-        data: the bytes of their ranges, strung together.
+    ``picks``: in one row group after the other. ``data``: the bytes of their ranges, strung together.
 
     Raises:
         CorruptFileError: they are not what the index says. Methods raise it, or an error of pyarrow, for damaged pages.
