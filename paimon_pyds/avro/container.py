@@ -86,10 +86,8 @@ def block_bytes(count: int, body: bytes, sync: bytes) -> bytes:
 def write_container(schema: object, codec: str, blocks: Iterable[tuple[int, bytes]]) -> bytes:
     """A container file.
 
-    Args:
-        schema: the JSON value of the records' schema.
-        codec: as `codec_name` gives it.
-        blocks: (number of records, their bytes), each not compressed.
+    ``schema``: the JSON value of the records' schema. ``codec``: as `codec_name` gives it. ``blocks``: (number of
+    records, their bytes), each not compressed.
     """
     compress = compressor(codec)
     header, sync = header_bytes(schema, codec)

@@ -341,14 +341,8 @@ def merged_container(
 ) -> bytes | None:
     """The container with the kept indexes of ``source``, byte for byte, and those that were built; None for none.
 
-    Args:
-        plan: what is kept.
-        source: the container that is there, if any.
-        head: its head.
-        built: `FileIndexBuilder.bodies`.
-
-    Raises:
-        CorruptFileError: ``source`` is not what its head says.
+    ``plan``: what is kept. ``source``: the container that is there, if any. ``built``: `FileIndexBuilder.bodies`.
+    Raises CorruptFileError: ``source`` is not what its head says.
     """
     indexes: dict[str, dict[str, bytes | None]] = {}
     if plan.keep and source is not None and head is not None:

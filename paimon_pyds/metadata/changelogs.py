@@ -102,11 +102,7 @@ def changed_entries(
 ) -> pa.Table:
     """The entries of the files that stay with a changelog, also of those that its delta deletes.
 
-    Args:
-        reader: of the table.
-        changelog: that names them.
-        changes: its manifests, or some of them.
-        columns: of `ENTRY_SCHEMA`.
+    ``changelog``: that names them. ``changes``: its manifests, or some of them. ``columns``: of `ENTRY_SCHEMA`.
 
     Raises SnapshotNotFoundError for a manifest that is gone.
     """

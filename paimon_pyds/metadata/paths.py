@@ -68,10 +68,8 @@ def partition_names(fields: Sequence[DataField], values: Sequence[Any], options:
 
     NULL, empty and blank values are all called as ``partition.default-name`` says.
 
-    Args:
-        fields: the partition columns, in partition order.
-        values: their internal values; None is NULL.
-        options: the table's options (partition.default-name, partition.legacy-name).
+    ``fields``: the partition columns, in partition order. ``values``: their internal values; None is NULL. ``options``:
+    the table's options (partition.default-name, partition.legacy-name).
 
     Raises:
         UnsupportedError: a type without a stable directory name.

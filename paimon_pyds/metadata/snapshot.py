@@ -167,10 +167,8 @@ class SnapshotPublisher(Protocol):
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
         """Make a snapshot the latest of its branch, in one atomic step; False when another commit was faster.
 
-        Args:
-            store: names the table and the branch.
-            snapshot: its number is the next after ``latest``; all files that it names are written.
-            latest: the snapshot that it was built on; None for a table's first.
+        ``store``: names the table and the branch. ``snapshot``: its number is the next after ``latest``; all files that
+        it names are written. ``latest``: the snapshot that it was built on; None for a table's first.
 
         Raises:
             CommitOutcomeUnknownError: it may have been published.

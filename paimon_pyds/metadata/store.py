@@ -357,11 +357,8 @@ class TableStore(SchemaStore):
 
         Readers of a table's state go through `ManifestReader`.
 
-        Args:
-            name: the file's name.
-            columns: of ENTRY_SCHEMA; all when None.
-            size: what the metadata says that the file has, in bytes; None when it does not.
-            kept: keep the entries on this machine's disk where that pays, and take them from there.
+        ``columns``: of ENTRY_SCHEMA; all when None. ``size``: what the metadata says that the file has, in bytes; None
+        when it does not. ``kept``: keep the entries on this machine's disk where that pays, and take them from there.
 
         Raises:
             SnapshotNotFoundError: the file is gone, its snapshot has expired meanwhile.

@@ -242,12 +242,8 @@ def read_wanted(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file that have one of some keys, with the columns of ``spec``.
 
-    Args:
-        spec: the columns to read; its filter is not asked.
-        keys: those wanted.
-        file: of a section.
-        trace: counts what is read; ``rows_returned`` are these rows.
-        batch_rows: rows in a batch at most.
+    ``spec``: the columns to read; its filter is not asked. ``file``: of a section. ``trace``: counts what is read;
+    ``rows_returned`` are these rows.
 
     Raises:
         CorruptFileError: the file or its deletion vector is damaged.

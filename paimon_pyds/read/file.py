@@ -52,12 +52,8 @@ def read_file(
 ) -> Iterator[pa.RecordBatch]:
     """Surviving rows of one file, in file order, with the schema `result_schema(spec)`.
 
-    Args:
-        spec: the columns to read, and the filter.
-        file: the data file.
-        batch_rows: rows in a batch at most.
-        trace: where to note what happens.
-        limit: the caller stops after so many rows: no more than needed is decoded ahead of that.
+    ``spec``: the columns to read, and the filter. ``trace``: where to note what happens. ``limit``: the caller stops
+    after so many rows: no more than needed is decoded ahead of that.
 
     Raises:
         CorruptFileError: the data file, its index or its deletion vector is damaged.

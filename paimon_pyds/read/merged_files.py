@@ -66,12 +66,8 @@ def read_merged(
 
     What it gives of them `Merging.gives` says.
 
-    Args:
-        spec: of the plan.
-        files: all of the section (`split.sections`).
-        traces: where to note what happens with each of them.
-        batch_rows: rows in a batch at most.
-        keys: those of the rows that are wanted; None for all rows.
+    ``files``: all of the section (`split.sections`). ``traces``: where to note what happens with each of them.
+    ``keys``: those of the rows that are wanted; None for all rows.
 
     Raises:
         CorruptFileError: a file is damaged, or not sorted by its keys.
@@ -155,13 +151,9 @@ def read_windows(
 
     They have the columns of ``spec``, what `RowMerger` needs to merge them, and ``_LEVEL``.
 
-    Args:
-        spec: columns of the table; it has no filter.
-        files: those of the section that are read.
-        batch_rows: rows that are read of each run at a time, at most.
-
-    Raises:
-        CorruptFileError, SnapshotNotFoundError, StorageError, OptionError, SchemaError: as `read_merged`.
+    ``spec``: columns of the table; it has no filter. ``files``: those of the section that are read. ``batch_rows``:
+    rows that are read of each run at a time, at most.
+    Raises CorruptFileError, SnapshotNotFoundError, StorageError, OptionError, SchemaError: as `read_merged`.
     """
     assert spec.merging is not None
     traces = [FileTrace(file.path, file.row_count) for file in files]

@@ -155,15 +155,9 @@ class RowSorter:
 def sorted_batches(read: Read, fields: tuple[DataField, ...], rows: int, spec: SortSpec) -> Iterator[pa.RecordBatch]:
     """All rows that ``read`` gives, in order; rows with equal keys keep theirs.
 
-    Args:
-        read: is called twice when the rows don't fit the buffer and are to lie on a curve: for all columns, and for
-            those of the keys.
-        fields: the columns of the result.
-        rows: how many there are, at most.
-        spec: the order.
-
-    Raises:
-        StorageError: what has to be spilled does not fit the local disk.
+    ``read``: is called twice when the rows don't fit the buffer and are to lie on a curve: for all columns, and for
+    those of the keys. ``fields``: the columns of the result. ``rows``: how many there are, at most.
+    Raises StorageError: what has to be spilled does not fit the local disk.
     """
     head: list[pa.RecordBatch] = []
     source = iter(read(fields))

@@ -83,10 +83,8 @@ class SqlText(NamedTuple):
     def error(self, position: int, message: str, hint: str | None = None) -> PaimonError:
         """An error with the line of the text and a caret under the place.
 
-        Args:
-            position: index of a character of the text, or its length.
-            message: what is wrong there.
-            hint: what to do about it.
+        ``position``: index of a character of the text, or its length. ``message``: what is wrong there. ``hint``: what
+        to do about it.
         """
         begin = self.text.rfind("\n", 0, position) + 1
         end = self.text.find("\n", position)

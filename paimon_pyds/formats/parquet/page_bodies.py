@@ -50,15 +50,9 @@ def page_bodies(
 
     The bytes stay what they are until the next are taken.
 
-    Args:
-        data: bytes of pages.
-        positions: of the headers.
-        heads: the headers; at least one.
-        codec: Arrow's name of the compression; None for none.
-        block: about how many decompressed bytes to give at a time; at least one page.
-
-    Raises:
-        CorruptFileError: a page has another checksum, or doesn't decompress to the length in its header.
+    ``heads``: the headers; at least one. ``codec``: Arrow's name of the compression; None for none. ``block``: about
+    how many decompressed bytes to give at a time; at least one page.
+    Raises CorruptFileError: a page has another checksum, or doesn't decompress to the length in its header.
     """
     octets, view, sizes = np.frombuffer(data, np.uint8), memoryview(data), heads.uncompressed
     starts = positions + heads.length

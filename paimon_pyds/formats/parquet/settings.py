@@ -209,10 +209,8 @@ class _Encodings:
 def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = True) -> _Encodings:
     """Encodings for the columns of a table that is like the rest of the file.
 
-    Args:
-        table: rows of the first row group.
-        dictionary: whether dictionaries are allowed (``parquet.enable.dictionary``).
-        find_dense: whether to look for columns that compression hardly shortens.
+    ``table``: rows of the first row group. ``dictionary``: whether dictionaries are allowed
+    (``parquet.enable.dictionary``). ``find_dense``: whether to look for columns that compression hardly shortens.
     """
     with_dictionary: list[str] = []
     dense: set[str] = set()
