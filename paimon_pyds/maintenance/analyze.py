@@ -25,6 +25,7 @@ from paimon_pyds.errors import CommitConflictError, SchemaError, UnsupportedErro
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.index.bloom import hash_binary
 from paimon_pyds.maintenance.expire import maintenance_options
+from paimon_pyds.merge.equal_values import mixed
 from paimon_pyds.metadata.schema import TableSchema, utf8_bytes
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.statistics import CHECKSUM, ColumnStatistics, Statistics, checksum_text, statistics_to_json
@@ -211,7 +212,7 @@ def _hashes(values: pa.Array, kind: Kind) -> U64:
         values = pa.Array.from_buffers(pa.binary(16), len(wide), [None, data], offset=wide.offset)
     if kind is Kind.DECIMAL or kind in STRING_KINDS or kind in BINARY_KINDS:
         return hash_binary(values.cast(pa.binary())).view(np.uint64)
-    return _mixed(_bits(values, kind))
+    return mixed(_bits(values, kind))
 
 
 def _bits(values: pa.Array, kind: Kind) -> U64:
@@ -221,12 +222,3 @@ def _bits(values: pa.Array, kind: Kind) -> U64:
     integers = {1: pa.uint8(), 32: pa.int32(), 64: pa.int64()}
     narrow: Any = values if pa.types.is_integer(values.type) else values.cast(integers[values.type.bit_width])
     return to_numpy(narrow.cast(pa.int64())).view(np.uint64)
-
-
-def _mixed(bits: U64) -> U64:
-    """Each number as another one, without an order (Steele et al., splitmix64)."""
-    bits = bits ^ (bits >> np.uint64(30))
-    bits *= np.uint64(0xBF58476D1CE4E5B9)
-    bits ^= bits >> np.uint64(27)
-    bits *= np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))

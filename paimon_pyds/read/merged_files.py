@@ -119,16 +119,11 @@ def _marked(batches: Iterable[pa.RecordBatch], *, older: bool) -> Iterator[pa.Re
         yield batch.append_column(pa.field(OLDER, pa.bool_()), from_numpy(np.full(batch.num_rows, older)))
 
 
-def read_versions(
-    spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes: bool, batch_rows: int = DEFAULT_BATCH_ROWS
-) -> Iterator[pa.RecordBatch]:
+def read_versions(spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes: bool) -> Iterator[pa.RecordBatch]:
     """The rows of one section as a compaction writes them: the columns of ``spec``, then those of `KEY_VALUE_FIELDS`.
 
-    Args:
-        spec: columns of the table; it has no filter.
-        files: those of the section that are merged.
-        drop_deletes: leave out rows that delete others: no older version of them is anywhere else.
-        batch_rows: rows that are read of each run at a time, at most.
+    ``spec``: columns of the table; it has no filter. ``files``: those of the section that are merged. ``drop_deletes``:
+    leave out rows that delete others: no older version of them is anywhere else.
 
     Raises:
         CorruptFileError, SnapshotNotFoundError, StorageError, UnsupportedError, OptionError, SchemaError: as
@@ -138,27 +133,24 @@ def read_versions(
     traces = [FileTrace(file.path, file.row_count) for file in files]
     section = _Section(spec, spec.merging, files, traces, numbered=True)
     names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
-    with closing(section.windows(batch_rows)) as found:
+    with closing(section.windows(DEFAULT_BATCH_ROWS)) as found:
         for window in found:
             rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
             yield without_deletes(rows) if drop_deletes else rows
 
 
-def read_windows(
-    spec: ReadSpec, files: Sequence[PlannedFile], batch_rows: int = DEFAULT_BATCH_ROWS
-) -> Generator[pa.RecordBatch, None, None]:
+def read_windows(spec: ReadSpec, files: Sequence[PlannedFile]) -> Generator[pa.RecordBatch, None, None]:
     """All versions of the rows of one section, in windows of whole keys, in the order of keys.
 
     They have the columns of ``spec``, what `RowMerger` needs to merge them, and ``_LEVEL``.
 
-    ``spec``: columns of the table; it has no filter. ``files``: those of the section that are read. ``batch_rows``:
-    rows that are read of each run at a time, at most.
+    ``spec``: columns of the table; it has no filter. ``files``: those of the section that are read.
     Raises CorruptFileError, SnapshotNotFoundError, StorageError, OptionError, SchemaError: as `read_merged`.
     """
     assert spec.merging is not None
     traces = [FileTrace(file.path, file.row_count) for file in files]
     section = _Section(spec, spec.merging, files, traces, numbered=True, levels=True)
-    return section.windows(batch_rows)
+    return section.windows(DEFAULT_BATCH_ROWS)
 
 
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
