@@ -119,11 +119,7 @@ def _equal(key: pa.RecordBatch, keys: pa.RecordBatch) -> bool:
 @dataclass(slots=True)
 class UnchangedKeys:
     """Sees that no other commit has written or taken away versions of the keys of a write since these were looked for.
-
-    Attributes:
-        places: where the keys were found.
-        passed: manifest lists of snapshots that have none of the keys.
-    """
+    ``places``: where the keys were found. ``passed``: manifest lists of snapshots that have none of the keys."""
 
     places: KeyPlaces
     messages: Sequence[CommitMessage]

@@ -234,9 +234,8 @@ class CatalogLock:
     writes them in the time zone of its JVM, another's clock reads them hours off) that is one which was seen unchanged
     for as long as it may be held.
 
-    Attributes:
-        database: where the lock table is.
-        waits: seconds after which a lock counts as left behind, which it is waited for; and between two looks at most.
+    ``database``: where the lock table is. ``waits``: seconds after which a lock counts as left behind, which it is
+    waited for; and between two looks at most.
     """
 
     database: Database

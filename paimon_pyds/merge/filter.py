@@ -29,13 +29,9 @@ from paimon_pyds.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MergeFilter:
-    """A filter in two parts.
-
-    Attributes:
-        before: may drop files, pages and rows as they are read: no row that the filter keeps is lost by it.
-        after: what is left to ask of rows after merging; of those that ``before`` keeps it keeps exactly the rows that
-            the whole filter keeps. `Const.TRUE` when nothing is left.
-    """
+    """A filter in two parts. ``before``: may drop files, pages and rows as they are read: no row that the filter keeps
+    is lost by it. ``after``: what is left to ask of rows after merging; of those that ``before`` keeps it keeps exactly
+    the rows that the whole filter keeps. `Const.TRUE` when nothing is left."""
 
     before: Predicate
     after: Predicate = Const.TRUE
