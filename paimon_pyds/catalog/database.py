@@ -132,10 +132,7 @@ class Database:
 
     def run(self, *statements: tuple[str, Sequence[object]]) -> list[tuple[Any, ...]]:
         """The rows of the last of these statements, which happen all or not at all. Parameters stand as ``?``.
-
-        Raises:
-            AlreadyExistsError: a row with this key is there.
-            StorageError: the database failed, or can't be reached.
+        Raises AlreadyExistsError: a row with this key is there; StorageError: the database failed, or can't be reached.
         """
         for _ in range(_TRIES):
             with suppress(_RolledBackError):

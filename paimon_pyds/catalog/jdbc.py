@@ -68,10 +68,7 @@ class JdbcBackend(FileSystemBackend):
     ``options``: ``uri`` (see `paimon_pyds.catalog.database`), ``jdbc.user``, ``jdbc.password``, ``warehouse``,
     ``catalog-key``, ``lock.enabled``, ``lock-acquire-timeout``, ``lock-check-max-sleep``; others are options of the
     storage.
-
-    Raises:
-        OptionError: an option is missing.
-        UnsupportedError: a kind of database that is not supported.
+    Raises OptionError: an option is missing; UnsupportedError: a kind of database that is not supported.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

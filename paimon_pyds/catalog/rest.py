@@ -42,10 +42,7 @@ class RestBackend:
     """The `CatalogBackend` of a server.
 
     ``options``: ``uri``, ``warehouse``, how requests are authorised, and options of the storage.
-
-    Raises:
-        OptionError: an option is missing.
-        PaimonError: the server refuses, or can't be reached.
+    Raises OptionError: an option is missing; PaimonError: the server refuses, or can't be reached.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import time
 from contextlib import suppress
-from dataclasses import replace
 
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError, suggest
 from paimon_pyds.maintenance.expire import maintenance_options
@@ -100,7 +99,7 @@ def clear_consumers(
     )
     if not dry_run:
         delete_files(store.io, map(store.paths.consumer, gone), 1)
-    return replace(RemovalSummary(consumers=gone, dry_run=dry_run), seconds=time.monotonic() - started)
+    return RemovalSummary(consumers=gone, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
 def _pattern(name: str, value: str | None) -> re.Pattern[str] | None:

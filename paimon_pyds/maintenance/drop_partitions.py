@@ -43,11 +43,7 @@ def truncate(
     store: TableStore, options: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> tuple[RemovalSummary, Snapshot | None]:
     """Delete all rows; what went, and the snapshot of it, None where there was nothing to delete.
-
-    Raises:
-        UnsupportedError: a table that can't be written to.
-        CommitError: not published.
-    """
+    Raises UnsupportedError: a table that can't be written to; CommitError: not published."""
     return _overwritten(store, Overwrite(), options, dry_run=dry_run)
 
 

@@ -70,10 +70,7 @@ def partition_names(fields: Sequence[DataField], values: Sequence[Any], options:
 
     ``fields``: the partition columns, in partition order. ``values``: their internal values; None is NULL. ``options``:
     the table's options (partition.default-name, partition.legacy-name).
-
-    Raises:
-        UnsupportedError: a type without a stable directory name.
-        SchemaError: another number of values than columns.
+    Raises UnsupportedError: a type without a stable directory name; SchemaError: another number of values than columns.
     """
     if len(fields) != len(values):
         raise SchemaError(f"{len(values)} partition values for {len(fields)} partition columns")

@@ -119,10 +119,7 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
 
     Files of Paimon 0.7 (version 1) mean ``bucket`` = 1 and files up to 0.8 (version 2) ``file.format`` = orc where
     these options are absent; they are filled in.
-
-    Raises:
-        CorruptFileError: not JSON, a member missing or of the wrong type.
-        UnsupportedError: a newer version.
+    Raises CorruptFileError: not JSON, a member missing or of the wrong type; UnsupportedError: a newer version.
     """
     json = JsonObject(data, path)
     version = json.version("schema", CURRENT_SCHEMA_VERSION)

@@ -264,11 +264,7 @@ _LOW_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
 
 def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
     """The hash code of each row, as Java computes it.
-
-    Raises:
-        SchemaError: columns and types do not go together.
-        UnsupportedError: a nested type.
-    """
+    Raises SchemaError: columns and types do not go together; UnsupportedError: a nested type."""
     count = len(columns[0]) if columns else 0
     out = np.empty(count, np.uint32)
     for start in range(0, max(count, 1), _CHUNK):

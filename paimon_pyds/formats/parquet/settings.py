@@ -85,11 +85,7 @@ class WriterOptions:
     @staticmethod
     def parse(options: Mapping[str, str]) -> WriterOptions:
         """Read table options; unset ones take Paimon's defaults, and page sizes ours.
-
-        Raises:
-            OptionError: a value that does not parse.
-            UnsupportedError: a compression that Java Paimon can't read.
-        """
+        Raises OptionError: a value that does not parse; UnsupportedError: a compression that Java Paimon can't read."""
         codec = str(options.get("file.compression") or "zstd").strip().lower()
         if codec in _UNREADABLE_CODECS:
             raise UnsupportedError(
