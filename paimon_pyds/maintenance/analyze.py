@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.publisher import on_newest, removing_unpublished
-from paimon_pyds.errors import CommitConflictError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.errors import CommitConflictError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.index.bloom import hash_binary
 from paimon_pyds.maintenance.expire import maintenance_options
@@ -114,13 +114,11 @@ def _once(
 def _fields(schema: TableSchema, columns: Sequence[str] | None) -> tuple[DataField, ...]:
     if columns is None:
         return tuple(field for field in schema.fields if field.type.kind in _LENGTHS)
-    fields = {field.name: field for field in schema.fields}
-    for name in columns:
-        if name not in fields:
-            raise SchemaError(f"there is no column {name!r}", hint=suggest(name, fields, "columns"))
-        if fields[name].type.kind not in _LENGTHS:
-            raise UnsupportedError(f"no statistics are made of the column {name!r} of type {fields[name].type}")
-    return tuple(fields[name] for name in dict.fromkeys(columns))
+    fields = tuple(schema.field(name) for name in dict.fromkeys(columns))
+    for field in fields:
+        if field.type.kind not in _LENGTHS:
+            raise UnsupportedError(f"no statistics are made of the column {field.name!r} of type {field.type}")
+    return fields
 
 
 def _read(scan: Scan, columns: Mapping[str, _Column]) -> int:
