@@ -48,12 +48,8 @@ def append(store: TableStore, data: Any, options: Mapping[str, str] | None = Non
 
 @dataclass(frozen=True, slots=True)
 class OverwriteMode:
-    """What an overwrite replaces: the whole table, unless one of these is given.
-
-    Attributes:
-        partition: the partitions with these values, as {column: value}.
-        dynamic: the partitions that the data has rows in.
-    """
+    """What an overwrite replaces: the whole table, unless one of these is given. ``partition``: the partitions with
+    these values, as {column: value}. ``dynamic``: the partitions that the data has rows in."""
 
     partition: Mapping[str, Any] | None = None
     dynamic: bool = False
@@ -61,12 +57,8 @@ class OverwriteMode:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What made the rows of a commit out of rows of the table.
-
-    Attributes:
-        operation: that the snapshot names.
-        guard: raises CommitConflictError where the rows don't follow from a snapshot and schema.
-    """
+    """What made the rows of a commit out of rows of the table. ``operation``: that the snapshot names. ``guard``:
+    raises CommitConflictError where the rows don't follow from a snapshot and schema."""
 
     operation: Operation
     guard: Callable[[Snapshot | None, TableSchema], None]

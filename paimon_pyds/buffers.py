@@ -101,14 +101,12 @@ def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
     return _kept(value, type_) if type(value) in _KEPT else _scalar(value, type_)
 
 
-@lru_cache(maxsize=256, typed=True)
-def _kept(value: object, type_: pa.DataType) -> pa.Scalar:
-    return _scalar(value, type_)
-
-
 def _scalar(value: object, type_: pa.DataType) -> pa.Scalar:
     made = _array([value], type_)
     return pa.scalar(value, type_) if made is None else made[0]
+
+
+_kept = lru_cache(maxsize=256, typed=True)(_scalar)
 
 
 def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:

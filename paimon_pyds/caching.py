@@ -66,11 +66,12 @@ class ByteLimitedCache:
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()
         """Value, weight and place in ``_keys``, the least recently used first."""
         self._keys: list[Hashable] = []
-        self._weight = 0
+        self.weight = 0
+        """Of all that is kept, in bytes."""
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
@@ -88,8 +89,8 @@ class ByteLimitedCache:
         value = load()
         weight = weigh(value)
         with self._lock:
-            if key not in self._entries and weight <= self._limit:
-                while self._weight + weight > self._limit:
+            if key not in self._entries and weight <= self.limit:
+                while self.weight + weight > self.limit:
                     self._remove(next(iter(self._entries)))
                 self._add(key, value, weight)
         return value
@@ -116,28 +117,18 @@ class ByteLimitedCache:
         with self._lock:
             if key in self._entries:
                 self._remove(key)
-            if weight > self._limit:
+            if weight > self.limit:
                 return
-            while self._weight + weight > self._limit:
+            while self.weight + weight > self.limit:
                 self._remove(random.choice(self._keys))
             self._add(key, value, weight)
-
-    @property
-    def weight(self) -> int:
-        """The weight of what is kept, in bytes."""
-        return self._weight
-
-    @property
-    def limit(self) -> int:
-        """The bound in bytes."""
-        return self._limit
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
             self._keys.clear()
-            self._weight = 0
+            self.weight = 0
 
     def _forked(self) -> None:
         # A thread that the child does not have may hold the lock before `locked` says so. What one is at that has it
@@ -149,7 +140,7 @@ class ByteLimitedCache:
     def _add(self, key: Hashable, value: Any, weight: int) -> None:
         self._entries[key] = (value, weight, len(self._keys))
         self._keys.append(key)
-        self._weight += weight
+        self.weight += weight
 
     def _remove(self, key: Hashable) -> Any:
         value, weight, place = self._entries.pop(key)
@@ -157,5 +148,5 @@ class ByteLimitedCache:
         if place < len(self._keys):  # the last key takes the place that is free now
             self._keys[place] = last
             self._entries[last] = (*self._entries[last][:2], place)
-        self._weight -= weight
+        self.weight -= weight
         return value

@@ -119,11 +119,7 @@ def _equal(key: pa.RecordBatch, keys: pa.RecordBatch) -> bool:
 @dataclass(slots=True)
 class UnchangedKeys:
     """Sees that no other commit has written or taken away versions of the keys of a write since these were looked for.
-
-    Attributes:
-        places: where the keys were found.
-        passed: manifest lists of snapshots that have none of the keys.
-    """
+    ``places``: where the keys were found. ``passed``: manifest lists of snapshots that have none of the keys."""
 
     places: KeyPlaces
     messages: Sequence[CommitMessage]
@@ -165,11 +161,7 @@ class UnchangedKeys:
 
 def check_places(places: KeyPlaces, messages: Sequence[CommitMessage]) -> None:
     """Look whether a key is in one bucket after a write, whose tasks can't tell one another where they have put it.
-
-    Raises:
-        CommitError: a key is in two.
-        CorruptFileError, StorageError: a file can't be read.
-    """
+    Raises CommitError: a key is in two; CorruptFileError, StorageError: a file can't be read."""
     keys = [places.schema.field(name) for name in places.schema.primary_keys]
     spec = SortSpec(tuple(keys), buffer=int(places.options.get("write-buffer-size")))
     with RowSorter(spec, SortKeys("order")) as sorter:

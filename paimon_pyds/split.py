@@ -325,9 +325,8 @@ class Files:
     """The files of a plan or a split. Of many files it takes longer to make the objects than to plan, so that waits
     until somebody looks at them. They pickle as values.
 
-    Args:
-        source: the files, or what they are made of.
-        start, stop: those of the latter that are meant; all by default.
+    ``source``: the files, or what they are made of. ``start, stop``: those of the latter that are meant; all by
+    default.
     """
 
     __slots__ = ("_made", "_range", "_source")

@@ -86,10 +86,8 @@ def block_bytes(count: int, body: bytes, sync: bytes) -> bytes:
 def write_container(schema: object, codec: str, blocks: Iterable[tuple[int, bytes]]) -> bytes:
     """A container file.
 
-    Args:
-        schema: the JSON value of the records' schema.
-        codec: as `codec_name` gives it.
-        blocks: (number of records, their bytes), each not compressed.
+    ``schema``: the JSON value of the records' schema. ``codec``: as `codec_name` gives it. ``blocks``: (number of
+    records, their bytes), each not compressed.
     """
     compress = compressor(codec)
     header, sync = header_bytes(schema, codec)
@@ -112,11 +110,8 @@ class ContainerReader:
         schema: the JSON text of the records' schema.
         header_size: of the header, in bytes.
 
-    Args:
-        fetch: gives the bytes at (offset, length) of the file.
-        size: the file's size in bytes.
-        path: the file, for messages.
-        max_block: the most bytes of a block after decompression.
+    ``fetch``: gives the bytes at (offset, length) of the file. ``max_block``: the most bytes of a block after
+    decompression.
 
     Raises:
         CorruptFileError: not an Avro file, or a broken header.

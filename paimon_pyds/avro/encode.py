@@ -83,9 +83,8 @@ def _array(item: Node, column: pa.Array) -> list[pa.Array]:
 def list_pieces(bounds: Int64s, items: pa.Array) -> list[pa.Array]:
     """The pieces of arrays: how many items each has, its items, and a zero; just that where it has none.
 
-    Args:
-        bounds: where the items of each begin, and where the last ones end.
-        items: the encoded items of all, one array after another.
+    ``bounds``: where the items of each begin, and where the last ones end. ``items``: the encoded items of all, one
+    array after another.
     """
     counts = np.diff(bounds)
     _, offsets, body = items.buffers()

@@ -175,9 +175,7 @@ _MOST_SHARES = 8
 def bucket_shares(buckets: range, least: int) -> list[frozenset[int]]:
     """New buckets of a partition, divided over tasks that each read all rows and write those of theirs.
 
-    Args:
-        buckets: all of them.
-        least: how many a task has at least, so that rows are not read too often; they are 8 times at most.
+    ``least``: how many a task has at least, so that rows are not read too often; they are 8 times at most.
     """
     size = max(least, -(-len(buckets) // _MOST_SHARES))
     return [frozenset(buckets[start : start + size]) for start in range(0, len(buckets), size)]

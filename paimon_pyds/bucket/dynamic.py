@@ -43,12 +43,8 @@ _GROWTH = 4
 
 @dataclass(frozen=True, slots=True)
 class KeyShare:
-    """The keys of one assigner out of several: no other one of the job sees a row of them.
-
-    Attributes:
-        channel: which assigner, from 0.
-        channels: how many there are in the job.
-    """
+    """The keys of one assigner out of several: no other one of the job sees a row of them. ``channel``: which assigner,
+    from 0. ``channels``: how many there are in the job."""
 
     channel: int = 0
     channels: int = 1

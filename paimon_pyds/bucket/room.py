@@ -75,12 +75,9 @@ class BucketRoom:
     def opened(self, growth: int, least: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """The buckets that may take keys when it is not known how many come, and the room of each.
 
-        Args:
-            growth: for how many more keys there has to be room, at least.
-            least: how many buckets the partition has to have.
-
-        Raises:
-            OptionError: all buckets that there may be are full.
+        ``growth``: for how many more keys there has to be room, at least. ``least``: how many buckets the partition has
+        to have.
+        Raises OptionError: all buckets that there may be are full.
         """
         target, counts = self._limits.target, self._counts
         rooms = {bucket: target - count for bucket, count in counts.items() if count < target}

@@ -79,9 +79,7 @@ class Database:
     def of(cls, uri: str, properties: Mapping[str, str]) -> Database:
         """The database of an address.
 
-        Args:
-            uri: see the module's text.
-            properties: of the connection, as ``jdbc.…`` options name them without that prefix: ``user``, ``password``.
+        ``properties``: of the connection, as ``jdbc.…`` options name them without that prefix: ``user``, ``password``.
 
         Raises:
             OptionError: an address that names none, or an unknown parameter.
@@ -134,10 +132,7 @@ class Database:
 
     def run(self, *statements: tuple[str, Sequence[object]]) -> list[tuple[Any, ...]]:
         """The rows of the last of these statements, which happen all or not at all. Parameters stand as ``?``.
-
-        Raises:
-            AlreadyExistsError: a row with this key is there.
-            StorageError: the database failed, or can't be reached.
+        Raises AlreadyExistsError: a row with this key is there; StorageError: the database failed, or can't be reached.
         """
         for _ in range(_TRIES):
             with suppress(_RolledBackError):
@@ -159,8 +154,7 @@ class Database:
     def make_tables(self, tables: Mapping[str, str]) -> None:
         """Make tables that are not there; others may make them at the same time.
 
-        Args:
-            tables: names, and what stands between the parentheses of ``CREATE TABLE``.
+        ``tables``: names, and what stands between the parentheses of ``CREATE TABLE``.
         """
         there = {name for (name,) in self.run((_EXISTING[self.kind], ()))}
         for name, columns in tables.items():

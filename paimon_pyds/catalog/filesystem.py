@@ -18,9 +18,8 @@ _SUFFIX = ".db"
 class FileSystemBackend:
     """The `CatalogBackend` of a warehouse directory. The database ``default`` is always there.
 
-    Args:
-        warehouse: the directory, or its address in an object store.
-        storage_options: credentials and endpoints of the storage.
+    ``warehouse``: the directory, or its address in an object store. ``storage_options``: credentials and endpoints of
+    the storage.
     """
 
     def __init__(self, warehouse: str | os.PathLike[str], storage_options: Mapping[str, str]) -> None:

@@ -65,14 +65,10 @@ _AGE_SECONDS = {
 class JdbcBackend(FileSystemBackend):
     """The `CatalogBackend` of a database.
 
-    Args:
-        options: ``uri`` (see `paimon_pyds.catalog.database`), ``jdbc.user``, ``jdbc.password``, ``warehouse``,
-            ``catalog-key``, ``lock.enabled``, ``lock-acquire-timeout``, ``lock-check-max-sleep``; others are options
-            of the storage.
-
-    Raises:
-        OptionError: an option is missing.
-        UnsupportedError: a kind of database that is not supported.
+    ``options``: ``uri`` (see `paimon_pyds.catalog.database`), ``jdbc.user``, ``jdbc.password``, ``warehouse``,
+    ``catalog-key``, ``lock.enabled``, ``lock-acquire-timeout``, ``lock-check-max-sleep``; others are options of the
+    storage.
+    Raises OptionError: an option is missing; UnsupportedError: a kind of database that is not supported.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -235,9 +231,8 @@ class CatalogLock:
     writes them in the time zone of its JVM, another's clock reads them hours off) that is one which was seen unchanged
     for as long as it may be held.
 
-    Attributes:
-        database: where the lock table is.
-        waits: seconds after which a lock counts as left behind, which it is waited for; and between two looks at most.
+    ``database``: where the lock table is. ``waits``: seconds after which a lock counts as left behind, which it is
+    waited for; and between two looks at most.
     """
 
     database: Database

@@ -41,12 +41,8 @@ _KINDS = ("table", "materialized-table")
 class RestBackend:
     """The `CatalogBackend` of a server.
 
-    Args:
-        options: ``uri``, ``warehouse``, how requests are authorised, and options of the storage.
-
-    Raises:
-        OptionError: an option is missing.
-        PaimonError: the server refuses, or can't be reached.
+    ``options``: ``uri``, ``warehouse``, how requests are authorised, and options of the storage.
+    Raises OptionError: an option is missing; PaimonError: the server refuses, or can't be reached.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

@@ -97,10 +97,7 @@ class RestClient:
         """The answer to a POST, which is sent again only where the server says that it is busy.
 
         ``path``: of the resource. ``body``: the JSON object that is sent. ``tries``: how often it is sent at most.
-
-        Raises:
-            OptionError, AlreadyExistsError: the server refuses it.
-            UnansweredError: the server may have done it.
+        Raises OptionError, AlreadyExistsError: the server refuses it; UnansweredError: the server may have done it.
         """
         return self._send(Request("POST", path, {}, json.dumps(body).encode()), again=False, tries=tries)
 

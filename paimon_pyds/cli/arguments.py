@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from paimon_pyds.cli.examples import EXAMPLES
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from paimon_pyds.types import DataField
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+Run: TypeAlias = Callable[[argparse.Namespace], "int | None"]
 TABLE_HELP = "the table's directory or URL; or DATABASE.TABLE of a catalog"
 WHERE_PARTITIONS = "only partitions that this condition on partition columns keeps"
 
@@ -72,16 +73,22 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_table_command(
-    commands: Commands, name: str, help_: str, *, rows: bool = False, options: bool = False
+    commands: Commands, name: str, help_: str, run: Run | None = None, *, rows: bool = False, options: bool = False
 ) -> Parser:
-    """The parser of a new command on a table, with the arguments that all of these have. ``rows``: what it prints are
-    rows, which files may hold as well. ``options``: it takes options of Paimon's; what has no use for them must not
-    swallow them."""
+    """The parser of a new command on a table, with the arguments that all of these have. ``run``: what it does, unless
+    that is set later. ``rows``: what it prints are rows, which files may hold as well. ``options``: it takes options of
+    Paimon's; what has no use for them must not swallow them."""
     parser = commands.add_parser(name, help=help_, description=help_)
+    parser.set_defaults(run=run)
     parser.add_argument("table", metavar="TABLE_PATH", help=TABLE_HELP)
     parser.add_argument("--branch", help="a branch of the table")
     add_common_arguments(parser, rows=rows, options=options)
     return parser
+
+
+def add_repeated(parser: argparse._ActionsContainer, name: str, help_: str, *, metavar: str | None = None) -> None:
+    """Add an argument that can be given again and again; without it there is an empty list."""
+    parser.add_argument(name, action="append", default=[], metavar=metavar, help=help_)
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, *, rows: bool = False, options: bool = True) -> None:
@@ -92,19 +99,12 @@ def add_common_arguments(parser: argparse.ArgumentParser, *, rows: bool = False,
     else:
         parser.add_argument("--output", choices=("text", "json"), default="text", help="form of the result")
     if options:
-        parser.add_argument(
-            "--option",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="an option of Paimon's, for this command only; can be repeated",
-        )
+        text = "an option of Paimon's, for this command only; can be repeated"
+        add_repeated(parser, "--option", text, metavar="KEY=VALUE")
     parser.add_argument(
         "--catalog", metavar="NAME", help="a catalog of ~/.config/paimon-pyds.toml (default: PAIMON_PYDS_CATALOG)"
     )
-    parser.add_argument(
-        "--storage-option", action="append", default=[], metavar="KEY=VALUE", help="a credential or endpoint"
-    )
+    add_repeated(parser, "--storage-option", "a credential or endpoint", metavar="KEY=VALUE")
     parser.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,

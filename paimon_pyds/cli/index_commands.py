@@ -13,6 +13,7 @@ from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
     add_common_arguments,
+    add_repeated,
     add_table_command,
     command_line,
     open_table,
@@ -32,9 +33,10 @@ def add_index_commands(commands: Commands) -> None:
     parser = commands.add_parser("index", help="Look into file indexes, verify, weigh and rebuild them.")
     verbs = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    parser = add_table_command(verbs, "dump", "What lies in an index container, or in all containers of a table.")
+    parser = add_table_command(
+        verbs, "dump", "What lies in an index container, or in all containers of a table.", _dump
+    )
     parser.add_argument("--where", help=WHERE_PARTITIONS)
-    parser.set_defaults(run=_dump)
 
     parser = verbs.add_parser("eval", help="What an index container says of a filter, as Java's readers do.")
     parser.add_argument("container", metavar="CONTAINER", help="an .index file")
@@ -46,44 +48,43 @@ def add_index_commands(commands: Commands) -> None:
     parser.set_defaults(run=_evaluate)
 
     parser = add_table_command(
-        verbs, "verify", "Compare every index with the data. Exit status 1 when something is wrong."
+        verbs, "verify", "Compare every index with the data. Exit status 1 when something is wrong.", _verify
     )
     parser.add_argument("--where", help=WHERE_PARTITIONS)
-    parser.set_defaults(run=_verify)
 
     help_ = "What indexes would cost and bring: built in memory for a few files."
-    parser = add_table_command(verbs, "cost", help_, options=True)
-    parser.add_argument("--filter", action="append", default=[], help="a filter to ask them; can be repeated")
+    parser = add_table_command(verbs, "cost", help_, _cost, options=True)
+    add_repeated(parser, "--filter", "a filter to ask them; can be repeated")
     parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
-    parser.set_defaults(run=_cost)
-
-    parser = add_table_command(verbs, "advise", "Which indexes recorded filters call for, and which ones waste space.")
-    _add_advice_arguments(parser, required=True)
-    parser.set_defaults(run=_advise)
 
     parser = add_table_command(
-        verbs, "rewrite", "Build the indexes that options ask for and files lack, and drop the others."
+        verbs, "advise", "Which indexes recorded filters call for, and which ones waste space.", _advise
+    )
+    _add_advice_arguments(parser, required=True)
+
+    parser = add_table_command(
+        verbs, "rewrite", "Build the indexes that options ask for and files lack, and drop the others.", _rewrite
     )
     parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--rebuild", action="store_true", help="build every index anew")
-    parser.set_defaults(run=_rewrite)
 
 
 def add_advise_commands(commands: Commands) -> None:
     """Add the command ``advise`` and its verbs to a parser."""
     parser = commands.add_parser("advise", help="Say how a table would better be laid out.")
     verbs = parser.add_subparsers(required=True, metavar="COMMAND")
-    parser = add_table_command(verbs, "partition", "Which column suits as a partition, and what partitions would hold.")
+    parser = add_table_command(
+        verbs, "partition", "Which column suits as a partition, and what partitions would hold.", _advise_partition
+    )
     _add_advice_arguments(parser, required=False)
-    parser.set_defaults(run=_advise_partition)
 
 
 def _add_advice_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
     filters = 'recorded filters: one a line, as text or {"filter": …, "count": …}'
     given = parser.add_mutually_exclusive_group(required=required)
     given.add_argument("--filters", metavar="FILE", help=filters)
-    given.add_argument("--filter", action="append", default=[], help="a filter; can be repeated")
+    add_repeated(given, "--filter", "a filter; can be repeated")
     parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
 

@@ -45,30 +45,26 @@ def add_maintenance_commands(commands: Commands) -> None:
 def _add_damage_commands(commands: Commands) -> None:
     """What finds damage, differences and orphans."""
     help_ = "Look for damage in all that a table's snapshots, tags and branches name. Exit status 1 when there is some."
-    parser = add_table_command(commands, "verify", help_)
+    parser = add_table_command(commands, "verify", help_, _verify)
     parser.add_argument("--deep", action="store_true", help="read all data, too")
-    parser.set_defaults(run=_verify)
 
     help_ = "Mend what can be mended without a guess of what verify finds. Exit status 1 when an error is left."
-    parser = add_table_command(commands, "repair", help_)
+    parser = add_table_command(commands, "repair", help_, _repair)
     parser.add_argument("--dry-run", action="store_true", help="only show what would be mended, and what can't be")
-    parser.set_defaults(run=_repair)
 
     help_ = "Show data files that the newest snapshot names and that are gone; with --yes their rows are given up."
-    parser = add_table_command(commands, "remove-unexisting-files", help_, rows=True)
+    parser = add_table_command(commands, "remove-unexisting-files", help_, _remove_unexisting_files, rows=True)
     parser.add_argument("--yes", action="store_true", help="take them out of the table")
-    parser.set_defaults(run=_remove_unexisting_files)
 
     help_ = "Show the rows that make one state of a table of another, with their kinds, and in numbers what differs."
-    parser = add_table_command(commands, "diff", help_, rows=True)
+    parser = add_table_command(commands, "diff", help_, _diff, rows=True)
     parser.add_argument("before", metavar="A", help="the number of a snapshot, or the name of a tag")
     parser.add_argument("after", metavar="B", nargs="?", help="the same; the newest state by default")
     parser.add_argument("--summary", action="store_true", help="only the numbers, as text or json")
     parser.add_argument("--exit-code", action="store_true", help="end with 1 where columns, options or rows differ")
-    parser.set_defaults(run=_diff)
 
     help_ = "Show files that no snapshot, tag or branch names, such as killed writers leave; remove them with --remove."
-    parser = add_table_command(commands, "orphans", help_, rows=True)
+    parser = add_table_command(commands, "orphans", help_, _orphans, rows=True)
     parser.add_argument(
         "--older-than",
         default="1 day",
@@ -76,7 +72,6 @@ def _add_damage_commands(commands: Commands) -> None:
     )
     parser.add_argument("--external", action="store_true", help="also look in data-file.external-paths")
     parser.add_argument("--remove", action="store_true", help="remove the files")
-    parser.set_defaults(run=_orphans)
 
 
 def _add_expiry_commands(commands: Commands) -> None:
@@ -108,15 +103,13 @@ def _add_expiry_commands(commands: Commands) -> None:
 def _add_table_commands(commands: Commands) -> None:
     """What works on the whole table, or on partitions."""
     help_ = "Write the manifests anew, fewer and without deleted entries."
-    parser = add_table_command(commands, "compact-manifests", help_, options=True)
+    parser = add_table_command(commands, "compact-manifests", help_, _compact_manifests, options=True)
     parser.add_argument("--dry-run", action="store_true", help="only show how many")
-    parser.set_defaults(run=_compact_manifests)
 
     help_ = "Make statistics of the table and its columns, which Java's optimizers use."
-    parser = add_table_command(commands, "analyze", help_, options=True)
+    parser = add_table_command(commands, "analyze", help_, _analyze, options=True)
     parser.add_argument("--columns", type=names_in, help="separated by commas; all by default")
     parser.add_argument("--dry-run", action="store_true", help="only show what is found")
-    parser.set_defaults(run=_analyze)
 
     help_ = "Remove all rows, snapshots and files for good; columns and options stay."
     parser = add_table_command(commands, "purge", help_)
@@ -125,12 +118,11 @@ def _add_table_commands(commands: Commands) -> None:
     _removes(parser, _purge)
 
     help_ = "Copy one state of the table, with all its files, to an empty place."
-    parser = add_table_command(commands, "clone", help_)
+    parser = add_table_command(commands, "clone", help_, _clone)
     parser.add_argument("target", metavar="TARGET_PATH", help="where the copy will be")
     _add_state(parser, "the number of a snapshot; the newest by default")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--dry-run", action="store_true", help="only show how much would be copied")
-    parser.set_defaults(run=_clone)
 
     help_ = "Delete all rows; older snapshots still have them."
     _removes(
@@ -147,10 +139,9 @@ def _add_table_commands(commands: Commands) -> None:
     )
 
     help_ = "Mark partitions as complete, by a file _SUCCESS in their directories."
-    parser = add_table_command(commands, "mark-done", help_)
+    parser = add_table_command(commands, "mark-done", help_, _mark_done)
     parser.add_argument("partitions", metavar="KEY=VALUE", nargs="+", help="a partition, such as day=2026-01-31,hour=7")
     parser.add_argument("--dry-run", action="store_true", help="only show the directories")
-    parser.set_defaults(run=_mark_done)
 
     help_ = "Make an older snapshot, or a tag, the newest state: what came after goes."
     parser = add_table_command(commands, "rollback", help_)
@@ -174,24 +165,22 @@ def _add_state(
 
 def _add_tag_commands(commands: Commands) -> None:
     tag = _group(commands, "tag", "Names that keep a snapshot readable after it has expired.")
-    parser = add_table_command(tag, "create", "Make a tag of the newest snapshot, or of another.")
+    parser = add_table_command(tag, "create", "Make a tag of the newest snapshot, or of another.", _create_tag)
     parser.add_argument("name")
     parser.add_argument("--snapshot", type=int, help="its number")
     parser.add_argument("--timestamp", help=f"the state of: {_TIME}")
     parser.add_argument("--retain", metavar="DURATION", help="for how long, such as '7 d'")
     parser.add_argument("--replace", action="store_true", help="a tag of this name may be there")
     _looks(parser)
-    parser.set_defaults(run=_create_tag)
 
     parser = add_table_command(tag, "delete", "Delete a tag, and the files that only it needed.")
     parser.add_argument("name")
     _removes(parser, lambda table, given: table.delete_tag(given.name, dry_run=given.dry_run))
 
-    parser = add_table_command(tag, "rename", "Give a tag another name.")
+    parser = add_table_command(tag, "rename", "Give a tag another name.", _rename_tag)
     parser.add_argument("name")
     parser.add_argument("new_name")
     _looks(parser)
-    parser.set_defaults(run=_rename_tag)
 
     help_ = "Delete the tags that have outlived the time that they were made for."
     parser = add_table_command(tag, "expire", help_)
@@ -199,55 +188,51 @@ def _add_tag_commands(commands: Commands) -> None:
     _removes(parser, lambda table, given: table.expire_tags(_moment(given.older_than), dry_run=given.dry_run))
 
     help_ = "Make the tags that the option tag.automatic-creation asks for and that are due, as commits do."
-    parser = add_table_command(tag, "create-due", help_, options=True)
+    parser = add_table_command(tag, "create-due", help_, _create_due_tags, options=True)
     parser.add_argument("--dry-run", action="store_true", help="only show which")
-    parser.set_defaults(run=_create_due_tags)
 
-    add_table_command(tag, "list", "Show the tags.").set_defaults(run=_list_tags)
+    add_table_command(tag, "list", "Show the tags.", _list_tags)
 
 
 def _add_branch_commands(commands: Commands) -> None:
     branch = _group(commands, "branch", "Histories of their own, which share files with the main one.")
-    parser = add_table_command(branch, "create", "Make a branch.")
+    parser = add_table_command(branch, "create", "Make a branch.", _create_branch)
     parser.add_argument("name")
     parser.add_argument("--tag", help="begin with the rows of this tag; without it, with none")
     parser.add_argument("--if-missing", action="store_true", help="leave a branch of this name as it is")
     _looks(parser)
-    parser.set_defaults(run=_create_branch)
 
     parser = add_table_command(branch, "delete", "Delete a branch, and the files that only it needed.")
     parser.add_argument("name")
     _removes(parser, lambda table, given: table.delete_branch(given.name, dry_run=given.dry_run))
 
-    parser = add_table_command(branch, "rename", "Give a branch another name.")
+    parser = add_table_command(branch, "rename", "Give a branch another name.", _rename_branch)
     parser.add_argument("name")
     parser.add_argument("new_name")
     _looks(parser)
-    parser.set_defaults(run=_rename_branch)
 
     help_ = "Put a branch's history in the place of the main one's since the branch was made."
     parser = add_table_command(branch, "fast-forward", help_)
     parser.add_argument("name")
     _removes(parser, lambda table, given: table.fast_forward(given.name, dry_run=given.dry_run))
 
-    add_table_command(branch, "list", "Show the branches.").set_defaults(run=_list_branches)
+    add_table_command(branch, "list", "Show the branches.", _list_branches)
 
 
 def _add_consumer_commands(commands: Commands) -> None:
     consumer = _group(commands, "consumer", "Streaming readers of other engines, whose next snapshots do not expire.")
     help_ = "Set which snapshot a reader reads next, or forget the reader. Stop it before."
-    parser = add_table_command(consumer, "reset", help_)
+    parser = add_table_command(consumer, "reset", help_, _reset_consumer)
     parser.add_argument("name")
     parser.add_argument("--next-snapshot", type=int, help="its number; without it the reader is forgotten")
     _looks(parser)
-    parser.set_defaults(run=_reset_consumer)
 
     parser = add_table_command(consumer, "clear", "Forget readers, so that what they have not read can expire.")
     parser.add_argument("--including", metavar="REGEX", help="whose whole names match; all by default")
     parser.add_argument("--excluding", metavar="REGEX", help="but not those")
     _removes(parser, _clear_consumers)
 
-    add_table_command(consumer, "list", "Show the readers.").set_defaults(run=_list_consumers)
+    add_table_command(consumer, "list", "Show the readers.", _list_consumers)
 
 
 def _group(commands: Commands, name: str, help_: str) -> Commands:

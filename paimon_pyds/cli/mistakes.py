@@ -65,11 +65,8 @@ def plain(message: str) -> str:
 def no_choice(value: str, choices: Iterable[str], what: str, option: str | None) -> str:
     """What is said of a value that is none of some.
 
-    Args:
-        value: what was given.
-        choices: what there is.
-        what: they are, such as ``command``.
-        option: they are the values of; None for those of an argument without a name.
+    ``what``: the choices are, such as ``command``. ``option``: they are the values of; None for those of an argument
+    without a name.
     """
     names = list(choices)
     hint = _elsewhere(_COMMANDS, value, names) if option is None else None

@@ -49,9 +49,8 @@ _ANSWERS = {
 
 def add_read_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
-    parser = add_table_command(commands, "read", "Print rows.", rows=True, options=True)
+    parser = add_table_command(commands, "read", "Print rows.", _read, rows=True, options=True)
     _add_scan_arguments(parser, "rows at most (text output: 100 unless given)")
-    parser.set_defaults(run=_read)
 
     for name, help_ in _ANSWERS.items():
         parser = add_table_command(commands, name, help_, rows=name == "distinct", options=True)
@@ -64,22 +63,20 @@ def add_read_commands(commands: Commands) -> None:
         parser.set_defaults(run=_answer, question=name, column=None)
 
     help_ = "Show what partitions, statistics and indexes leave of a scan."
-    parser = add_table_command(commands, "explain", help_, options=True)
+    parser = add_table_command(commands, "explain", help_, _explain, options=True)
     _add_scan_arguments(parser, "rows that the scan returns at most")
     parser.add_argument("--analyze", action="store_true", help="run the scan as well, and show its time and bytes")
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
-    parser.set_defaults(run=_explain)
 
-    parser = add_table_command(commands, "layout", "Show how much the data files overlap in each column.")
+    parser = add_table_command(commands, "layout", "Show how much the data files overlap in each column.", _layout)
     parser.add_argument("--columns", type=names_in, help="columns, separated by commas; all by default")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--snapshot", type=int, help="of this snapshot")
     parser.add_argument("--before", type=int, metavar="SNAPSHOT", help="compare it with that of this snapshot")
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
-    parser.set_defaults(run=_layout)
 
     help_ = "Print the current rows of some keys."
-    parser = add_table_command(commands, "lookup", help_, rows=True, options=True)
+    parser = add_table_command(commands, "lookup", help_, _lookup, rows=True, options=True)
     parser.add_argument(
         "keys",
         nargs="+",
@@ -88,13 +85,11 @@ def add_read_commands(commands: Commands) -> None:
     )
     parser.add_argument("--columns", type=names_in, help="columns to print, separated by commas")
     add_travel_arguments(parser)
-    parser.set_defaults(run=_lookup)
 
-    parser = add_table_command(commands, "describe", "Show columns, keys and options.")
+    parser = add_table_command(commands, "describe", "Show columns, keys and options.", _describe)
     parser.add_argument("--all-options", action="store_true", help="every option, not only those that are set")
-    parser.set_defaults(run=_describe)
 
-    add_table_command(commands, "snapshots", "List snapshots and tags.").set_defaults(run=_snapshots)
+    add_table_command(commands, "snapshots", "List snapshots and tags.", _snapshots)
 
     help_ = "Print a system table of a table or of a warehouse."
     parser = commands.add_parser("system", help=help_, description=help_)

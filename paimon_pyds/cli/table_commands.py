@@ -11,7 +11,9 @@ from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
     TABLE_HELP,
     Commands,
+    Run,
     add_common_arguments,
+    add_repeated,
     catalog_of,
     create_table,
     key_values,
@@ -35,13 +37,12 @@ def add_table_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
     _add_warehouse_commands(commands)
 
-    parser = _add(commands, "create", "Make a table without rows.", options=True)
+    parser = _add(commands, "create", "Make a table without rows.", _create, options=True)
     parser.add_argument("columns", metavar="COLUMNS", help=_COLUMNS)
     parser.add_argument("--primary-key", type=names_in, default=(), help="columns of the key, separated by commas")
     parser.add_argument("--partition-by", type=names_in, default=(), help="partition columns, separated by commas")
     parser.add_argument("--comment", help="about the table")
     parser.add_argument("--if-missing", action="store_true", help="leave a table alone that is there already")
-    parser.set_defaults(run=_create)
 
     help_ = "Make a table of a directory's Parquet, ORC or Avro files, or a Delta or Iceberg table's, as they are."
     parser = commands.add_parser("migrate", help=help_, description=help_)
@@ -60,20 +61,18 @@ def add_table_commands(commands: Commands) -> None:
 
     _add_alter(commands)
 
-    parser = _add(commands, "rename", "Give a table another name, or move it to another database.")
+    parser = _add(commands, "rename", "Give a table another name, or move it to another database.", _rename)
     parser.add_argument("name", metavar="NAME", help="its new name; or DATABASE.NAME")
-    parser.set_defaults(run=_rename)
 
-    parser = _add(commands, "drop", "Remove a table with its data. Data files outside of its directory stay.")
+    parser = _add(commands, "drop", "Remove a table with its data. Data files outside of its directory stay.", _drop)
     _add_yes(parser)
-    parser.set_defaults(run=_drop)
 
 
-def _add(commands: Commands, name: str, help_: str, *, options: bool = False) -> argparse.ArgumentParser:
+def _add(commands: Commands, name: str, help_: str, run: Run, *, options: bool = False) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=help_, description=help_)
     parser.add_argument("table", metavar="TABLE_PATH", help=TABLE_HELP)
     add_common_arguments(parser, options=options)
-    parser.set_defaults(branch=None)
+    parser.set_defaults(branch=None, run=run)
     return parser
 
 
@@ -82,32 +81,29 @@ def _add_yes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_warehouse_commands(commands: Commands) -> None:
-    for name, help_ in (
-        ("tables", "List the tables of a warehouse."),
-        ("create-database", "Make a database in a warehouse."),
-        ("drop-database", "Remove a database from a warehouse."),
-    ):
+    def add(name: str, help_: str, run: Run) -> argparse.ArgumentParser:
         parser = commands.add_parser(name, help=help_, description=help_)
         where = "the directory or URL that has the databases; or --catalog"
         parser.add_argument("warehouse", metavar="WAREHOUSE", nargs="?", help=where)
         add_common_arguments(parser, rows=name == "tables", options=False)
-        if name == "tables":
-            parser.add_argument("--database", help="of this database only")
-            parser.set_defaults(run=_tables)
-            continue
-        parser.add_argument("database", metavar="DATABASE")
-        if name == "create-database":
-            parser.add_argument("--if-missing", action="store_true", help="leave one alone that is there already")
-            parser.set_defaults(run=_create_database)
-        else:
-            parser.add_argument("--cascade", action="store_true", help="with its tables")
-            _add_yes(parser)
-            parser.set_defaults(run=_drop_database)
+        parser.set_defaults(run=run)
+        return parser
+
+    parser = add("tables", "List the tables of a warehouse.", _tables)
+    parser.add_argument("--database", help="of this database only")
+
+    parser = add("create-database", "Make a database in a warehouse.", _create_database)
+    parser.add_argument("database", metavar="DATABASE")
+    parser.add_argument("--if-missing", action="store_true", help="leave one alone that is there already")
+
+    parser = add("drop-database", "Remove a database from a warehouse.", _drop_database)
+    parser.add_argument("database", metavar="DATABASE")
+    parser.add_argument("--cascade", action="store_true", help="with its tables")
+    _add_yes(parser)
 
 
 def _repeated(parser: argparse.ArgumentParser, name: str, metavar: str, help_: str) -> None:
-    text = f"{help_}; can be repeated" if help_ else "can be repeated"
-    parser.add_argument(name, action="append", default=[], metavar=metavar, help=text)
+    add_repeated(parser, name, f"{help_}; can be repeated" if help_ else "can be repeated", metavar=metavar)
 
 
 def _migrate(arguments: argparse.Namespace) -> None:
@@ -139,7 +135,9 @@ def _migrate(arguments: argparse.Namespace) -> None:
 
 
 def _add_alter(commands: Commands) -> None:
-    parser = _add(commands, "alter", "Change options, columns or comments of a table. Data files stay as they are.")
+    parser = _add(
+        commands, "alter", "Change options, columns or comments of a table. Data files stay as they are.", _alter
+    )
     parser.add_argument("--branch", help="a branch of the table")
     _repeated(parser, "--set", "KEY=VALUE", "a new value of an option")
     _repeated(parser, "--unset", "KEY", "an option that gets its default again")
@@ -153,7 +151,6 @@ def _add_alter(commands: Commands) -> None:
     _repeated(parser, "--column-default", "NAME=VALUE", "no VALUE removes it")
     _repeated(parser, "--move-column", "NAME=PLACE", 'first, last, "after c" or "before c"')
     parser.add_argument("--comment", help="about the table; an empty one removes it")
-    parser.set_defaults(run=_alter)
 
 
 def _catalog(arguments: argparse.Namespace) -> Catalog:

@@ -14,6 +14,7 @@ from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
+    add_repeated,
     add_table_command,
     catalog_name,
     create_table,
@@ -41,23 +42,21 @@ _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row
 def add_write_commands(commands: Commands) -> None:
     """Add the commands to a parser."""
     help_ = "Append or overwrite rows from Parquet, ORC, Arrow, CSV or JSON-lines files."
-    parser = add_table_command(commands, "write", help_, options=True)
+    parser = add_table_command(commands, "write", help_, _write, options=True)
     parser.add_argument("inputs", nargs="+", metavar="FILE", help="input files; - is standard input")
     add_input_arguments(parser)
     parser.add_argument("--mode", choices=("append", "overwrite"), default="append")
-    parser.add_argument("--partition", action="append", default=[], metavar="KEY=VALUE", help="overwrite only this")
+    add_repeated(parser, "--partition", "overwrite only this", metavar="KEY=VALUE")
     parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
     parser.add_argument("--create", action="store_true", help="create the table when it is missing")
     parser.add_argument("--partition-by", default="", help="partition columns of a created table")
     parser.add_argument("--primary-key", default="", help="columns of a created table's key")
-    parser.set_defaults(run=_write)
 
     help_ = "Delete rows: by deletion vectors where the table has them enabled."
-    parser = add_table_command(commands, "delete", help_, options=True)
+    parser = add_table_command(commands, "delete", help_, _delete, options=True)
     parser.add_argument("--where", required=True, help=_WHERE_ROWS)
-    parser.set_defaults(run=_delete)
 
-    parser = add_table_command(commands, "update", "Set columns of rows to new values.", options=True)
+    parser = add_table_command(commands, "update", "Set columns of rows to new values.", _update, options=True)
     parser.add_argument(
         "--set",
         action="append",
@@ -66,12 +65,11 @@ def add_write_commands(commands: Commands) -> None:
         help='such as "price = price * 1.1" or "color = \'red\'"; can be given again',
     )
     parser.add_argument("--where", required=True, help=_WHERE_ROWS)
-    parser.set_defaults(run=_update)
 
     _add_merge(commands)
 
     help_ = "Merge small files, drop deleted rows, and order rows on request."
-    parser = add_table_command(commands, "compact", help_, options=True)
+    parser = add_table_command(commands, "compact", help_, _compact, options=True)
     parser.add_argument("--where", help=WHERE_PARTITIONS)
     parser.add_argument("--order-by", help="columns to order the rows of each partition by, separated by commas")
     parser.add_argument(
@@ -82,19 +80,17 @@ def add_write_commands(commands: Commands) -> None:
     )
     parser.add_argument("--full", action="store_true", help="drop every deleted row, merge even few small files")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be rewritten")
-    parser.set_defaults(run=_compact)
 
     help_ = "Write partitions anew with another number of buckets."
-    parser = add_table_command(commands, "rescale", help_, options=True)
+    parser = add_table_command(commands, "rescale", help_, _rescale, options=True)
     parser.add_argument("bucket_num", type=int, nargs="?", help="how many; as many as the option bucket says without")
     parser.add_argument("--partitions", help=WHERE_PARTITIONS)
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written anew")
-    parser.set_defaults(run=_rescale)
 
 
 def _add_merge(commands: Commands) -> None:
     help_ = "Bring rows of a file or of another table into the table."
-    parser = add_table_command(commands, "merge", help_, options=True)
+    parser = add_table_command(commands, "merge", help_, _merge, options=True)
     parser.add_argument(
         "--source",
         required=True,
@@ -114,14 +110,8 @@ def _add_merge(commands: Commands) -> None:
         ("not-matched", 'rows of the source that match nothing: insert, or "INSERT (id, n) VALUES (source.id, 0)"'),
         ("not-matched-by-source", "rows of the table that match nothing: delete, or a clause as above"),
     ):
-        parser.add_argument(
-            f"--when-{kind}",
-            action="append",
-            default=[],
-            metavar="CLAUSE",
-            help=f"{help_}; can be repeated: the first clause whose condition is true acts",
-        )
-    parser.set_defaults(run=_merge)
+        text = f"{help_}; can be repeated: the first clause whose condition is true acts"
+        add_repeated(parser, f"--when-{kind}", text, metavar="CLAUSE")
 
 
 def _write(arguments: argparse.Namespace) -> None:

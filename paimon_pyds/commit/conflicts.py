@@ -94,12 +94,9 @@ def _replaced_partitions(
 
 @dataclass(frozen=True, slots=True)
 class Conflicts:
-    """The checks of one increment against the snapshot that it lands on. Each raises CommitConflictError.
-
-    Attributes:
-        root: the table, for errors.
-        bucketed: the table has fixed buckets: there, a bucket has one file of deletion vectors at most.
-    """
+    """The checks of one increment against the snapshot that it lands on. Each raises CommitConflictError. ``root``: the
+    table, for errors. ``bucketed``: the table has fixed buckets: there, a bucket has one file of deletion vectors at
+    most."""
 
     increment: Increment
     root: str

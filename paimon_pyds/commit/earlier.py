@@ -64,8 +64,7 @@ class EarlierCommits:
     def find(self, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that is this very increment, made before; None when the table has none of the files.
 
-        Args:
-            latest: the table's latest snapshot. The next call looks at later ones only.
+        ``latest``: the table's latest snapshot. The next call looks at later ones only.
 
         Raises:
             AlreadyCommittedError: an earlier commit added some of the files, or all beside other changes.

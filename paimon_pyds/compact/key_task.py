@@ -234,8 +234,7 @@ class OlderRows:
     def added_to(self, window: pa.RecordBatch) -> pa.RecordBatch:
         """What is to be merged of a window, now that older rows of its keys are known.
 
-        Args:
-            window: as `read_windows` gives it.
+        ``window``: as `read_windows` gives it.
 
         Raises:
             CorruptFileError: a file or its deletion vector is damaged.

@@ -29,9 +29,8 @@ COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", 
 def validate_schema(schema: TableSchema, before: Mapping[str, str] | None = None) -> None:
     """Check a whole schema: columns, keys, buckets, options and indexes.
 
-    Args:
-        schema: what is to be published.
-        before: options of the schema that it changes. Unknown ones among them stay: they may be an engine's.
+    ``schema``: what is to be published. ``before``: options of the schema that it changes. Unknown ones among them
+    stay: they may be an engine's.
 
     Raises:
         SchemaError: columns or keys that Paimon does not allow.

@@ -103,9 +103,8 @@ class VectorFiles:
     def write(self, changes: Mapping[PartitionBucket, Mapping[str, BitMap | None]]) -> NewVectors:
         """Write new index files: the old vectors of the data files named, with more rows deleted.
 
-        Args:
-            changes: rows to delete by data file (positions may be deleted already); None takes the vector away, as the
-                data file goes.
+        ``changes``: rows to delete by data file (positions may be deleted already); None takes the vector away, as the
+        data file goes.
 
         Raises:
             CorruptFileError: an old vector is damaged.

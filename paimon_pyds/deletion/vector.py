@@ -70,11 +70,8 @@ def encode_vector(positions: BitMap, bits: int = 32) -> bytes:
 def decode_vector(data: bytes, path: object = None, offset: int = 0, row_count: int | None = None) -> DeletionVector:
     """The vector of these bytes: magic and bitmap, nothing before or after.
 
-    Args:
-        data: magic and bitmap.
-        path: the file, for errors.
-        offset: where ``data`` begins in it, for errors.
-        row_count: rows of the data file, when known: every position must be below it.
+    ``data``: magic and bitmap. ``offset``: where ``data`` begins in it, for errors. ``row_count``: rows of the data
+    file, when known: every position must be below it.
 
     Raises:
         CorruptFileError: another magic, or no bitmap behind it.

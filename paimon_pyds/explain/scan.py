@@ -374,18 +374,22 @@ _LEAF = pa.struct(
     [("leaf", pa.string()), ("column", pa.string()), ("index", pa.string()), ("rows", pa.int64()),
      ("positions", pa.list_(pa.int64())), ("bytes_read", pa.int64())]
 )  # fmt: skip
-_TYPES = {"bool": pa.bool_(), "float": pa.float64(), "int": pa.int64(), "str": pa.string()}
+_TYPES = {
+    "bool": pa.bool_(), "float": pa.float64(), "int": pa.int64(), "str": pa.string(),
+    "tuple[int, ...]": pa.list_(pa.int64()),
+}  # fmt: skip
 
 
-def _struct_of(record: type[RunPlan | TopNVisit | PagePlan | Actual]) -> pa.StructType:
+def struct_of(record: Any) -> pa.StructType:
+    """The Arrow type of records of a class."""
     return pa.struct([(f.name, _TYPES[str(f.type).removesuffix(" | None")]) for f in fields(record)])
 
 
 _FILE_SCHEMA = pa.schema(
     [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
      ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
-     ("run", _struct_of(RunPlan)), ("top_n", _struct_of(TopNVisit)), ("pages", _struct_of(PagePlan)),
-     ("actual", _struct_of(Actual))]
+     ("run", struct_of(RunPlan)), ("top_n", struct_of(TopNVisit)), ("pages", struct_of(PagePlan)),
+     ("actual", struct_of(Actual))]
 )  # fmt: skip
 
 

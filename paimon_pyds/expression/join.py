@@ -35,11 +35,8 @@ _DENSE_SPAN = 4
 
 @dataclass(frozen=True)
 class Residual:
-    """Conditions joined by AND, evaluated on rows. They pickle.
-
-    Attributes:
-        parts: in their order; later ones are evaluated for the rows that earlier ones keep only.
-    """
+    """Conditions joined by AND, evaluated on rows. They pickle. ``parts``: in their order; later ones are evaluated for
+    the rows that earlier ones keep only."""
 
     parts: tuple[BoundExpression, ...]
 
@@ -57,12 +54,9 @@ class Residual:
 
 @dataclass(frozen=True)
 class JoinKey:
-    """Two expressions, one of each side, that are equal where rows match.
-
-    Attributes:
-        null_safe: written with ``<=>``: NULL equals NULL.
-        column: the target's column, where the key is nothing else but that, compared in a type that holds its values.
-    """
+    """Two expressions, one of each side, that are equal where rows match. ``null_safe``: written with ``<=>``: NULL
+    equals NULL. ``column``: the target's column, where the key is nothing else but that, compared in a type that holds
+    its values."""
 
     target: BoundExpression
     source: BoundExpression

@@ -228,12 +228,9 @@ def _rows(node: Node, batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Choice(Node):
-    """The value of the first branch whose condition is true; what COALESCE and IF are made of, too.
-
-    Attributes:
-        branches: conditions and values; a condition of None asks whether the value itself is there.
-        otherwise: where no branch holds.
-    """
+    """The value of the first branch whose condition is true; what COALESCE and IF are made of, too. ``branches``:
+    conditions and values; a condition of None asks whether the value itself is there. ``otherwise``: where no branch
+    holds."""
 
     branches: tuple[tuple[Node | None, Node], ...]
     otherwise: Node

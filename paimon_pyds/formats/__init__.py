@@ -240,10 +240,8 @@ class FormatWriter(Protocol):
 class FileFormat:
     """Parquet, ORC or Avro: found by name or by a file's suffix.
 
-    Args:
-        name: of the format.
-        reader: the class of its `FormatReader`, by its place in this package; it takes the arguments of `open_reader`.
-        writer: the class of its `FormatWriter`, which takes those of `open_writer`, and has a static method ``check``.
+    ``reader``: the class of its `FormatReader`, by its place in this package; it takes the arguments of `open_reader`.
+    ``writer``: the class of its `FormatWriter`, which takes those of `open_writer`, and has a static method ``check``.
     """
 
     def __init__(self, name: str, reader: str, writer: str) -> None:

@@ -242,13 +242,9 @@ def _float_bounds(array: pa.Array) -> tuple[float | None, float | None, bool]:
 class StatsCollector:
     """Collects the statistics of one data file, batch by batch.
 
-    Args:
-        fields: the file's columns.
-        modes: the mode of each (`stats_modes`).
-        file_format: parquet, orc or avro; see the module's text for what differs.
-
-    Raises:
-        OptionError: a mode that does not parse.
+    ``fields``: the file's columns. ``modes``: the mode of each (`stats_modes`). ``file_format``: parquet, orc or avro;
+    see the module's text for what differs.
+    Raises OptionError: a mode that does not parse.
     """
 
     def __init__(self, fields: Sequence[DataField], modes: Sequence[str], file_format: str = "parquet") -> None:

@@ -24,10 +24,8 @@ def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.
 
     Raises what the first piece that failed raised; the others are then not begun.
 
-    Args:
-        pieces: the work.
-        threads: how many run at a time, at most.
-        permits: permits for more threads than the caller's, shared with other calls; without one it works alone.
+    ``threads``: how many run at a time, at most. ``permits``: permits for more threads than the caller's, shared with
+    other calls; without one it works alone.
     """
     helpers = 0
     while helpers + 1 < min(threads, len(pieces)) and permits.acquire(blocking=False):

@@ -82,15 +82,8 @@ def index_columns(
 ) -> list[IndexedColumn]:
     """The column's indexes of the wanted types, in that order, that can tell more than single answers.
 
-    Args:
-        index: of the file.
-        column: its name in the container.
-        type_: of the column.
-        wanted: index types.
-        row_count: rows of the file.
-
-    Raises:
-        CorruptFileError: an index is damaged, or is of a file with another number of rows.
+    ``wanted``: index types.
+    Raises CorruptFileError: an index is damaged, or is of a file with another number of rows.
     """
     found: list[IndexedColumn] = []
     for index_type in wanted:

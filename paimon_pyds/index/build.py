@@ -135,9 +135,7 @@ def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -
     Keys may have lost their case on the way (Spark lower-cases option names): a column is matched exactly, else
     without regard to case.
 
-    Args:
-        options: a table's options, others than those of indexes included.
-        fields: the table's columns.
+    ``options``: a table's options, others than those of indexes included.
 
     Raises:
         OptionError: a column that isn't there or is meant ambiguously, an index type that isn't known or doesn't accept
@@ -326,10 +324,7 @@ class IndexPlan:
 def plan_indexes(head: ContainerHead | None, specs: Sequence[IndexSpec], *, rebuild: bool = False) -> IndexPlan:
     """Compare what a container has (None: there is none) with the indexes that are wanted.
 
-    Args:
-        head: of the container.
-        specs: the indexes that are wanted.
-        rebuild: build every wanted index anew, whether it is there or not.
+    ``specs``: the indexes that are wanted. ``rebuild``: build every wanted index anew, whether it is there or not.
     """
     wanted = {(spec.container_name, spec.index_type): spec for spec in specs}
     there = [] if head is None else [(column, kind) for column, kinds in head.columns.items() for kind in kinds]
@@ -346,14 +341,8 @@ def merged_container(
 ) -> bytes | None:
     """The container with the kept indexes of ``source``, byte for byte, and those that were built; None for none.
 
-    Args:
-        plan: what is kept.
-        source: the container that is there, if any.
-        head: its head.
-        built: `FileIndexBuilder.bodies`.
-
-    Raises:
-        CorruptFileError: ``source`` is not what its head says.
+    ``plan``: what is kept. ``source``: the container that is there, if any. ``built``: `FileIndexBuilder.bodies`.
+    Raises CorruptFileError: ``source`` is not what its head says.
     """
     indexes: dict[str, dict[str, bytes | None]] = {}
     if plan.keep and source is not None and head is not None:

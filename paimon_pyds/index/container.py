@@ -170,12 +170,8 @@ def _checked_bytes(source: ByteSource, before: int, extra: bytes) -> int | None:
 def write_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checksums: bool = False) -> bytes:
     """The container of these indexes: column name to index type to body; None writes an EMPTY index.
 
-    Args:
-        indexes: by column and index type.
-        checksums: add checksums of head and bodies.
-
-    Raises:
-        SchemaError: a name longer than 65,535 bytes, or bodies of more than 2 GiB.
+    ``indexes``: by column and index type. ``checksums``: add checksums of head and bodies.
+    Raises SchemaError: a name longer than 65,535 bytes, or bodies of more than 2 GiB.
     """
     named = {_encoded_name(c): {_encoded_name(t): body for t, body in types.items()} for c, types in indexes.items()}
     start = _FIXED_HEAD + 4 + (_EXTRA_BYTES if checksums else 0)
@@ -246,9 +242,7 @@ class CheckedBlocks:
     Checksums are read along with their blocks: all of them at once, to be kept, where they are few, or once that costs
     no more than the requests for some of them did.
 
-    Args:
-        start: where the first block begins; nothing before it may be read.
-        length: bytes of all blocks.
+    ``start``: where the first block begins; nothing before it may be read. ``length``: bytes of all blocks.
     """
 
     __slots__ = ("_length", "_requested", "_source", "_start", "_sums", "name", "size")

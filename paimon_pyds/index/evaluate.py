@@ -186,14 +186,7 @@ class FileIndex:
         return reader
 
     def check_rows(self, reader: IndexReader, column: str, index_type: str, row_count: int) -> None:
-        """Raises CorruptFileError when an index says that the file has another number of rows.
-
-        Args:
-            reader: the index.
-            column: its name in the container.
-            index_type: for the message.
-            row_count: rows of the data file.
-        """
+        """Raises CorruptFileError when an index says that the file has another number of rows."""
         if reader.row_count is not None and reader.row_count != row_count:
             message = f"the {index_type} index of {column} is of {reader.row_count} rows, the file has {row_count}"
             raise CorruptFileError(message, path=self.name, field="row count", hint="rebuild the file index")
@@ -201,14 +194,10 @@ class FileIndex:
     def evaluate(self, predicate: Predicate, row_count: int, *, extended: bool = True) -> IndexResult:
         """Which rows may match: a superset of those that do.
 
-        Args:
-            predicate: bound to the file's own schema: names, types and literals are those of the file.
-            row_count: rows of the data file.
-            extended: also answer what Java's index readers leave open (prefixes, ranges by a bitmap's dictionary), and
-                take null rows from the answers to <> and NOT IN. Without it answers are Java's, position by position.
-
-        Raises:
-            CorruptFileError: an index is damaged, or is of a file with another number of rows.
+        ``predicate``: bound to the file's own schema: names, types and literals are those of the file. ``extended``:
+        also answer what Java's index readers leave open (prefixes, ranges by a bitmap's dictionary), and take null rows
+        from the answers to <> and NOT IN. Without it answers are Java's, position by position.
+        Raises CorruptFileError: an index is damaged, or is of a file with another number of rows.
         """
         question = _Question(row_count, extended)
         answer = self._tree(predicate, question)

@@ -98,10 +98,8 @@ class IndexReader(Protocol):
 def make_probe(op: Op, literals: Sequence[Any], codec: KeyCodec) -> Probe | None:
     """What to ask an index for ``column op literals``; None when no index can help.
 
-    Args:
-        op: the operator of the leaf.
-        literals: internal values of the column's type (for LIKE: the pattern and the escape character).
-        codec: the keys of the column's type.
+    ``literals``: internal values of the column's type (for LIKE: the pattern and the escape character). ``codec``: the
+    keys of the column's type.
     """
     if op in _POINTS:
         return _points(literals, op is Op.NE or op is Op.NOT_IN, codec)
@@ -201,10 +199,7 @@ class ColumnIndexes:
 
     ``is_empty``: the writer of an index saw no record. ``readers`` are those that were opened, by index type.
 
-    Args:
-        name: the column in the container.
-        type_: its type.
-        ranges: where its indexes lie; at least one.
+    ``name``: the column in the container. ``ranges``: where its indexes lie; at least one.
     """
 
     def __init__(self, name: str, type_: DataType, ranges: Mapping[str, IndexRange]) -> None:

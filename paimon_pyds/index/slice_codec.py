@@ -111,11 +111,8 @@ class RowOrder:
 def order_rows(existing: BitMap, high: Sequence[BitMap], low: Sequence[BitMap], row_count: int) -> RowOrder:
     """The rows that have a value, by their highest bits.
 
-    Args:
-        existing: these rows.
-        high: the slices of the highest bits, lowest first; 8 at most.
-        low: those of the others; 32 at most.
-        row_count: rows of the data file.
+    ``existing``: these rows. ``high``: the slices of the highest bits, lowest first; 8 at most. ``low``: those of the
+    others; 32 at most.
     """
     keep_freed_memory()
     highest = numbers_of(high, row_count, np.uint8)

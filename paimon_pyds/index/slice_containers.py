@@ -63,14 +63,9 @@ def read_containers(
     All headers are read in one request, and all containers in another. A bitmap of so few containers that its header
     does not tell where they are is read whole.
 
-    Args:
-        source: what holds the bitmaps.
-        places: where each begins in there, and its length in bytes.
-        wanted: numbers of containers, ascending.
-        row_count: every position must be below it.
-
-    Raises:
-        CorruptFileError: a bitmap's header, or one of the containers, contradicts itself.
+    ``places``: where each begins in there, and its length in bytes. ``wanted``: numbers of containers, ascending.
+    ``row_count``: every position must be below it.
+    Raises CorruptFileError: a bitmap's header, or one of the containers, contradicts itself.
     """
     most = head_bytes(row_count)
     heads = source.read_many([(offset, min(length, most)) for offset, length in places])

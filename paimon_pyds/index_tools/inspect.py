@@ -206,13 +206,9 @@ def _leaf(index: FileIndex, leaf: Leaf, row_count: int) -> _JavaAnswer:
 def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: int | None = None) -> str | list[int]:
     """``"REMAIN"``, ``"SKIP"``, or the positions that a container leaves, ascending: see `java_answer`.
 
-    Args:
-        store: the table whose columns, as they are now, the filter names. A container of one of its live files is asked
-            with the columns that this file was written under.
-        path: where the container is.
-        data: its bytes.
-        filter_: Spark SQL text.
-        rows: rows of the data file; known where it is one of the table's.
+    ``store``: the table whose columns, as they are now, the filter names. A container of one of its live files is asked
+    with the columns that this file was written under. ``rows``: rows of the data file; known where it is one of the
+    table's.
 
     Raises:
         PredicateError: the filter does not parse, or names no column.

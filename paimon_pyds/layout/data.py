@@ -11,17 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.explain.html import page
+from paimon_pyds.explain.scan import struct_of
 from paimon_pyds.layout.show import COLUMNS, comparison_lines, layout_lines, plots
 from paimon_pyds.one_line import one_line
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import redact, visible
-
-_SCHEMA = pa.schema([
-    ("column", pa.string()), ("type", pa.string()), ("files", pa.int64()), ("files_with_statistics", pa.int64()),
-    ("files_of_nulls", pa.int64()), ("average_depth", pa.float64()), ("max_depth", pa.int64()),
-    ("overlap_share", pa.float64()), ("point_files", pa.float64()), ("range_files", pa.float64()),
-    ("low", pa.string()), ("high", pa.string()), ("depths", pa.list_(pa.int64())),
-])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +49,9 @@ class ColumnLayout:
     low: str = ""
     high: str = ""
     depths: tuple[int, ...] = ()
+
+
+_SCHEMA = pa.schema(list(struct_of(ColumnLayout)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import is_true, one_array, scalar, to_numpy
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.execution.live_files import live_in
 from paimon_pyds.layout.data import ColumnLayout, FileSizes, Layout
@@ -93,17 +93,13 @@ def layout_of(
 
 
 def _fields(schema: TableSchema, columns: str | Sequence[str] | None) -> list[DataField]:
-    by_name = {f.name: f for f in schema.fields}
     if columns is None:
-        wanted = schema.primary_keys or by_name
-        return [by_name[name] for name in wanted if _has_bounds(by_name[name])]
-    names = texts("columns", columns)
-    for name in names:
-        if name not in by_name:
-            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(by_name)}")
-        if not _has_bounds(by_name[name]):
-            raise OptionError(f"files have no bounds of {name!r}, a column of type {by_name[name].type}")
-    return [by_name[name] for name in names]
+        return [f for f in map(schema.field, schema.primary_keys or schema.field_names) if _has_bounds(f)]
+    fields = [schema.field(name) for name in texts("columns", columns)]
+    for field in fields:
+        if not _has_bounds(field):
+            raise OptionError(f"files have no bounds of {field.name!r}, a column of type {field.type}")
+    return fields
 
 
 def _has_bounds(field: DataField) -> bool:

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import one_array, to_numpy
 from paimon_pyds.execution.live_files import live_in, planned_live_files
+from paimon_pyds.explain.scan import struct_of
 from paimon_pyds.index_tools.cost import read_sample, sample_files
 from paimon_pyds.index_tools.needs import RecordedFilter, bound_filters, counted_filters, useful_parts
 from paimon_pyds.layout.overlap import KNOWN, NULLS, UNKNOWN, column_bounds
@@ -121,8 +122,7 @@ class PartitionAdvice:
 
     def to_arrow(self) -> pa.Table:
         """A row for each choice."""
-        names = PartitionChoice.__dataclass_fields__
-        return pa.table({name: pa.array([getattr(c, name) for c in self.choices], _TYPES[name]) for name in names})
+        return pa.Table.from_pylist([asdict(c) for c in self.choices], pa.schema(list(struct_of(PartitionChoice))))
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
@@ -134,13 +134,6 @@ class PartitionAdvice:
 
     def __repr__(self) -> str:
         return one_line(self, self.text.partition("\n")[0])
-
-
-_TYPES = {
-    "column": pa.string(), "unit": pa.string(), "partitions": pa.int64(), "rows": pa.int64(), "bytes": pa.int64(),
-    "files": pa.int64(), "largest_rows": pa.int64(), "uses": pa.int64(), "rows_left": pa.float64(),
-    "suits": pa.bool_(), "reason": pa.string(),
-}  # fmt: skip
 
 
 def _lines(advice: PartitionAdvice) -> Iterator[str]:

@@ -39,8 +39,9 @@ def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str])
         if due and typed.get("partition.expiration-time") is not None:
             expire_partitions(store, given)
     with logging_errors(store):
-        if typed.get("consumer.expiration-time") is not None:
-            expire_consumers(store, typed)
+        age = typed.get("consumer.expiration-time")
+        if age is not None:
+            expire_consumers(store, age)
         if _may_expire(store, typed):
             expire_snapshots(store, ExpireOptions(options=given), once=True)
             if changelogs_outlive(typed):

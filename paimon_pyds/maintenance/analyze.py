@@ -21,10 +21,11 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.publisher import on_newest, removing_unpublished
-from paimon_pyds.errors import CommitConflictError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.errors import CommitConflictError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.index.bloom import hash_binary
 from paimon_pyds.maintenance.expire import maintenance_options
+from paimon_pyds.merge.equal_values import mixed
 from paimon_pyds.metadata.schema import TableSchema, utf8_bytes
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.statistics import CHECKSUM, ColumnStatistics, Statistics, checksum_text, statistics_to_json
@@ -113,13 +114,11 @@ def _once(
 def _fields(schema: TableSchema, columns: Sequence[str] | None) -> tuple[DataField, ...]:
     if columns is None:
         return tuple(field for field in schema.fields if field.type.kind in _LENGTHS)
-    fields = {field.name: field for field in schema.fields}
-    for name in columns:
-        if name not in fields:
-            raise SchemaError(f"there is no column {name!r}", hint=suggest(name, fields, "columns"))
-        if fields[name].type.kind not in _LENGTHS:
-            raise UnsupportedError(f"no statistics are made of the column {name!r} of type {fields[name].type}")
-    return tuple(fields[name] for name in dict.fromkeys(columns))
+    fields = tuple(schema.field(name) for name in dict.fromkeys(columns))
+    for field in fields:
+        if field.type.kind not in _LENGTHS:
+            raise UnsupportedError(f"no statistics are made of the column {field.name!r} of type {field.type}")
+    return fields
 
 
 def _read(scan: Scan, columns: Mapping[str, _Column]) -> int:
@@ -211,7 +210,7 @@ def _hashes(values: pa.Array, kind: Kind) -> U64:
         values = pa.Array.from_buffers(pa.binary(16), len(wide), [None, data], offset=wide.offset)
     if kind is Kind.DECIMAL or kind in STRING_KINDS or kind in BINARY_KINDS:
         return hash_binary(values.cast(pa.binary())).view(np.uint64)
-    return _mixed(_bits(values, kind))
+    return mixed(_bits(values, kind))
 
 
 def _bits(values: pa.Array, kind: Kind) -> U64:
@@ -221,12 +220,3 @@ def _bits(values: pa.Array, kind: Kind) -> U64:
     integers = {1: pa.uint8(), 32: pa.int32(), 64: pa.int64()}
     narrow: Any = values if pa.types.is_integer(values.type) else values.cast(integers[values.type.bit_width])
     return to_numpy(narrow.cast(pa.int64())).view(np.uint64)
-
-
-def _mixed(bits: U64) -> U64:
-    """Each number as another one, without an order (Steele et al., splitmix64)."""
-    bits = bits ^ (bits >> np.uint64(30))
-    bits *= np.uint64(0xBF58476D1CE4E5B9)
-    bits ^= bits >> np.uint64(27)
-    bits *= np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))

@@ -52,11 +52,7 @@ def compact_manifests(
     store: TableStore, options: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> ManifestSummary:
     """Write the manifests of the latest snapshot anew; see `paimon_pyds.Table.compact_manifests`.
-
-    Raises:
-        UnsupportedError: a table that can't be written to.
-        CommitError: not published.
-    """
+    Raises UnsupportedError: a table that can't be written to; CommitError: not published."""
     started = time.monotonic()
     summary = on_newest(store, partial(_once, store, options, dry_run), options)
     return replace(summary, seconds=time.monotonic() - started)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import time
 from contextlib import suppress
-from dataclasses import replace
 
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError, suggest
 from paimon_pyds.maintenance.expire import maintenance_options
@@ -21,30 +20,18 @@ from paimon_pyds.maintenance.references import consumer_names, consumer_position
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.metadata.json_text import to_java_json
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import integer, text
 
 
-def expire_consumers(store: TableStore, options: TableOptions, *, dry_run: bool = False) -> RemovalSummary:
-    """Forget the streaming readers that have not moved for ``consumer.expiration-time``.
-
-    Args:
-        store: the table.
-        options: of the table.
-        dry_run: only tell which.
-    """
-    age = options.get("consumer.expiration-time")
-    if age is None:
-        return RemovalSummary(dry_run=dry_run)
-    limit = time.time() * 1000 - age
+def expire_consumers(store: TableStore, age_ms: int) -> None:
+    """Forget the streaming readers that have not moved for so long (``consumer.expiration-time``)."""
+    limit = time.time() * 1000 - age_ms
     old = [
-        status
+        status.path
         for status in store.io.list(store.paths.consumer_dir)
         if status.name.startswith("consumer-") and not status.is_dir and 0 < status.modified_ms < limit
     ]
-    if not dry_run:
-        delete_files(store.io, (status.path for status in old), 1)
-    return RemovalSummary(consumers=tuple(status.name[len("consumer-") :] for status in old), dry_run=dry_run)
+    delete_files(store.io, old, 1)
 
 
 def reset_consumer(
@@ -112,7 +99,7 @@ def clear_consumers(
     )
     if not dry_run:
         delete_files(store.io, map(store.paths.consumer, gone), 1)
-    return replace(RemovalSummary(consumers=gone, dry_run=dry_run), seconds=time.monotonic() - started)
+    return RemovalSummary(consumers=gone, seconds=time.monotonic() - started, dry_run=dry_run)
 
 
 def _pattern(name: str, value: str | None) -> re.Pattern[str] | None:

@@ -43,11 +43,7 @@ def truncate(
     store: TableStore, options: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> tuple[RemovalSummary, Snapshot | None]:
     """Delete all rows; what went, and the snapshot of it, None where there was nothing to delete.
-
-    Raises:
-        UnsupportedError: a table that can't be written to.
-        CommitError: not published.
-    """
+    Raises UnsupportedError: a table that can't be written to; CommitError: not published."""
     return _overwritten(store, Overwrite(), options, dry_run=dry_run)
 
 
@@ -159,13 +155,9 @@ def mark_written(store: TableStore, options: TableOptions, committed: int) -> No
     """Mark the partitions that a write has put files into, as ``partition.end-input-to-done`` asks for; those of
     compactions and the like are as complete as before.
 
-    Args:
-        store: the table.
-        options: of the write over the table's own.
-        committed: its last snapshot; the rows came with the one before where this is their compaction.
-
-    Raises:
-        UnsupportedError, StorageError: as `mark_partitions_done`.
+    ``options``: of the write over the table's own. ``committed``: its last snapshot; the rows came with the one before
+    where this is their compaction.
+    Raises UnsupportedError, StorageError: as `mark_partitions_done`.
     """
     _check_action(store, options)
     found = store.snapshots_between(max(committed - 1, 1), committed)

@@ -111,12 +111,8 @@ def delete_files(io: FileIO, paths: Iterable[str], threads: int) -> None:
 
 @dataclass
 class Removal:
-    """The files of states that go, as they are gathered; `delete` removes those that `keep` left.
-
-    Attributes:
-        store: the table, on the branch of the states.
-        threads: file operations at a time.
-    """
+    """The files of states that go, as they are gathered; `delete` removes those that `keep` left. ``store``: the table,
+    on the branch of the states. ``threads``: file operations at a time."""
 
     store: TableStore
     threads: int = 1

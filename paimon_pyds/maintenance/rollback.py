@@ -76,10 +76,7 @@ def named_state(
 
     ``snapshot``: its number, or the name of a tag. ``timestamp``: a time, in milliseconds since the epoch or as text in
     UTC. ``watermark``: of events, in milliseconds since the epoch: the newest snapshot whose watermark is not later.
-
-    Raises:
-        SnapshotNotFoundError, TagNotFoundError: there is no such state.
-        OptionError: none, or several.
+    Raises SnapshotNotFoundError, TagNotFoundError: there is no such state; OptionError: none, or several.
     """
     if sum(given is not None for given in (snapshot, tag, timestamp, watermark)) != 1:
         raise OptionError("a state is named by a snapshot, a tag, or a time: give one of them")

@@ -55,12 +55,8 @@ _READ_TOGETHER = 1 << 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest holds.
-
-    Attributes:
-        entries: some columns of them; None where the file can't be read.
-        identities: what tells the files of entries apart (`IDENTITY_COLUMNS`), as numbers.
-    """
+    """What a manifest holds. ``entries``: some columns of them; None where the file can't be read. ``identities``: what
+    tells the files of entries apart (`IDENTITY_COLUMNS`), as numbers."""
 
     name: str
     entries: pa.RecordBatch | None

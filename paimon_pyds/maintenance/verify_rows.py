@@ -37,12 +37,8 @@ _EXACT = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DAT
 
 @dataclass(frozen=True)
 class KeyChecks:
-    """What is right for keys.
-
-    Attributes:
-        sorted: keys ascend, where the table has a primary key: the file is no changelog.
-        hashes: of all keys of the bucket, as its hash index has them; None where that does not matter.
-    """
+    """What is right for keys. ``sorted``: keys ascend, where the table has a primary key: the file is no changelog.
+    ``hashes``: of all keys of the bucket, as its hash index has them; None where that does not matter."""
 
     schema: TableSchema
     sorted: bool

@@ -47,23 +47,14 @@ def first_non_null_value(values: pa.Array, rows: GroupedRows) -> pa.Array:
 
 
 def largest(values: pa.Array, rows: GroupedRows) -> pa.Array:
-    """The largest value that is not NULL: texts and bytes by unsigned bytes, NaN above all, -0.0 below 0.0."""
+    """The largest value that is not NULL: texts and bytes by unsigned bytes, NaN above all, -0.0 below 0.0, true above
+    false."""
     return take_or_null(values, _best(values, rows, largest=True))
 
 
 def smallest(values: pa.Array, rows: GroupedRows) -> pa.Array:
     """The smallest value that is not NULL, in the order of `largest`."""
     return take_or_null(values, _best(values, rows, largest=False))
-
-
-def bool_and(values: pa.Array, rows: GroupedRows) -> pa.Array:
-    """Whether all values that are not NULL are true; NULL if there are none."""
-    return smallest(values, rows)
-
-
-def bool_or(values: pa.Array, rows: GroupedRows) -> pa.Array:
-    """Whether any value is true; NULL if all are NULL."""
-    return largest(values, rows)
 
 
 def _best(values: pa.Array, rows: GroupedRows, *, largest: bool) -> Positions:

@@ -95,8 +95,7 @@ class MergeMapByTime:
     one of an earlier time. Merging newer maps first, and the result with an older one later, may give another result: a
     removal is not kept.
 
-    Attributes:
-        time_field: the place of the time among the fields of the maps' rows.
+    ``time_field``: the place of the time among the fields of the maps' rows.
     """
 
     time_field: int
@@ -143,10 +142,9 @@ class NestedUpdate:
     Rows that are taken back remove the one with their key; without a key, all that equal them. NULL among the rows is
     left out.
 
-    Attributes:
-        key: places of the key among the fields; none where rows have no key.
-        limit: a list with so many rows takes no more; None for no limit. What is counted are the rows as they come, so
-            the result depends on which lists were merged with one another before.
+    ``key``: places of the key among the fields; none where rows have no key. ``limit``: a list with so many rows takes
+    no more; None for no limit. What is counted are the rows as they come, so the result depends on which lists were
+    merged with one another before.
     """
 
     key: tuple[int, ...] = ()
@@ -237,11 +235,8 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class NestedPartialUpdate:
-    """Of each key one row, with the newest value that is not NULL in each field.
-
-    Attributes:
-        key: places of the key among the fields.
-    """
+    """Of each key one row, with the newest value that is not NULL in each field. ``key``: places of the key among the
+    fields."""
 
     key: tuple[int, ...]
 

@@ -210,8 +210,8 @@ _FUNCTIONS: dict[str, _Known] = {
     "first_not_null_value": _Known(_kernel(choices.first_non_null_value)),  # an older name of it
     "max": _Known(_kernel(choices.largest), _is_ordered, _ORDERED_NAMES),
     "min": _Known(_kernel(choices.smallest), _is_ordered, _ORDERED_NAMES),
-    "bool_and": _Known(_kernel(choices.bool_and), _is_boolean, "BOOLEAN"),
-    "bool_or": _Known(_kernel(choices.bool_or), _is_boolean, "BOOLEAN"),
+    "bool_and": _Known(_kernel(choices.smallest), _is_boolean, "BOOLEAN"),
+    "bool_or": _Known(_kernel(choices.largest), _is_boolean, "BOOLEAN"),
     "sum": _Known(_kernel(numbers.total), _is_number, "a number", can_retract=True),
     "product": _Known(_product, _is_number, "a number", can_retract=True),
     "listagg": _Known(_listagg, _is_unbounded_text, "STRING", options=("list-agg-delimiter", "distinct")),

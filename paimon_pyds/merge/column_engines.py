@@ -30,9 +30,8 @@ class Aggregation(MergeEngine):
     Source: Paimon documentation, primary-key-table/merge-engine/aggregation; where it is silent, what Java Paimon 1.4
     gives (class AggregateMergeFunction).
 
-    Attributes:
-        functions: of the table's columns; what else rows hold is the same in all versions of a key.
-        remove_on_delete: a delete removes the row; what comes later adds to the values of the delete, as in Java.
+    ``functions``: of the table's columns; what else rows hold is the same in all versions of a key.
+    ``remove_on_delete``: a delete removes the row; what comes later adds to the values of the delete, as in Java.
     """
 
     functions: Mapping[str, AggregateFunction]

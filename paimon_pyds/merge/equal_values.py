@@ -28,12 +28,8 @@ _HASHED_AT_ONCE = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Elements of lists or entries of maps, list after list.
-
-    Attributes:
-        row: the number of the list that each is in.
-        columns: the elements; of maps, the keys and the values.
-    """
+    """Elements of lists or entries of maps, list after list. ``row``: the number of the list that each is in.
+    ``columns``: the elements; of maps, the keys and the values."""
 
     row: Positions
     columns: tuple[pa.Array, ...]
@@ -106,7 +102,7 @@ def equality_hashes(values: pa.Array) -> Hashes:
         elements = entries_of(values)
         lengths = np.bincount(elements.row, minlength=len(values))
         place = np.arange(len(elements.row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        hashes = _mixed(equality_hashes(elements.columns[0]) + place.astype(np.uint64) * _NEXT)
+        hashes = mixed(equality_hashes(elements.columns[0]) + place.astype(np.uint64) * _NEXT)
         found = _sums(hashes, elements.row, len(values))
     else:
         encoded = _same_nan(values).dictionary_encode()
@@ -119,7 +115,7 @@ def row_hashes(columns: Sequence[pa.Array], rows: int) -> Hashes:
     """`equality_hashes` of rows that have these columns."""
     found = np.zeros(rows, np.uint64)
     for column in columns:
-        found = _mixed(found * _NEXT + equality_hashes(column))
+        found = mixed(found * _NEXT + equality_hashes(column))
     return found
 
 
@@ -128,7 +124,7 @@ def _sums(hashes: Hashes, row: Positions, count: int) -> Hashes:
     lengths = np.bincount(row, minlength=count)
     ends = np.cumsum(lengths)
     sums = np.append(np.uint64(0), np.cumsum(hashes, dtype=np.uint64))
-    return _mixed(sums[ends] - sums[ends - lengths] + lengths.astype(np.uint64))
+    return mixed(sums[ends] - sums[ends - lengths] + lengths.astype(np.uint64))
 
 
 def _value_hashes(values: pa.Array) -> Hashes:
@@ -140,15 +136,15 @@ def _value_hashes(values: pa.Array) -> Hashes:
         return np.fromiter(chain.from_iterable(map(xxh64_intdigest, part) for part in parts), np.uint64, len(texts))
     if pa.types.is_decimal(type_):
         words = np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset :][: 2 * len(values)]
-        return _mixed(_mixed(words[::2]) + words[1::2])
+        return mixed(mixed(words[::2]) + words[1::2])
     if pa.types.is_boolean(type_):
         values = values.cast(pa.int8())
     numbers = to_numpy(values.view(f"int{values.type.bit_width}"))
-    return _mixed(numbers.astype(np.int64).view(np.uint64))
+    return mixed(numbers.astype(np.int64).view(np.uint64))
 
 
-def _mixed(values: Hashes) -> Hashes:
-    """The last step of SplitMix64 (S. Vigna, prng.di.unimi.it/splitmix64.c)."""
+def mixed(values: Hashes) -> Hashes:
+    """Each number as another one, without an order (S. Vigna, prng.di.unimi.it/splitmix64.c, the last step)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -82,12 +82,9 @@ def without_common(newer: pa.RecordBatch, older: pa.RecordBatch) -> pa.RecordBat
 
     A file that was moved to another level is another one (Java: SnapshotReaderImpl.readIncrementalDiff).
 
-    Args:
-        newer: live entries of one state, with `IDENTITY_COLUMNS` and ``total_buckets``.
-        older: those of another one.
-
-    Raises:
-        UnsupportedError: a partition has another number of buckets than before: rows of a key lie in different ones.
+    ``newer``: live entries of one state, with `IDENTITY_COLUMNS` and ``total_buckets``. ``older``: those of another
+    one.
+    Raises UnsupportedError: a partition has another number of buckets than before: rows of a key lie in different ones.
     """
     found = both_states(newer, older)
     found = found.filter(from_numpy(_differs(found)))

@@ -29,13 +29,9 @@ from paimon_pyds.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MergeFilter:
-    """A filter in two parts.
-
-    Attributes:
-        before: may drop files, pages and rows as they are read: no row that the filter keeps is lost by it.
-        after: what is left to ask of rows after merging; of those that ``before`` keeps it keeps exactly the rows that
-            the whole filter keeps. `Const.TRUE` when nothing is left.
-    """
+    """A filter in two parts. ``before``: may drop files, pages and rows as they are read: no row that the filter keeps
+    is lost by it. ``after``: what is left to ask of rows after merging; of those that ``before`` keeps it keeps exactly
+    the rows that the whole filter keeps. `Const.TRUE` when nothing is left."""
 
     before: Predicate
     after: Predicate = Const.TRUE
@@ -49,10 +45,9 @@ def merge_keys(schema: TableSchema) -> tuple[str, ...] | None:
 def merge_filter(predicate: Predicate, keys: Iterable[str] | None) -> MergeFilter:
     """A filter in what may act before versions of a row are merged, and what has to wait until after.
 
-    Args:
-        predicate: bound to the table's columns.
-        keys: the columns that all versions of a row have the same values in: those of the primary key and of
-            partitions. None where rows are not merged: all of the filter acts as they are read.
+    ``predicate``: bound to the table's columns. ``keys``: the columns that all versions of a row have the same values
+    in: those of the primary key and of partitions. None where rows are not merged: all of the filter acts as they are
+    read.
     """
     return MergeFilter(predicate) if keys is None else MergeFilter(*partition_filter(predicate, tuple(keys)))
 

@@ -31,11 +31,8 @@ _MOST_FORMS = 1 << 16
 
 @dataclass(frozen=True)
 class KeySet:
-    """Keys in their order, each once; none is NULL. It is a `predicate.tree.RowCondition`.
-
-    Attributes:
-        columns: the values of each.
-    """
+    """Keys in their order, each once; none is NULL. It is a `predicate.tree.RowCondition`. ``columns``: the values of
+    each."""
 
     fields: tuple[DataField, ...]
     columns: tuple[pa.Array, ...]

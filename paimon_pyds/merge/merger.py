@@ -25,10 +25,9 @@ class RowMerger:
     Where rows have a column ``_LEVEL``, the version of the lowest level above 0 counts for all on higher ones: it was
     made of them when it was compacted; but the engine first-row goes by age alone. (Java: class LookupMergeFunction.)
 
-    Args:
-        schema: the table's. Its options say which engine merges, and what orders the versions of a key.
-        keeps_single: a key with one version keeps it, whatever the engine; compactions that look up older versions
-            merge it by itself.
+    ``schema``: the table's. Its options say which engine merges, and what orders the versions of a key.
+    ``keeps_single``: a key with one version keeps it, whatever the engine; compactions that look up older versions
+    merge it by itself.
 
     Raises:
         OptionError: the options contradict one another.

@@ -44,12 +44,8 @@ class SequenceGroup:
 
 @dataclass(frozen=True)
 class GroupOrder:
-    """How rows of a window are ordered by a group's sequence fields.
-
-    Attributes:
-        codes: of each place; the greater is the newer.
-        given: of each place, whether one of the sequence fields has a value.
-    """
+    """How rows of a window are ordered by a group's sequence fields. ``codes``: of each place; the greater is the
+    newer. ``given``: of each place, whether one of the sequence fields has a value."""
 
     codes: Codes
     given: Flags

@@ -102,11 +102,7 @@ def changed_entries(
 ) -> pa.Table:
     """The entries of the files that stay with a changelog, also of those that its delta deletes.
 
-    Args:
-        reader: of the table.
-        changelog: that names them.
-        changes: its manifests, or some of them.
-        columns: of `ENTRY_SCHEMA`.
+    ``changelog``: that names them. ``changes``: its manifests, or some of them. ``columns``: of `ENTRY_SCHEMA`.
 
     Raises SnapshotNotFoundError for a manifest that is gone.
     """
@@ -135,10 +131,7 @@ def remove_changelogs_from(store: TableStore, first: int) -> None:
 def write_changelog_hint(store: TableStore, name: str, id_: int | None) -> None:
     """Name the first or last changelog for Java Paimon, which believes LATEST; without any, no hint is there.
 
-    Args:
-        store: the table.
-        name: EARLIEST or LATEST.
-        id_: of the changelog.
+    ``name``: EARLIEST or LATEST. ``id_``: of the changelog.
     """
     if id_ is None:
         store.io.delete([store.paths.changelog_hint("EARLIEST"), store.paths.changelog_hint("LATEST")])

@@ -270,9 +270,8 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
     path, whichever comes first, as Java's scan does it: a file is added once and deleted once. A DELETE without its ADD
     has no effect.
 
-    Args:
-        batches: entries of the manifests, one or more, of one schema, which has ``kind`` and the columns that identify
-            a file; other columns of `ENTRY_SCHEMA` may be left out.
+    ``batches``: entries of the manifests, one or more, of one schema, which has ``kind`` and the columns that identify
+    a file; other columns of `ENTRY_SCHEMA` may be left out.
 
     Returns:
         entries of kind ADD, in order, over the same memory when there is no DELETE.

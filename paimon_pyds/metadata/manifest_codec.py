@@ -44,10 +44,7 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
 
     Fields of the writer's schema that are not known are skipped; nullable ones that it does not have are null.
 
-    Args:
-        data: the file.
-        path: its name, for messages.
-        columns: decode only these columns of `ENTRY_SCHEMA` (in its order); all by default.
+    ``columns``: decode only these columns of `ENTRY_SCHEMA` (in its order); all by default.
 
     Raises:
         CorruptFileError: bytes that are not a manifest.
@@ -62,9 +59,7 @@ def decode_manifests(
     """The entries of each of many manifests, as `decode_manifest` gives them. Small ones are decoded together, because
     each takes a fixed time for itself.
 
-    Args:
-        files: bytes and names, in order.
-        columns: as for `decode_manifest`, whose errors are raised.
+    ``files``: bytes and names, in order. ``columns``: as for `decode_manifest`, whose errors are raised.
     """
     held: list[Container] = []
     size = 0
@@ -227,12 +222,9 @@ def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: f
 def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> bytes:
     """The bytes of a manifest.
 
-    Args:
-        entries: columns of `ENTRY_SCHEMA`, all of them.
-        compression: the value of the option ``manifest.compression``.
-
-    Raises:
-        OptionError: an unknown compression.
+    ``entries``: columns of `ENTRY_SCHEMA`, all of them. ``compression``: the value of the option
+    ``manifest.compression``.
+    Raises OptionError: an unknown compression.
     """
     from paimon_pyds.avro.encode import blocks_of, join
 

@@ -42,10 +42,8 @@ class ManifestReader:
 
     Every method raises SnapshotNotFoundError for a file that is gone, and CorruptFileError for one that is damaged.
 
-    Args:
-        store: the table.
-        wanted: which entries; all when None.
-        kept: keep the entries of large manifests on this machine's disk, for the next process that plans.
+    ``wanted``: which entries; all when None. ``kept``: keep the entries of large manifests on this machine's disk, for
+    the next process that plans.
     """
 
     def __init__(self, store: TableStore, wanted: EntryFilter | None = None, *, kept: bool = False) -> None:

@@ -40,12 +40,8 @@ def java_texts(fields: Sequence[DataField], partition: bytes) -> tuple[str | Non
 def partition_times(options: TableOptions, names: Sequence[str]) -> Callable[[Texts], datetime | None]:
     """What tells the time of a partition; None for what is no time.
 
-    Args:
-        options: of the table.
-        names: of the partition columns.
-
-    Raises:
-        UnsupportedError: a formatter with letters that are not known here.
+    ``names``: of the partition columns.
+    Raises UnsupportedError: a formatter with letters that are not known here.
     """
     read, pattern = _reader(options.get("partition.timestamp-formatter")), options.get("partition.timestamp-pattern")
 

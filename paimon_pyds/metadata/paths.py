@@ -68,14 +68,9 @@ def partition_names(fields: Sequence[DataField], values: Sequence[Any], options:
 
     NULL, empty and blank values are all called as ``partition.default-name`` says.
 
-    Args:
-        fields: the partition columns, in partition order.
-        values: their internal values; None is NULL.
-        options: the table's options (partition.default-name, partition.legacy-name).
-
-    Raises:
-        UnsupportedError: a type without a stable directory name.
-        SchemaError: another number of values than columns.
+    ``fields``: the partition columns, in partition order. ``values``: their internal values; None is NULL. ``options``:
+    the table's options (partition.default-name, partition.legacy-name).
+    Raises UnsupportedError: a type without a stable directory name; SchemaError: another number of values than columns.
     """
     if len(fields) != len(values):
         raise SchemaError(f"{len(values)} partition values for {len(fields)} partition columns")
@@ -350,10 +345,7 @@ class ExternalPaths:
 def file_paths(store: TableStore, options: Mapping[str, str], *, outside: bool) -> TablePaths:
     """Where data and index files lie under the options of a schema.
 
-    Args:
-        store: the table.
-        options: of the schema.
-        outside: whether the metadata gives external paths of some; then all schemas of the table are read.
+    ``outside``: whether the metadata gives external paths of some; then all schemas of the table are read.
     """
     paths = store.paths.with_options(options)
     if not outside:

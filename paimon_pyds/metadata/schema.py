@@ -30,7 +30,7 @@ from paimon_pyds.options.option import comma_separated
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import RedactedDict, counted
 from paimon_pyds.storage import FileIO, requests_at_once
-from paimon_pyds.types import DataField, field_from_json, field_to_json
+from paimon_pyds.types import DataField, column_named, field_from_json, field_to_json
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.ahead import SentRequests
@@ -73,10 +73,7 @@ class TableSchema:
 
     def field(self, name: str) -> DataField:
         """The column of that exact name. Raises SchemaError."""
-        for f in self.fields:
-            if f.name == name:
-                return f
-        raise SchemaError(f"the table has no column {name!r}")
+        return column_named(name, self.fields)
 
     @property
     def partition_fields(self) -> tuple[DataField, ...]:
@@ -119,10 +116,7 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
 
     Files of Paimon 0.7 (version 1) mean ``bucket`` = 1 and files up to 0.8 (version 2) ``file.format`` = orc where
     these options are absent; they are filled in.
-
-    Raises:
-        CorruptFileError: not JSON, a member missing or of the wrong type.
-        UnsupportedError: a newer version.
+    Raises CorruptFileError: not JSON, a member missing or of the wrong type; UnsupportedError: a newer version.
     """
     json = JsonObject(data, path)
     version = json.version("schema", CURRENT_SCHEMA_VERSION)

@@ -141,11 +141,7 @@ def _json_name(attribute: str) -> str:
 
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
     """The snapshot in the bytes of a snapshot or tag file; unknown members are ignored.
-
-    Raises:
-        CorruptFileError: not JSON, a member missing or of the wrong type.
-        UnsupportedError: a newer version.
-    """
+    Raises CorruptFileError: not JSON, a member missing or of the wrong type; UnsupportedError: a newer version."""
     json = JsonObject(data, path)
     return Snapshot(**{name: read(json, _json_name(name)) for name, read in _READERS.items()})
 
@@ -167,14 +163,9 @@ class SnapshotPublisher(Protocol):
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
         """Make a snapshot the latest of its branch, in one atomic step; False when another commit was faster.
 
-        Args:
-            store: names the table and the branch.
-            snapshot: its number is the next after ``latest``; all files that it names are written.
-            latest: the snapshot that it was built on; None for a table's first.
-
-        Raises:
-            CommitOutcomeUnknownError: it may have been published.
-            PaimonError: it was not published.
+        ``store``: names the table and the branch. ``snapshot``: its number is the next after ``latest``; all files that
+        it names are written. ``latest``: the snapshot that it was built on; None for a table's first.
+        Raises CommitOutcomeUnknownError: it may have been published; PaimonError: it was not published.
         """
 
     def latest_snapshot(self, store: TableStore) -> Snapshot | None:

@@ -357,11 +357,8 @@ class TableStore(SchemaStore):
 
         Readers of a table's state go through `ManifestReader`.
 
-        Args:
-            name: the file's name.
-            columns: of ENTRY_SCHEMA; all when None.
-            size: what the metadata says that the file has, in bytes; None when it does not.
-            kept: keep the entries on this machine's disk where that pays, and take them from there.
+        ``columns``: of ENTRY_SCHEMA; all when None. ``size``: what the metadata says that the file has, in bytes; None
+        when it does not. ``kept``: keep the entries on this machine's disk where that pays, and take them from there.
 
         Raises:
             SnapshotNotFoundError: the file is gone, its snapshot has expired meanwhile.
@@ -390,9 +387,8 @@ class TableStore(SchemaStore):
     ) -> Iterator[pa.RecordBatch]:
         """The entries of each of many manifests, for who reads each once: nothing stays in memory.
 
-        Args:
-            manifests: names, and sizes where the metadata says them.
-            columns: as for `read_manifest`, whose errors are raised.
+        ``manifests``: names, and sizes where the metadata says them. ``columns``: as for `read_manifest`, whose errors
+        are raised.
         """
         from paimon_pyds.metadata.manifest_codec import decode_manifests
 

@@ -249,11 +249,7 @@ def inferred_type(texts: Iterable[str | None]) -> AtomicType:
 
 def partition_value(text: str | None, type_: DataType, name: str) -> Any:
     """The internal value of a partition column from its text; None for NULL.
-
-    Raises:
-        SchemaError: the text is no value of the type.
-        UnsupportedError: a type that has no text.
-    """
+    Raises SchemaError: the text is no value of the type; UnsupportedError: a type that has no text."""
     if text is None or type_.kind in STRING_KINDS:
         return text
     if type_.kind in BINARY_KINDS or not isinstance(type_, AtomicType):

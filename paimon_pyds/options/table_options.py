@@ -189,10 +189,8 @@ def check_writable(
 ) -> None:
     """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for.
 
-    Args:
-        schema: the table's.
-        options: of the one write, over the table's own.
-        existing_rows: the rows are in the table, and stay in their buckets.
+    ``options``: of the one write, over the table's own. ``existing_rows``: the rows are in the table, and stay in their
+    buckets.
     """
     for field in schema.fields:
         refused = refused_kind(field.type)

@@ -285,13 +285,8 @@ def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezo
     with CHAR one with every number of blanks: right for every row, yet other questions to an index. A literal that is
     no value of the column's type is folded here, too.
 
-    Args:
-        predicate: a tree of the parser.
-        fields: the columns.
-        timezone: as `bind` takes it.
-
-    Raises:
-        PredicateError: as `bind` does.
+    ``predicate``: a tree of the parser. ``timezone``: as `bind` takes it.
+    Raises PredicateError: as `bind` does.
     """
     match predicate:
         case And(children) | Or(children):

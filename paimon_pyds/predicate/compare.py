@@ -178,9 +178,7 @@ def compare_char(op: Op, column: ColumnRef, texts: Iterable[str], type_: AtomicT
     hold CHAR values with those blanks (Spark and Hive write them) or without (Flink, ORC's readers, this package), so
     it becomes a comparison with all the forms that equal values can have, which indexes, statistics and buckets answer
     as any other. Values have n characters at most. Bound again, the tree stays the same.
-
-    Raises:
-        PredicateError: the column is so long, or the texts are so many, that there are too many forms.
+    Raises PredicateError: the column is so long, or the texts are so many, that there are too many forms.
     """
     bare = sorted({text.rstrip(" ") for text in texts})
     length = max(type_.length or 1, *map(len, bare))

@@ -66,9 +66,8 @@ class ComputedColumns:
     def joined(self, parts: Sequence[Predicate], bound: Callable[[Expression], Any]) -> Predicate:
         """The OR of the conditions, once they are bound, on the table's columns.
 
-        Args:
-            parts: the bound conditions.
-            bound: gives what evaluates an expression: an object with ``columns``, ``text`` and ``evaluate``.
+        ``parts``: the bound conditions. ``bound``: gives what evaluates an expression: an object with ``columns``,
+        ``text`` and ``evaluate``.
         """
         predicate, evaluators = any_of(*parts), [bound(value) for value in self.values]
         own = {made.name for made in self.fields}
@@ -133,9 +132,7 @@ def with_computed_columns(
     """Conditions joined by OR, with those on the same computed values, where there are very many, as one in the place
     of the first of them.
 
-    Args:
-        parts: the conditions.
-        of_type: the type of a value; None where it has none.
+    ``of_type``: the type of a value; None where it has none.
     """
     columns = _Columns()
     forms: dict[frozenset[str], list[tuple[Expression, Expression]]] = defaultdict(list)

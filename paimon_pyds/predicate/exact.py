@@ -48,13 +48,9 @@ _FEW = 8
 def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray | pa.ChunkedArray:
     """Whether the predicate is true, per row; never null (unknown is false).
 
-    Args:
-        predicate: bound; its columns are found in ``batch`` by name.
-        batch: columns of the Arrow types of their Paimon types, dictionary-encoded or of a larger or view form of the
-            same type if need be.
-
-    Raises:
-        PredicateError: a column is missing from the batch.
+    ``predicate``: bound; its columns are found in ``batch`` by name. ``batch``: columns of the Arrow types of their
+    Paimon types, dictionary-encoded or of a larger or view form of the same type if need be.
+    Raises PredicateError: a column is missing from the batch.
     """
     found = _evaluate(predicate, batch)
     return pc.fill_null(found, scalar(False, pa.bool_())) if found.null_count else found

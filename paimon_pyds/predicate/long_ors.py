@@ -342,12 +342,8 @@ def _spans(column: ColumnRef, ranges: Sequence[tuple[Any, Any]]) -> Predicate:
 
 @dataclass(frozen=True)
 class _AnyRange:
-    """Whether the values of a column lie in one of many ranges.
-
-    Attributes:
-        column: the column.
-        ends: where ranges begin and end, in turn and in order: a value, and whether the place is behind it.
-    """
+    """Whether the values of a column lie in one of many ranges. ``column``: the column. ``ends``: where ranges begin
+    and end, in turn and in order: a value, and whether the place is behind it."""
 
     column: ColumnRef
     ends: tuple[tuple[Any, bool], ...]

@@ -275,10 +275,8 @@ StatsOf: TypeAlias = "Callable[[ColumnRef], ColumnStats | None]"
 def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Flags:
     """Whether a file may hold a row that the predicate is true for, per file.
 
-    Args:
-        predicate: bound.
-        row_counts: number of rows of each file.
-        stats_of: statistics of a column, asked once per column; None when there are none.
+    ``predicate``: bound. ``row_counts``: number of rows of each file. ``stats_of``: statistics of a column, asked once
+    per column; None when there are none.
     """
     return StatisticsEvaluation(row_counts, stats_of).may(predicate)
 

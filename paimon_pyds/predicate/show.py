@@ -35,10 +35,8 @@ _SHOWN_CONDITIONS = 40
 def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
     """The predicate as Spark SQL text.
 
-    Args:
-        predicate: a bound or an unbound tree.
-        shorten: leave out all but the first values of long IN lists, and the first of very many conditions, and say how
-            many there are; such a text does not parse.
+    ``predicate``: a bound or an unbound tree. ``shorten``: leave out all but the first values of long IN lists, and the
+    first of very many conditions, and say how many there are; such a text does not parse.
     """
     return _text(predicate, _Left(_SHOWN_CONDITIONS) if shorten else None, False)
 

@@ -91,9 +91,7 @@ class Tally:
 class IndexedFile:
     """What metadata, file indexes and the deletion vector tell of a file; each is read when first asked for.
 
-    Args:
-        spec: of the plan.
-        file: one of its files, with its residual filter and its bounds.
+    ``file``: one of its files, with its residual filter and its bounds.
 
     Raises (every method):
         CorruptFileError: an index or the deletion vector is damaged.

@@ -89,8 +89,7 @@ class KeyPlaces:
     def find(self, keys: pa.RecordBatch) -> Places:
         """Where keys are.
 
-        Args:
-            keys: distinct ones in their order, with the columns of the primary key.
+        ``keys``: distinct ones in their order, with the columns of the primary key.
 
         Raises:
             PaimonError: one of them is in two places.

@@ -154,11 +154,7 @@ def rows_with_keys(
 
     They have the columns of the plan, those of the key that are not among these, those of its filter, and metadata.
 
-    Args:
-        spec: of the plan.
-        files: of the plan.
-        keys: those wanted.
-        threads: sections that are read at a time at most; by default one for each core.
+    ``threads``: sections that are read at a time at most; by default one for each core.
     """
     columns = spec.fields
     missing = tuple(field for field in keys.fields if field not in columns)

@@ -65,10 +65,7 @@ class BestRows:
     def add(self, keys: Sequence[pa.Array], file: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Take rows in.
 
-        Args:
-            keys: order keys, one array a sort column.
-            file: number of their file.
-            rows: their positions.
+        ``keys``: order keys, one array a sort column. ``file``: number of their file. ``rows``: their positions.
 
         Returns:
             The positions of those that may be among the best.

@@ -298,11 +298,8 @@ class _Run:
 
 
 class _MergedRows:
-    """Rows of sections that were merged, of which those are held that may be among the best.
-
-    Attributes:
-        number: what they have for the number of a file; it is after those of all files.
-    """
+    """Rows of sections that were merged, of which those are held that may be among the best. ``number``: what they have
+    for the number of a file; it is after those of all files."""
 
     def __init__(self, query: TopNQuery, best: BestRows) -> None:
         self.number = len(query.files)

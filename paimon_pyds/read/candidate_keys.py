@@ -69,11 +69,8 @@ class KeySearch:
     ) -> KeySet | None:
         """The keys of which a version meets one of the conditions; None where merging everything costs no more.
 
-        Args:
-            conditions: each has to be met by one version, at least, of a key that is wanted.
-            files: of the section.
-            traces: of the files.
-            note: where to say what was found, or why nothing was.
+        ``conditions``: each has to be met by one version, at least, of a key that is wanted. ``note``: where to say
+        what was found, or why nothing was.
 
         Raises:
             CorruptFileError: a file, its index or its deletion vector is damaged.
@@ -196,10 +193,8 @@ def changed_keys(spec: ReadSpec, schema: TableSchema, files: Sequence[PlannedFil
 
     They are in the files that one of the states has, and where the deletion vectors of a file differ.
 
-    Args:
-        spec: how the files of the section are read where everything is merged.
-        schema: the table's.
-        files: of the section, once for each state that has them.
+    ``spec``: how the files of the section are read where everything is merged. ``files``: of the section, once for each
+    state that has them.
 
     Raises:
         CorruptFileError: a file or its deletion vector is damaged.
@@ -247,12 +242,8 @@ def read_wanted(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file that have one of some keys, with the columns of ``spec``.
 
-    Args:
-        spec: the columns to read; its filter is not asked.
-        keys: those wanted.
-        file: of a section.
-        trace: counts what is read; ``rows_returned`` are these rows.
-        batch_rows: rows in a batch at most.
+    ``spec``: the columns to read; its filter is not asked. ``file``: of a section. ``trace``: counts what is read;
+    ``rows_returned`` are these rows.
 
     Raises:
         CorruptFileError: the file or its deletion vector is damaged.

@@ -52,12 +52,8 @@ def read_file(
 ) -> Iterator[pa.RecordBatch]:
     """Surviving rows of one file, in file order, with the schema `result_schema(spec)`.
 
-    Args:
-        spec: the columns to read, and the filter.
-        file: the data file.
-        batch_rows: rows in a batch at most.
-        trace: where to note what happens.
-        limit: the caller stops after so many rows: no more than needed is decoded ahead of that.
+    ``spec``: the columns to read, and the filter. ``trace``: where to note what happens. ``limit``: the caller stops
+    after so many rows: no more than needed is decoded ahead of that.
 
     Raises:
         CorruptFileError: the data file, its index or its deletion vector is damaged.
@@ -70,10 +66,7 @@ def read_file(
 def read_live(live: LiveRows, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
     """As `read_file`, of a file whose indexes may have been asked already.
 
-    Args:
-        live: the file's rows that may be wanted.
-        batch_rows: rows in a batch at most.
-        limit: the caller stops after so many rows.
+    ``live``: the file's rows that may be wanted.
     """
     with live.file.must_exist():
         yield from timed(_read(live, batch_rows, limit), live.trace)
@@ -106,11 +99,6 @@ def _read(live: LiveRows, batch_rows: int, limit: int | None) -> Generator[pa.Re
 @contextmanager
 def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | None = None) -> Iterator[FormatReader]:
     """A reader of a data file.
-
-    Args:
-        spec: how to read it.
-        file: the data file.
-        counters: of what the storage is asked for.
 
     Raises:
         CorruptFileError: the file is damaged, or has not as many rows as its manifest says.
@@ -390,9 +378,8 @@ def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
 
     When the file's index answers exactly the data file is not opened; else only the columns of the filter are read.
 
-    Args:
-        spec: its predicate is the condition, its metadata column the row index.
-        file: the data file, with its embedded index, when it has one.
+    ``spec``: its predicate is the condition, its metadata column the row index. ``file``: the data file, with its
+    embedded index, when it has one.
 
     Raises:
         CorruptFileError: the data file, its index or its deletion vector is damaged.

@@ -84,13 +84,8 @@ _VECTOR_FRAME = 8
 def file_evolution(spec: ReadSpec, file: PlannedFile, fields: Sequence[DataField]) -> Evolution:
     """How to turn the columns of a file into ``fields`` of the table.
 
-    Args:
-        spec: has the columns of the file's schema.
-        file: the data file.
-        fields: columns of the table.
-
-    Raises:
-        SchemaError: a column's type was changed in a way that Paimon has no cast for.
+    ``spec``: has the columns of the file's schema. ``fields``: columns of the table.
+    Raises SchemaError: a column's type was changed in a way that Paimon has no cast for.
     """
     trims = formats.traits_of(file.path).trims_char
     partition = partition_scalars(spec.partition_fields, file.partition) if spec.partition_fields else None
@@ -101,10 +96,7 @@ def file_evolution(spec: ReadSpec, file: PlannedFile, fields: Sequence[DataField
 def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> BitMap:
     """The positions that a deletion vector holds; none without a vector.
 
-    Args:
-        io: the storage.
-        deletion: where the vector lies.
-        row_count: rows of the data file.
+    ``deletion``: where the vector lies.
 
     Raises:
         CorruptFileError: the vector is damaged, or holds a position that is no row of the file.
@@ -124,13 +116,8 @@ def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> B
 def live_rows(io: FileIO, file: PlannedFile, selection: RowSelection = RowSelection.ALL) -> RowSelection:
     """The selected rows of a file that are not deleted, whatever a filter says of them.
 
-    Args:
-        io: the storage.
-        file: the data file; its deletion vector is read when it has one.
-        selection: positions in the file.
-
-    Raises:
-        CorruptFileError, FileNotFoundError, StorageError: see `deleted_rows`.
+    ``file``: the data file; its deletion vector is read when it has one. ``selection``: positions in the file.
+    Raises CorruptFileError, FileNotFoundError, StorageError: see `deleted_rows`.
     """
     if file.deletion is None or selection.is_none:
         return selection
@@ -142,10 +129,7 @@ class LiveRows:
 
     Indexes and the deletion vector are read when they are first asked for; ``trace`` has what was found on the way.
 
-    Args:
-        spec: its predicate is the filter.
-        file: the data file.
-        trace: where to note what happens; one of its own by default.
+    ``spec``: its predicate is the filter. ``trace``: where to note what happens; one of its own by default.
 
     Raises:
         UnsupportedError: the file's rows are merged with those of other files: alone they are not the table's.

@@ -66,12 +66,8 @@ def read_merged(
 
     What it gives of them `Merging.gives` says.
 
-    Args:
-        spec: of the plan.
-        files: all of the section (`split.sections`).
-        traces: where to note what happens with each of them.
-        batch_rows: rows in a batch at most.
-        keys: those of the rows that are wanted; None for all rows.
+    ``files``: all of the section (`split.sections`). ``traces``: where to note what happens with each of them.
+    ``keys``: those of the rows that are wanted; None for all rows.
 
     Raises:
         CorruptFileError: a file is damaged, or not sorted by its keys.
@@ -123,16 +119,11 @@ def _marked(batches: Iterable[pa.RecordBatch], *, older: bool) -> Iterator[pa.Re
         yield batch.append_column(pa.field(OLDER, pa.bool_()), from_numpy(np.full(batch.num_rows, older)))
 
 
-def read_versions(
-    spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes: bool, batch_rows: int = DEFAULT_BATCH_ROWS
-) -> Iterator[pa.RecordBatch]:
+def read_versions(spec: ReadSpec, files: Sequence[PlannedFile], *, drop_deletes: bool) -> Iterator[pa.RecordBatch]:
     """The rows of one section as a compaction writes them: the columns of ``spec``, then those of `KEY_VALUE_FIELDS`.
 
-    Args:
-        spec: columns of the table; it has no filter.
-        files: those of the section that are merged.
-        drop_deletes: leave out rows that delete others: no older version of them is anywhere else.
-        batch_rows: rows that are read of each run at a time, at most.
+    ``spec``: columns of the table; it has no filter. ``files``: those of the section that are merged. ``drop_deletes``:
+    leave out rows that delete others: no older version of them is anywhere else.
 
     Raises:
         CorruptFileError, SnapshotNotFoundError, StorageError, UnsupportedError, OptionError, SchemaError: as
@@ -142,31 +133,24 @@ def read_versions(
     traces = [FileTrace(file.path, file.row_count) for file in files]
     section = _Section(spec, spec.merging, files, traces, numbered=True)
     names = [field.name for field in (*spec.fields, *KEY_VALUE_FIELDS)]
-    with closing(section.windows(batch_rows)) as found:
+    with closing(section.windows(DEFAULT_BATCH_ROWS)) as found:
         for window in found:
             rows = section.merger.merge(window, names) if len(files) > 1 else window.select(names)
             yield without_deletes(rows) if drop_deletes else rows
 
 
-def read_windows(
-    spec: ReadSpec, files: Sequence[PlannedFile], batch_rows: int = DEFAULT_BATCH_ROWS
-) -> Generator[pa.RecordBatch, None, None]:
+def read_windows(spec: ReadSpec, files: Sequence[PlannedFile]) -> Generator[pa.RecordBatch, None, None]:
     """All versions of the rows of one section, in windows of whole keys, in the order of keys.
 
     They have the columns of ``spec``, what `RowMerger` needs to merge them, and ``_LEVEL``.
 
-    Args:
-        spec: columns of the table; it has no filter.
-        files: those of the section that are read.
-        batch_rows: rows that are read of each run at a time, at most.
-
-    Raises:
-        CorruptFileError, SnapshotNotFoundError, StorageError, OptionError, SchemaError: as `read_merged`.
+    ``spec``: columns of the table; it has no filter. ``files``: those of the section that are read.
+    Raises CorruptFileError, SnapshotNotFoundError, StorageError, OptionError, SchemaError: as `read_merged`.
     """
     assert spec.merging is not None
     traces = [FileTrace(file.path, file.row_count) for file in files]
     section = _Section(spec, spec.merging, files, traces, numbered=True, levels=True)
-    return section.windows(batch_rows)
+    return section.windows(DEFAULT_BATCH_ROWS)
 
 
 def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, PlannedFile]:
@@ -174,12 +158,8 @@ def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, Planned
 
     Sequence numbers, which some sections need besides, are not among them.
 
-    Args:
-        spec: of the plan.
-        file: one whose rows are merged.
-
-    Raises:
-        OptionError, SchemaError, UnsupportedError: as `read_merged`.
+    ``file``: one whose rows are merged.
+    Raises OptionError, SchemaError, UnsupportedError: as `read_merged`.
     """
     assert spec.merging is not None
     return _Section(spec, spec.merging, (file,), ()).reading, _alone(file)
@@ -188,9 +168,7 @@ def before_merging(spec: ReadSpec, file: PlannedFile) -> tuple[ReadSpec, Planned
 def plan_section(spec: ReadSpec, files: Sequence[PlannedFile]) -> SectionTrace:
     """Whether only some keys of a section would be merged, as its indexes tell: its candidates, or why there are none.
 
-    Args:
-        spec: of the plan.
-        files: all of the section.
+    ``files``: all of the section.
 
     Raises:
         FileNotFoundError: a file is gone.
@@ -327,10 +305,7 @@ class _Section:
     def batches(self, run: int, rows: int, wanted: KeySet | None) -> Iterator[pa.RecordBatch]:
         """The rows of one of the sorted runs; where sequence numbers are not read, that of the run stands for them.
 
-        Args:
-            run: its place among `runs`.
-            rows: in a batch at most.
-            wanted: the keys to read; None for all.
+        ``run``: its place among `runs`. ``wanted``: the keys to read; None for all.
         """
         keys = self.merging.schema.trimmed_primary_keys
         same = np.full(rows, run) if self.sequence_gaps else None

@@ -33,9 +33,7 @@ def sorted_runs(files: Sequence[PlannedFile], schema: TableSchema) -> list[list[
 def sequence_gaps(files: Sequence[PlannedFile], runs: Sequence[Sequence[int]]) -> dict[str, tuple[int, int]]:
     """Where all sequence numbers of a run are greater than those of older ones: then they need not be read.
 
-    Args:
-        files: of one section.
-        runs: the oldest first.
+    ``files``: of one section. ``runs``: the oldest first.
 
     Returns:
         by the path of each file the last number of older runs, and the first one of newer runs; empty where manifests

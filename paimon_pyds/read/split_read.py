@@ -40,11 +40,7 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """The split's surviving rows, with the schema `result_schema(split.spec)`.
 
-    Args:
-        split: what to read.
-        batch_rows: rows in a batch at most.
-        limit: stop after so many rows.
-        on_file: called with the trace of each file when it is done.
+    ``limit``: stop after so many rows. ``on_file``: called with the trace of each file when it is done.
     """
     left = limit
     for part in _parts(split.spec, split.files):
@@ -153,13 +149,8 @@ def read_splits(
 
     Memory is bounded: each thread decodes one file, and what waits for the consumer is at most 128 MiB.
 
-    Args:
-        spec: how to read them.
-        files: what to read.
-        batch_rows: rows in a batch at most.
-        limit: stop after so many rows; files are read one after the other then.
-        threads: files that are read at a time.
-        on_file: called with the trace of each file when it is done.
+    ``limit``: stop after so many rows; files are read one after the other then. ``threads``: files that are read at a
+    time. ``on_file``: called with the trace of each file when it is done.
     """
     if not files:
         return

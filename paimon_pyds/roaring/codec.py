@@ -52,14 +52,9 @@ class RoaringLayout(NamedTuple):
 def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None, origin: int = 0) -> RoaringLayout:
     """Measure the serialized bitmap that begins at ``start`` of ``data``, every length checked against what is there.
 
-    Args:
-        data: bytes that hold the bitmap, and may hold more.
-        start: where it begins in them.
-        path: for errors.
-        origin: position of ``data`` in the file, for errors.
-
-    Raises:
-        CorruptFileError: the bytes are no RoaringBitmap, or end early.
+    ``data``: bytes that hold the bitmap, and may hold more. ``start``: where it begins in them. ``origin``: position of
+    ``data`` in the file, for errors.
+    Raises CorruptFileError: the bytes are no RoaringBitmap, or end early.
     """
     view = memoryview(data)[start:]
     at = origin + start
@@ -132,11 +127,8 @@ def decode_bitmap(
 ) -> BitMap:
     """The bitmap of exactly these bytes.
 
-    Args:
-        data: one serialized bitmap, nothing after it.
-        row_count: when given, every position must be below it.
-        path: for errors.
-        origin: position of ``data`` in the file, for errors.
+    ``data``: one serialized bitmap, nothing after it. ``row_count``: when given, every position must be below it.
+    ``origin``: position of ``data`` in the file, for errors.
 
     Raises:
         CorruptFileError: no RoaringBitmap, a wrong length, containers that contradict themselves, or
@@ -296,9 +288,8 @@ def container_entries(keys: Int64s, cards: Int64s) -> npt.NDArray[np.uint32]:
 def encode_groups(positions: npt.NDArray[np.uint32], bounds: Int64s) -> tuple[list[Octets], Int64s]:
     """Serialize many sets of positions at once.
 
-    Args:
-        positions: the members of all sets, set after set, ascending within each.
-        bounds: set ``i`` is ``positions[bounds[i]:bounds[i + 1]]``; no set is empty.
+    ``positions``: the members of all sets, set after set, ascending within each. ``bounds``: set ``i`` is
+    ``positions[bounds[i]:bounds[i + 1]]``; no set is empty.
 
     Returns:
         Pieces whose concatenation is all serialized bitmaps one after another, and the size in bytes of each bitmap.

@@ -81,11 +81,8 @@ class DecodedColumn(NamedTuple):
 def decode_rows(rows: pa.Array, types: Sequence[DataType], *, arity: bool, path: object = None) -> list[pa.Array]:
     """Every field of some rows.
 
-    Args:
-        rows: a binary (or large binary) array without nulls, one row per element.
-        types: the Paimon types of the fields.
-        arity: whether the rows begin with their number of fields (manifest form).
-        path: the file they come from, for messages.
+    ``rows``: a binary (or large binary) array without nulls, one row per element. ``arity``: whether the rows begin
+    with their number of fields (manifest form). ``path``: the file they come from, for messages.
 
     Returns:
         one array of `arrow_type(type)` per field.

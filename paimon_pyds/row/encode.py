@@ -47,10 +47,8 @@ class _Field:
 def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType], *, arity: bool) -> pa.Array:
     """One BinaryRow per element of the columns.
 
-    Args:
-        columns: arrays of one length, of Arrow types that cast to `arrow_type` of the types. At least one.
-        types: the Paimon types of the fields.
-        arity: put the number of fields in front (4 bytes, big-endian), as manifests store rows.
+    ``columns``: arrays of one length, of Arrow types that cast to `arrow_type` of the types. At least one. ``arity``:
+    put the number of fields in front (4 bytes, big-endian), as manifests store rows.
 
     Returns:
         a binary array (``pa.large_binary()`` when the rows take 2 GiB and more).
@@ -266,11 +264,7 @@ _LOW_BYTES = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
 
 def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
     """The hash code of each row, as Java computes it.
-
-    Raises:
-        SchemaError: columns and types do not go together.
-        UnsupportedError: a nested type.
-    """
+    Raises SchemaError: columns and types do not go together; UnsupportedError: a nested type."""
     count = len(columns[0]) if columns else 0
     out = np.empty(count, np.uint32)
     for start in range(0, max(count, 1), _CHUNK):

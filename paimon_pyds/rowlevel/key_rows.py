@@ -153,11 +153,7 @@ def _check_kinds(options: TableOptions) -> None:
 
 
 class RowChange(Protocol):
-    """What becomes of rows. It pickles.
-
-    Attributes:
-        batch_rows: how many rows at once are worth a call.
-    """
+    """What becomes of rows. It pickles. ``batch_rows``: how many rows at once are worth a call."""
 
     @property
     def batch_rows(self) -> int: ...
@@ -168,11 +164,8 @@ class RowChange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """All rows go.
-
-    Attributes:
-        groups: the sequence fields of the groups that a delete has to be the newest of one of; none elsewhere.
-    """
+    """All rows go. ``groups``: the sequence fields of the groups that a delete has to be the newest of one of; none
+    elsewhere."""
 
     groups: tuple[tuple[str, ...], ...]
     batch_rows: ClassVar[int] = 1

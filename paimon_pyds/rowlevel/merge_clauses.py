@@ -31,10 +31,7 @@ def parse_clause(text: str, kinds: Sequence[type] = (Update, Delete, Insert)) ->
 
     ``delete`` · ``update`` · ``update set *`` · ``update set price = source.price, n = n + 1`` · ``insert`` ·
     ``insert (id, price) values (source.id, 0)``, each perhaps with ``condition then`` before it.
-
-    Raises:
-        OptionError: no such clause.
-        ExpressionError: a text that has no tokens, such as a quote that is not closed.
+    Raises OptionError: no such clause; ExpressionError: a text that has no tokens, such as a quote that is not closed.
     """
     return _Clause(text, kinds).clause()
 

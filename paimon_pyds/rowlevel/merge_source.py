@@ -186,7 +186,7 @@ def joined_on(on: Operand, table: Sequence[DataField], source: Sequence[DataFiel
     return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 
 
-def key_predicate(condition: JoinCondition, keys: SourceKeys, timezone: str, limit: int = LISTED_KEYS) -> Predicate:
+def key_predicate(condition: JoinCondition, keys: SourceKeys, timezone: str) -> Predicate:
     """What a row of the table must satisfy to match some row of the source: keys listed, or their range.
 
     It may keep rows that match none; it never drops one that does.
@@ -196,23 +196,23 @@ def key_predicate(condition: JoinCondition, keys: SourceKeys, timezone: str, lim
     parts = [condition.predicate]
     for key, values in zip(keys.keys, keys.values, strict=True):
         if key.column is not None and not key.null_safe:
-            parts.append(_one_key(key, key.column, values, timezone, limit))
+            parts.append(_one_key(key, key.column, values, timezone))
     return make_and(*parts)
 
 
-def _one_key(key: JoinKey, column: DataField, values: pa.Array, timezone: str, limit: int) -> Predicate:
+def _one_key(key: JoinKey, column: DataField, values: pa.Array, timezone: str) -> Predicate:
     assert isinstance(column.type, AtomicType)
     found = _internal(values, key, column.type)
     if found is not None:
         ref = ColumnRef(column.name, (), column.type, column.id)
         if not len(found):
             return Const.FALSE
-        if len(found) > limit:
+        if len(found) > LISTED_KEYS:
             ends = pc.min_max(found)
             return make_and(Leaf(Op.GE, ref, (ends["min"].as_py(),)), Leaf(Op.LE, ref, (ends["max"].as_py(),)))
         ordered = tuple(found.take(pc.sort_indices(found)).to_pylist())
         return Leaf(Op.IN if len(ordered) > 1 else Op.EQ, ref, ordered)
-    if len(values) > limit or not isinstance(key.source.type, AtomicType):
+    if len(values) > LISTED_KEYS or not isinstance(key.source.type, AtomicType):
         return Const.TRUE
     literals = tuple(Literal(value, key.source.type) for value in _plain_values(values))
     try:

@@ -7,7 +7,6 @@ primary key the new versions are upserts, of the kind +U, and keys stay.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from datetime import timezone as zones
@@ -19,7 +18,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import OptionError, SchemaError, suggest
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, Operand, bind_expression
@@ -121,9 +120,7 @@ def _column(schema: TableSchema, name: str) -> DataField:
     found = fields_named(name, schema.fields)
     if len(found) == 1:
         return found[0]
-    names = [f.name for f in schema.fields]
-    close = difflib.get_close_matches(name[:200], names, n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"its columns are {', '.join(names)}"
+    hint = suggest(name[:200], schema.field_names, "its columns")
     raise SchemaError(f"there is no column {name!r:.100} to set", hint=hint)
 
 

@@ -45,10 +45,7 @@ def plan_with_bounds(store: TableStore, request: ScanRequest, columns: Sequence[
     """Plan a scan and tell what metadata knows of its files: their `FileBounds`.
 
     ``columns``: those to know bounds of, of atomic types.
-
-    Raises:
-        CorruptFileError: a manifest is damaged.
-        StorageError: metadata is gone.
+    Raises CorruptFileError: a manifest is damaged; StorageError: metadata is gone.
     """
     return _BoundsPlanner(store, request, columns).plan()
 

@@ -208,11 +208,8 @@ def bucket_mask(
 
     It says so where = or IN bind every bucket-key column.
 
-    Args:
-        predicate: the filter, or a part of it.
-        schema: the one that the predicate is bound to.
-        entries: manifest entries.
-        schemas: gives all schemas of the table, see `bucket_key_fields`.
+    ``predicate``: the filter, or a part of it. ``schema``: the one that the predicate is bound to. ``schemas``: gives
+    all schemas of the table, see `bucket_key_fields`.
     """
     from paimon_pyds.bucket import bucket_of
 
@@ -308,14 +305,9 @@ def ask_embedded(
 ) -> EmbeddedAnswers:
     """The answers of the entries' embedded indexes; entries without one are kept whole.
 
-    Args:
-        entries: manifest entries.
-        predicate: the filter, for messages.
-        devolved: the filter in terms of the file of an entry, by the entry's row.
-        explain: note what the indexes said.
-
-    Raises:
-        CorruptFileError: an index is damaged.
+    ``predicate``: the filter, for messages. ``devolved``: the filter in terms of the file of an entry, by the entry's
+    row. ``explain``: note what the indexes said.
+    Raises CorruptFileError: an index is damaged.
     """
     from paimon_pyds.index.evaluate import index_answers, open_embedded_index  # planning imports no more than it needs
 
@@ -348,12 +340,8 @@ def left_out(
 ) -> list[SkippedFile]:
     """The entries that a step left out, each with the first conjunct of the filter that leaves it out by itself.
 
-    Args:
-        step: the step's name.
-        before: the entries that it saw.
-        after: those that it kept.
-        predicate: the filter.
-        mask: which entries a predicate keeps in this step; None when it can't say.
+    ``before``: the entries that it saw. ``after``: those that it kept. ``mask``: which entries a predicate keeps in
+    this step; None when it can't say.
     """
     kept = pc.is_in(before.column("file_name"), value_set=after.column("file_name"))
     dropped = before.filter(pc.invert(kept))

@@ -81,10 +81,7 @@ def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, 
 
     ``latest``: the table's latest schema, as it was just read. ``options``: of the scan, made by `state_options`: one
     of them names a state at most.
-
-    Raises:
-        OptionError: a value that does not parse.
-        SnapshotNotFoundError, TagNotFoundError: no such state.
+    Raises OptionError: a value that does not parse; SnapshotNotFoundError, TagNotFoundError: no such state.
     """
     key = next((key for key in TIME_TRAVEL_OPTIONS if key in options), None)
     if key is not None:

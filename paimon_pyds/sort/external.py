@@ -155,15 +155,9 @@ class RowSorter:
 def sorted_batches(read: Read, fields: tuple[DataField, ...], rows: int, spec: SortSpec) -> Iterator[pa.RecordBatch]:
     """All rows that ``read`` gives, in order; rows with equal keys keep theirs.
 
-    Args:
-        read: is called twice when the rows don't fit the buffer and are to lie on a curve: for all columns, and for
-            those of the keys.
-        fields: the columns of the result.
-        rows: how many there are, at most.
-        spec: the order.
-
-    Raises:
-        StorageError: what has to be spilled does not fit the local disk.
+    ``read``: is called twice when the rows don't fit the buffer and are to lie on a curve: for all columns, and for
+    those of the keys. ``fields``: the columns of the result. ``rows``: how many there are, at most.
+    Raises StorageError: what has to be spilled does not fit the local disk.
     """
     head: list[pa.RecordBatch] = []
     source = iter(read(fields))
@@ -230,10 +224,8 @@ def _some(batch: pa.RecordBatch, share: float, chance: np.random.Generator) -> p
 class KeySample:
     """Key columns of some rows, chosen evenly from all that are added: the same ones each time.
 
-    Args:
-        spec: the order.
-        parts: the sample is one of so many, which together take an eighth of the buffer at most.
-        rows: of all parts together, where that is known.
+    ``parts``: the sample is one of so many, which together take an eighth of the buffer at most. ``rows``: of all parts
+    together, where that is known.
     """
 
     def __init__(self, spec: SortSpec, parts: int = 1, rows: int = 1) -> None:

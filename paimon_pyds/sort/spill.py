@@ -27,9 +27,7 @@ class SpillFile(Generic[_K]):
 
     The file is made with the first batch, and is gone after `close`, or with the process.
 
-    Args:
-        compression: ``zstd``, ``lz4`` or ``none``.
-        what: the rows, for the message of an error.
+    ``compression``: ``zstd``, ``lz4`` or ``none``. ``what``: the rows, for the message of an error.
     """
 
     def __init__(self, compression: str, what: str) -> None:

@@ -80,11 +80,7 @@ class CommitCatalog:
 
     def store(self, root: str) -> TableStore:
         """The table whose files a write has put under ``root``.
-
-        Raises:
-            CommitConflictError: the name is another table's by now.
-            CommitError: this is a task's copy.
-        """
+        Raises CommitConflictError: the name is another table's by now; CommitError: this is a task's copy."""
         if self._options is None:
             raise CommitError("this process did not get the options of the catalog: it can't commit", path=root)
         store = open_catalog(self._options).table(self._name).store

@@ -44,9 +44,8 @@ _RESULTS = "number int, ok boolean, result binary"
 class SparkExecutor:
     """Runs tasks on the workers of a Spark session.
 
-    Args:
-        spark: classic or Connect.
-        partitions: Spark tasks to spread the work over at most; one per task by default, 1,000 at most.
+    ``spark``: classic or Connect. ``partitions``: Spark tasks to spread the work over at most; one per task by default,
+    1,000 at most.
     """
 
     def __init__(self, spark: SparkSession, partitions: int | None = None) -> None:

@@ -55,12 +55,8 @@ class _LoadedStore(TableStore):
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """A table as it is read.
-
-    Attributes:
-        schema: the columns to read, under the names they were loaded with.
-        changed: why columns can't be read any more as they were loaded, by their names.
-    """
+    """A table as it is read. ``schema``: the columns to read, under the names they were loaded with. ``changed``: why
+    columns can't be read any more as they were loaded, by their names."""
 
     table: Table
     loaded: Loaded

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Literal as OneOf
-from typing import NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from paimon_pyds.errors import ExpressionError, OptionError, PaimonError, PredicateError
 from paimon_pyds.redaction import visible
 from paimon_pyds.sql import casts, tree
-from paimon_pyds.sql.tree import Literal, number
+from paimon_pyds.sql.tree import Expression, Literal, number
 from paimon_pyds.types import AtomicType, Kind
 
 MAX_TEXT = 16 * 1024 * 1024
@@ -83,10 +83,8 @@ class SqlText(NamedTuple):
     def error(self, position: int, message: str, hint: str | None = None) -> PaimonError:
         """An error with the line of the text and a caret under the place.
 
-        Args:
-            position: index of a character of the text, or its length.
-            message: what is wrong there.
-            hint: what to do about it.
+        ``position``: index of a character of the text, or its length. ``message``: what is wrong there. ``hint``: what
+        to do about it.
         """
         begin = self.text.rfind("\n", 0, position) + 1
         end = self.text.find("\n", position)
@@ -203,11 +201,6 @@ def _bad_character(source: SqlText, position: int) -> NoReturn:
     source.fail(position, f"{char!r} has no meaning in {article} {source.kind}", hint=hint)
 
 
-class _HasStart(Protocol):
-    @property
-    def start(self) -> int: ...
-
-
 class Cursor:
     """Reads tokens one after the other, and what is the same in all texts: literals, names of types.
 
@@ -257,7 +250,7 @@ class Cursor:
             self.unexpected(word if word.isalpha() else f"{word!r}")
         self.at += 1
 
-    def fail(self, where: _HasStart | int, message: str, *, hint: str | None = None) -> NoReturn:
+    def fail(self, where: Token | Expression | int, message: str, *, hint: str | None = None) -> NoReturn:
         """Raise an error that points at a token, a part of the tree or a position."""
         self.source.fail(where if isinstance(where, int) else where.start, message, hint=hint)
 

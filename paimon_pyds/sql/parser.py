@@ -40,9 +40,8 @@ _CAST_FUNCTIONS = frozenset(
 def parse(source: SqlText, *, timezone: str = "UTC") -> Expression:
     """Parse a value expression or a condition, in Spark's dialect.
 
-    Args:
-        source: at most 16 Mi characters, and what errors call it.
-        timezone: zone of TIMESTAMP literals that name none: ``UTC``, ``+01:00``, ``Europe/Berlin``.
+    ``source``: at most 16 Mi characters, and what errors call it. ``timezone``: zone of TIMESTAMP literals that name
+    none: ``UTC``, ``+01:00``, ``Europe/Berlin``.
 
     Raises:
         PredicateError: it does not parse; the message has the line with a caret under the place. For other kinds of

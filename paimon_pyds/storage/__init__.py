@@ -207,9 +207,8 @@ class BytesSource:
 class FileSource:
     """A ByteSource over a file of a FileIO. ``bytes_read`` counts what was requested.
 
-    Args:
-        size: of the file in bytes, where that is known.
-        kept: the file never changes: what is read of a store is kept once `keep` is called.
+    ``size``: of the file in bytes, where that is known. ``kept``: the file never changes: what is read of a store is
+    kept once `keep` is called.
     """
 
     def __init__(self, io: FileIO, path: str, size: int | None = None, *, kept: bool = False) -> None:

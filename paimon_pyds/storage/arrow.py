@@ -257,11 +257,7 @@ class ArrowFileIO:
 
     def rename(self, source: str, target: str) -> None:
         """Rename where the storage has directories (HDFS, Azure with hierarchical names).
-
-        Raises:
-            AlreadyExistsError: the target is there.
-            UnsupportedError: object stores have no rename.
-        """
+        Raises AlreadyExistsError: the target is there; UnsupportedError: object stores have no rename."""
         if family(scheme_of(source)) not in ("azure", "hdfs"):
             raise UnsupportedError("object stores can't rename a directory", path=source, hint="copy it, then drop it")
         if self.exists(target):

@@ -13,8 +13,7 @@ import uuid
 def holder(call: str) -> bytes:
     """The content of such a file, which no other one has.
 
-    Args:
-        call: what is done, so that the same call knows it again.
+    ``call``: what is done, so that the same call knows it again.
     """
     at = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
     who = {"call": call, "process": os.getpid(), "host": socket.gethostname(), "machine": _machine(), "since": at}

@@ -57,12 +57,8 @@ _written: dict[str, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class LocalCache:
-    """A directory of what is kept.
-
-    Attributes:
-        directory: where; None where there is no place for one.
-        max_size: bytes of all its files together; what was used least recently makes room. 0 when it is off.
-    """
+    """A directory of what is kept. ``directory``: where; None where there is no place for one. ``max_size``: bytes of
+    all its files together; what was used least recently makes room. 0 when it is off."""
 
     directory: str | None
     max_size: int

@@ -430,12 +430,8 @@ class ObjectStoreFileIO(ArrowFileIO):
 
 
 class _UnknownOutcomeError(Exception):
-    """A put that failed and may have had its effect, or have it yet.
-
-    Attributes:
-        storage_error: the same for users.
-        refused: whether the store said that it has no conditional put.
-    """
+    """A put that failed and may have had its effect, or have it yet. ``storage_error``: the same for users.
+    ``refused``: whether the store said that it has no conditional put."""
 
     def __init__(self, error: Exception, reason: str, path: str) -> None:
         super().__init__(reason)

@@ -217,11 +217,7 @@ def _index_head(io: FileIO, file: PlannedFile) -> tuple[list[tuple[str, str, int
 
 def read_file_indexes(store: TableStore, request: Request) -> Iterator[pa.RecordBatch]:
     """Every index of every live data file. Reads the first kilobytes of each side file.
-
-    Raises:
-        CorruptFileError: a container is damaged.
-        FileNotFoundError: a side file is gone.
-    """
+    Raises CorruptFileError: a container is damaged; FileNotFoundError: a side file is gone."""
     state = request.state(store)
     partition_of = cache(partial(partition_row_text, state.schema.partition_fields))
     for entries in _entries(store, state, request):

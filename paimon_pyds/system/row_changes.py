@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.frames import RowStream
 from paimon_pyds.merge.equal_values import equality_codes
 from paimon_pyds.merge.key_values import (
@@ -39,7 +39,7 @@ from paimon_pyds.scan.travel import Additions, Difference
 from paimon_pyds.split import Split
 from paimon_pyds.system.scan import Read, Request, SystemScan
 from paimon_pyds.table_scan import Scan
-from paimon_pyds.types import ArrayType, DataField, arrow_schema
+from paimon_pyds.types import ArrayType, DataField, arrow_schema, column_named
 
 ROW_CHANGES = ("audit_log", "binlog")
 _NUMBER, _KIND = KEY_VALUE_FIELDS
@@ -72,14 +72,10 @@ def row_changes(store: TableStore, name: str, options: Mapping[str, str]) -> Sys
 class AuditLog(RowStream):
     """Rows, each with its row kind: ``+I``, ``-U``, ``+U`` or ``-D``.
 
-    Args:
-        scan: of the table's columns; says which state or which changes.
-        columns: of the result; all when None: ``rowkind``, ``_SEQUENCE_NUMBER`` where the table's option
-            ``table-read.sequence-number.enabled`` is on, the table's columns.
-
-    Raises:
-        SchemaError: an unknown column.
-        UnsupportedError: that option, in a table without a primary key.
+    ``scan``: of the table's columns; says which state or which changes. ``columns``: of the result; all when None:
+    ``rowkind``, ``_SEQUENCE_NUMBER`` where the table's option ``table-read.sequence-number.enabled`` is on, the table's
+    columns.
+    Raises SchemaError: an unknown column; UnsupportedError: that option, in a table without a primary key.
     """
 
     def __init__(self, scan: Scan, columns: Sequence[str] | None = None) -> None:
@@ -91,14 +87,8 @@ class AuditLog(RowStream):
             if not self._kept_kinds:
                 raise UnsupportedError(f"{_NUMBERED} is for tables with a primary key")
             fields.insert(1, _NUMBER)
-        by_name = {field.name: field for field in fields}
-        wanted = [*by_name] if columns is None else texts("columns", columns)
-        for name in wanted:
-            if name not in by_name:
-                raise SchemaError(
-                    f"the system table has no column {name!r}", hint=suggest(name, by_name, "its columns")
-                )
-        self.fields = tuple(by_name[name] for name in wanted)
+        wanted = [field.name for field in fields] if columns is None else texts("columns", columns)
+        self.fields = tuple(column_named(name, fields, "the system table") for name in wanted)
         self._scan = scan.selecting(self._read_fields(scan))
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import OptionError, SchemaError, suggest
+from paimon_pyds.errors import OptionError
 from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.frames import RowStream
 from paimon_pyds.metadata.store import TableStore
@@ -21,7 +21,7 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate, conjuncts, make_and, root_columns
 from paimon_pyds.scan.travel import TableState, stored_state
-from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.types import DataField, arrow_schema, column_named
 from paimon_pyds.typing import Filter
 
 T = TypeVar("T")
@@ -97,14 +97,9 @@ class SystemScan(RowStream):
 
     def narrowed(self, filter_: Filter, columns: Sequence[str] | None, limit: int | None) -> SystemScan:
         """The same with a filter, some of the columns, and a number of rows at most; None leaves each as it is."""
-        by_name = {f.name: f for f in self.table_fields}
         if columns is not None:
             names = texts("columns", columns)
-            for name in names:
-                if name not in by_name:
-                    hint = suggest(name, by_name, "its columns")
-                    raise SchemaError(f"the system table has no column {name!r:.100}", hint=hint)
-            self._fields = tuple(by_name[name] for name in names)
+            self._fields = tuple(column_named(name, self.table_fields, "the system table") for name in names)
         if filter_ is not None and str(condition("filter", filter_)).strip():
             fields = self.table_fields
             self._predicate = bind_filter(filter_, fields) if isinstance(filter_, str) else bind(filter_, fields)

@@ -28,6 +28,7 @@ from paimon_pyds.types.model import (
     MapType,
     MultisetType,
     RowType,
+    column_named,
     field_from_json,
     field_to_json,
     fields_named,
@@ -40,7 +41,7 @@ from paimon_pyds.types.model import (
 
 __all__ = [
     "MAX_LENGTH", "ArrayType", "AtomicType", "DataField", "DataType", "Kind", "MapType", "MultisetType", "RowType",
-    "arrow_schema", "arrow_type", "fields_named", "field_from_json", "field_to_json", "from_arrow_schema",
-    "from_arrow_type", "internal_to_scalar", "is_system_name", "parse_type", "positions_named", "scalar_to_internal",
-    "timestamp_unit", "type_to_json", "walk_fields",
+    "arrow_schema", "arrow_type", "column_named", "field_from_json", "field_to_json", "fields_named",
+    "from_arrow_schema", "from_arrow_type", "internal_to_scalar", "is_system_name", "parse_type", "positions_named",
+    "scalar_to_internal", "timestamp_unit", "type_to_json", "walk_fields",
 ]  # fmt: skip

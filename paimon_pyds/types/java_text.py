@@ -25,15 +25,10 @@ _DAY_MILLIS = 86_400_000
 def partition_text(value: Any, type_: DataType, *, legacy: bool) -> str:
     """The text of a partition value (an internal value).
 
-    Args:
-        value: not None.
-        type_: of the column.
-        legacy: option ``partition.legacy-name``, true by default: the Java form of the value, which is days for DATE,
-            milliseconds for TIME, ``2001-05-10T21:42:35.694`` for timestamps; otherwise the SQL text, in which instants
-            stand in UTC (Java: in the zone of its process).
-
-    Raises:
-        UnsupportedError: a type whose text is not stable (BINARY with legacy names) or that has none.
+    ``value``: not None. ``legacy``: option ``partition.legacy-name``, true by default: the Java form of the value,
+    which is days for DATE, milliseconds for TIME, ``2001-05-10T21:42:35.694`` for timestamps; otherwise the SQL text,
+    in which instants stand in UTC (Java: in the zone of its process).
+    Raises UnsupportedError: a type whose text is not stable (BINARY with legacy names) or that has none.
     """
     kind = type_.kind
     if kind in STRING_KINDS:

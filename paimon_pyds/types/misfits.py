@@ -129,14 +129,8 @@ def check_bounds(values: pa.Array, type_: DataType, column: str, path: str | Non
     """Refuse texts and bytes that are longer, and decimals that have more digits, than their type allows; those in
     nested values too. Arrow keeps decimals of 39 digits in types of 38, as DuckDB's HUGEINT comes.
 
-    Args:
-        values: of the Arrow type of ``type_``.
-        type_: their type.
-        column: its name or path.
-        path: the table.
-
-    Raises:
-        SchemaError: one does not fit; ``row`` is its position where it is not in a nested value.
+    ``values``: of the Arrow type of ``type_``. ``column``: its name or path.
+    Raises SchemaError: one does not fit; ``row`` is its position where it is not in a nested value.
     """
     match type_:
         case ArrayType():

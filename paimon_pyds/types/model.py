@@ -173,6 +173,15 @@ def fields_named(wanted: str, fields: Sequence[DataField]) -> list[DataField]:
     return exact[:1] or [field for field in fields if field.name.casefold() == wanted.casefold()]
 
 
+def column_named(name: str, columns: Sequence[DataField], owner: str = "the table") -> DataField:
+    """The column of that exact name. Raises SchemaError: ``owner`` has none."""
+    for column in columns:
+        if column.name == name:
+            return column
+    hint = suggest(name[:200], (column.name for column in columns), "its columns")
+    raise SchemaError(f"{owner} has no column {name!r:.100}", hint=hint)
+
+
 def is_system_name(name: str) -> bool:
     """Whether Paimon reserves a name for a column of its own (source: Java Paimon, class SpecialFields)."""
     return name in _SYSTEM_NAMES or name.startswith("_KEY_")

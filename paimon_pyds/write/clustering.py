@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.errors import OptionError, SchemaError
+from paimon_pyds.errors import OptionError
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.sort.external import KeySample, RowSorter, SortSpec
 from paimon_pyds.sort.keys import CURVES, STRATEGIES, SortKeys, can_sort
@@ -58,12 +58,10 @@ def order_of(context: WriteContext, names: Sequence[str], strategy: str, argumen
         OptionError: columns whose values have no order, or that are named twice; an unknown ``spill-compression``.
         SchemaError: an unknown column.
     """
-    fields = {f.name: f for f in context.schema.fields}
-    for name in names:
-        if name not in fields:
-            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(fields)}")
-        if not can_sort(fields[name]):
-            raise OptionError(f"rows can't be ordered by {name!r}, a column of type {fields[name].type}")
+    fields = tuple(context.schema.field(name) for name in names)
+    for field in fields:
+        if not can_sort(field):
+            raise OptionError(f"rows can't be ordered by {field.name!r}, a column of type {field.type}")
     if len(set(names)) < len(names):
         raise OptionError(f"a column is named twice in {argument}: {', '.join(names)}")
     options = context.options
@@ -71,7 +69,7 @@ def order_of(context: WriteContext, names: Sequence[str], strategy: str, argumen
     if codec not in SPILL_CODECS:
         hint = f"it is one of {', '.join(SPILL_CODECS)}"
         raise OptionError(f"rows can't be spilled with spill-compression={options.get('spill-compression')}", hint=hint)
-    return SortSpec(tuple(fields[name] for name in names), strategy, int(options.get("write-buffer-size")), codec)
+    return SortSpec(fields, strategy, int(options.get("write-buffer-size")), codec)
 
 
 class ClusteredBucketWriter:

@@ -433,10 +433,7 @@ def default_value(field: DataField) -> pa.Scalar:
 
     Texts and bytes are cut to the length of their type, or filled up where that is fixed. A time stamp with local time
     zone is read in UTC; Java reads it in the zone of its process.
-
-    Raises:
-        SchemaError: the text is no value of the column's type.
-        UnsupportedError: a type that has no defaults here.
+    Raises SchemaError: the text is no value of the column's type; UnsupportedError: a type that has no defaults here.
     """
     return internal_to_scalar(None if field.default is None else _parsed(field, field.default), field.type)
 

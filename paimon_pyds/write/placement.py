@@ -34,12 +34,8 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where keys are, each with the number of its row.
-
-    Attributes:
-        partitions: arity + BinaryRow; NULL for a key that is in none.
-        buckets: of these partitions; what it is without one does not matter.
-    """
+    """Where keys are, each with the number of its row. ``partitions``: arity + BinaryRow; NULL for a key that is in
+    none. ``buckets``: of these partitions; what it is without one does not matter."""
 
     partitions: pa.BinaryArray
     buckets: npt.NDArray[np.int32]

@@ -164,7 +164,7 @@ def test_what_is_kept_is_bounded(table: pp.Table, monkeypatch: pytest.MonkeyPatc
     side = [Path(task.index_path).stat().st_size for task in table.scan().plan().files if task.index_path]
     assert sum(side) // 4 < held < 20 * sum(side)
     OPEN_INDEXES.clear()
-    monkeypatch.setattr(OPEN_INDEXES, "_limit", held // 2)
+    monkeypatch.setattr(OPEN_INDEXES, "limit", held // 2)
     for text in FILTERS:
         table.answer(text).count()
         assert OPEN_INDEXES.weight <= held // 2

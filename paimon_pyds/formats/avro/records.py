@@ -36,13 +36,8 @@ _BYTES = Primitive("bytes")
 class RecordDecoder:
     """Decodes the records of blocks.
 
-    Args:
-        plain: the file's schema by `plain_schema`.
-        projected: the part of it that is wanted.
-        path: the file, for messages.
-
-    Raises:
-        CorruptFileError: a schema that fastavro refuses.
+    ``plain``: the file's schema by `plain_schema`. ``projected``: the part of it that is wanted.
+    Raises CorruptFileError: a schema that fastavro refuses.
     """
 
     def __init__(self, plain: Any, projected: Any, path: object) -> None:

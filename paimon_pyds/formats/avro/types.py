@@ -161,14 +161,8 @@ def _plain(schema: Any, depth: int) -> Any:
 def project(schema: Any, plain: Any, fields: Sequence[DataField], path: object) -> Any:
     """The part of the plain schema that holds these columns.
 
-    Args:
-        schema: the file's, with logical types.
-        plain: the same by `plain_schema`.
-        fields: the columns wanted.
-        path: the file.
-
-    Raises:
-        MissingColumnError: a column that the file does not have, or has in another type.
+    ``schema``: the file's, with logical types. ``plain``: the same by `plain_schema`. ``fields``: the columns wanted.
+    Raises MissingColumnError: a column that the file does not have, or has in another type.
     """
     logical = {f["name"]: f["type"] for f in _records(schema)["fields"]}
     records = _records(plain)

@@ -62,15 +62,9 @@ def check_type(type_: DataType, orc: OrcType, name: str, path: str) -> None:
 def from_orc(array: pa.Array, type_: DataType, orc: OrcType, clocks: Clocks, path: object = None) -> pa.Array:
     """What pyarrow gives for a type of ORC, as the Arrow type of Paimon's type.
 
-    Args:
-        array: what pyarrow gives.
-        type_: Paimon's type.
-        orc: the file's type.
-        path: the file, for messages.
-        clocks: of the stripe's writer; pyarrow reads them as if they showed UTC.
-
-    Raises:
-        UnsupportedError: timestamps of a time zone that is not known.
+    ``array``: what pyarrow gives. ``orc``: the file's type. ``clocks``: of the stripe's writer; pyarrow reads them as
+    if they showed UTC.
+    Raises UnsupportedError: timestamps of a time zone that is not known.
     """
     target = arrow_type(type_)
     match type_:
@@ -147,11 +141,7 @@ class StripeStreams:
 def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType, clocks: Clocks) -> pa.Array:
     """A timestamp column of a stripe, in the unit of ``target``; finer digits are cut off.
 
-    Args:
-        stripe: its streams.
-        type_: the column.
-        target: the Arrow timestamp type.
-        clocks: of the stripe's writer.
+    ``stripe``: its streams. ``target``: the Arrow timestamp type. ``clocks``: of the stripe's writer.
 
     Raises:
         CorruptFileError: streams that do not decode to that many values.

@@ -246,10 +246,7 @@ class BlockSums:
 def sealed_footer(footer: Iterable[Field], statistics: bytes, blocks: list[int]) -> bytes:
     """The message of a footer with the checksums.
 
-    Args:
-        footer: the fields.
-        statistics: the bytes of the stripe statistics as they are in the file.
-        blocks: as `BlockSums` gives them.
+    ``statistics``: the bytes of the stripe statistics as they are in the file. ``blocks``: as `BlockSums` gives them.
     """
     body = write_message(footer)
     value = struct.pack(f"<III{len(blocks)}I", BLOCK_BYTES, checksum(statistics), checksum(body), *blocks)
@@ -259,13 +256,8 @@ def sealed_footer(footer: Iterable[Field], statistics: bytes, blocks: list[int])
 def checksums_of(footer: bytes, content: int, path: object) -> OrcChecksums | None:
     """The checksums in a footer; None when its writer made none.
 
-    Args:
-        footer: the message, after decompression.
-        content: bytes of the file before its stripe statistics.
-        path: the file, for messages.
-
-    Raises:
-        CorruptFileError: the footer does not have its checksum.
+    ``footer``: the message, after decompression. ``content``: bytes of the file before its stripe statistics.
+    Raises CorruptFileError: the footer does not have its checksum.
     """
     for number, _, item in read_message(footer, path):
         if number != _USER_METADATA or not isinstance(item, bytes):

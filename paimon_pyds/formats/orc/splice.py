@@ -185,14 +185,9 @@ def splice_timestamps(
 ) -> int:
     """Copy an ORC file of pyarrow, with the timestamps of ``columns`` (by number) in their places; the new size.
 
-    Args:
-        source: the file, written with zeros for all timestamps.
-        size: its size in bytes.
-        write: takes the new file's bytes in order.
-        columns: the values of each timestamp column that are not NULL, in file order.
-
-    Raises:
-        StorageError: the numbers of values differ from what the file says.
+    ``source``: the file, written with zeros for all timestamps. ``write``: takes the new file's bytes in order.
+    ``columns``: the values of each timestamp column that are not NULL, in file order.
+    Raises StorageError: the numbers of values differ from what the file says.
     """
 
     def read(offset: int, length: int) -> bytes:

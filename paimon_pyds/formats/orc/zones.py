@@ -63,14 +63,9 @@ class Clocks:
     def seconds(self, stored: Int64s, nanos: Int64s, *, clock_time: bool, path: object = None) -> Int64s:
         """Seconds since 1970, rounded down, of what a column stores.
 
-        Args:
-            stored: seconds since the beginning of 2015, as the stream has them.
-            nanos: the fraction of each second.
-            clock_time: the column is a TIMESTAMP; else a TIMESTAMP INSTANT.
-            path: the file, for messages.
-
-        Raises:
-            UnsupportedError: a zone that nobody knows here.
+        ``stored``: seconds since the beginning of 2015, as the stream has them. ``nanos``: the fraction of each second.
+        ``clock_time``: the column is a TIMESTAMP; else a TIMESTAMP INSTANT.
+        Raises UnsupportedError: a zone that nobody knows here.
         """
         if is_utc(self.zone):
             moments = stored + ORC_EPOCH

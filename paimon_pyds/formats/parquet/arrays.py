@@ -133,11 +133,8 @@ class BatchRows:
     shortens. So few are decoded at first, as if each had all bytes of its column; then as many as the last rows allow.
     Where rows get much longer from one batch to the next, that one is too large.
 
-    Args:
-        most: rows of a batch at most.
-        rows: of the row group.
-        size: bytes of a batch at most, about.
-        chunks: the columns that are decoded.
+    ``most``: rows of a batch at most. ``size``: bytes of a batch at most, about. ``chunks``: the columns that are
+    decoded.
     """
 
     def __init__(self, most: int, rows: int, size: int, chunks: Sequence[Chunk]) -> None:

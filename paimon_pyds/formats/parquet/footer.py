@@ -353,13 +353,7 @@ def read_footer(
     A small file is read whole. Else the guess is 1/4096 of the file, between 16 and 64 KiB: a fixed 64 KiB would be
     most of what a lookup of one row reads. A store is asked for more, as requests take long whatever they ask for.
 
-    Args:
-        io: the storage.
-        path: of the file.
-        size: of the file in bytes.
-        counters: of what is read.
-        whole: bytes of a file up to which it is read whole.
-        kept: of the file; the footer is added to it.
+    ``whole``: bytes of a file up to which it is read whole. ``kept``: of the file; the footer is added to it.
 
     Raises:
         CorruptFileError: not a Parquet file, or a footer that makes no sense.

@@ -60,12 +60,8 @@ def gather_values(
 ) -> tuple[list[Sequence[PagePick]], list[Sequence[Pages]]]:
     """Picks of pages that are cheaper to decode, with their bytes; where none are, a column's picks stay as they are.
 
-    Args:
-        picks: per column, its picks in one row group after the other.
-        data: per column, the bytes of `PagePick.ranges` of all its picks, strung together.
-        path: of the file, for errors.
-        threads: how many work at a time, at most.
-        permits: permits for them.
+    ``picks``: per column, its picks in one row group after the other. ``data``: per column, the bytes of
+    `PagePick.ranges` of all its picks, strung together. ``threads``: how many work at a time, at most.
 
     Returns:
         Per column its picks, and of each pick the bytes, in parts that follow one another.
@@ -128,11 +124,8 @@ def _has_places(pick: PagePick) -> bool:
 def _length_of_all(bodies: Octets, starts: Int64s, sizes: Int64s, rows: Int64s) -> int:
     """Bytes of each text, with those of its length, in pages of plain texts when all have as many; else 0.
 
-    Args:
-        bodies: the pages.
-        starts: where the first text of each page begins.
-        sizes: bytes of all texts of each page.
-        rows: how many texts each page has.
+    ``starts``: where the first text of each page begins. ``sizes``: bytes of all texts of each page. ``rows``: how many
+    texts each page has.
     """
     if int(sizes.min()) < _LENGTH:
         return 0
@@ -173,9 +166,7 @@ def _page_of(picks: Sequence[PagePick], values: bytes) -> tuple[Sequence[PagePic
 class ColumnPages:
     """The picked pages of one column, in all of its row groups.
 
-    Args:
-        picks: in one row group after the other.
-        data: the bytes of their ranges, strung together.
+    ``picks``: in one row group after the other. ``data``: the bytes of their ranges, strung together.
 
     Raises:
         CorruptFileError: they are not what the index says. Methods raise it, or an error of pyarrow, for damaged pages.

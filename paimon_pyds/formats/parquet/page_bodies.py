@@ -30,14 +30,8 @@ _GZIP_OR_ZLIB = 47
 def page_body(data: bytes, position: int, head: PageHead, codec: str | None) -> memoryview:
     """The page whose header lies at ``position``, without it.
 
-    Args:
-        data: bytes of pages.
-        position: of the header.
-        head: the header.
-        codec: Arrow's name of the compression; None for none.
-
-    Raises:
-        CorruptFileError: it has another checksum, or doesn't decompress to the length in its header.
+    ``codec``: Arrow's name of the compression; None for none.
+    Raises CorruptFileError: it has another checksum, or doesn't decompress to the length in its header.
     """
     packed = memoryview(data)[position + head.length : position + head.length + head.compressed]
     if head.crc != NO_CHECKSUM and zlib.crc32(packed) != head.crc & 0xFFFFFFFF:
@@ -56,15 +50,9 @@ def page_bodies(
 
     The bytes stay what they are until the next are taken.
 
-    Args:
-        data: bytes of pages.
-        positions: of the headers.
-        heads: the headers; at least one.
-        codec: Arrow's name of the compression; None for none.
-        block: about how many decompressed bytes to give at a time; at least one page.
-
-    Raises:
-        CorruptFileError: a page has another checksum, or doesn't decompress to the length in its header.
+    ``heads``: the headers; at least one. ``codec``: Arrow's name of the compression; None for none. ``block``: about
+    how many decompressed bytes to give at a time; at least one page.
+    Raises CorruptFileError: a page has another checksum, or doesn't decompress to the length in its header.
     """
     octets, view, sizes = np.frombuffer(data, np.uint8), memoryview(data), heads.uncompressed
     starts = positions + heads.length

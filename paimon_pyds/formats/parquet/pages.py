@@ -150,9 +150,7 @@ def _number(fields: Struct, field_id: int, default: Any) -> Any:
 def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, PageHead | None]], Int64s, PageHeads]:
     """What the pages of one column say of themselves.
 
-    Args:
-        picks: of one row group after the other.
-        data: the bytes of their ranges, strung together.
+    ``picks``: of one row group after the other. ``data``: the bytes of their ranges, strung together.
 
     Returns:
         Where in ``data`` each pick begins, with the header of its dictionary page, if there is one; where the data
@@ -232,13 +230,9 @@ def _check_sizes(uncompressed: int, compressed: int, chunk_size: int) -> None:
 def decode_picks(picks: Sequence[Sequence[PagePick]], data: Sequence[Sequence[Pages]], path: str) -> list[pa.Array]:
     """The wanted rows, an array per column.
 
-    Args:
-        picks: per column, its picks in one row group after the other; `page_heads` finds nothing wrong with them.
-        data: per column and pick, the bytes of `PagePick.ranges`.
-        path: of the file, for errors.
-
-    Raises:
-        CorruptFileError: the pages can't be decoded.
+    ``picks``: per column, its picks in one row group after the other; `page_heads` finds nothing wrong with them.
+    ``data``: per column and pick, the bytes of `PagePick.ranges`.
+    Raises CorruptFileError: the pages can't be decoded.
     """
     alike: dict[bytes, list[int]] = {}
     for column, column_picks in enumerate(picks):

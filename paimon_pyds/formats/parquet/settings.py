@@ -85,11 +85,7 @@ class WriterOptions:
     @staticmethod
     def parse(options: Mapping[str, str]) -> WriterOptions:
         """Read table options; unset ones take Paimon's defaults, and page sizes ours.
-
-        Raises:
-            OptionError: a value that does not parse.
-            UnsupportedError: a compression that Java Paimon can't read.
-        """
+        Raises OptionError: a value that does not parse; UnsupportedError: a compression that Java Paimon can't read."""
         codec = str(options.get("file.compression") or "zstd").strip().lower()
         if codec in _UNREADABLE_CODECS:
             raise UnsupportedError(
@@ -209,10 +205,8 @@ class _Encodings:
 def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = True) -> _Encodings:
     """Encodings for the columns of a table that is like the rest of the file.
 
-    Args:
-        table: rows of the first row group.
-        dictionary: whether dictionaries are allowed (``parquet.enable.dictionary``).
-        find_dense: whether to look for columns that compression hardly shortens.
+    ``table``: rows of the first row group. ``dictionary``: whether dictionaries are allowed
+    (``parquet.enable.dictionary``). ``find_dense``: whether to look for columns that compression hardly shortens.
     """
     with_dictionary: list[str] = []
     dense: set[str] = set()

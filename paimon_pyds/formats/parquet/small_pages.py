@@ -52,15 +52,8 @@ def small_pages(
 ) -> Iterator[list[pa.Array]]:
     """All rows of a row group, as many at a time as ``sizing`` says; an array per column.
 
-    Args:
-        source: the file.
-        group: number of the row group.
-        leaves: the columns, flat and with a page index.
-        sizing: how many rows to decode next.
-        permits: for threads.
-
-    Raises:
-        CorruptFileError: the pages are not what the page index says, or can't be decoded.
+    ``leaves``: the columns, flat and with a page index. ``sizing``: how many rows to decode next.
+    Raises CorruptFileError: the pages are not what the page index says, or can't be decoded.
     """
     start, stop = source.footer.groups[group]
     with source.arrow_file(int96=False) as file:

@@ -32,11 +32,7 @@ _PASS_ROWS = 4_000_000
 def find_values(source: ParquetSource, leaf: Leaf, field: DataField, values: pa.Array) -> FoundRows | None:
     """The rows of a sorted column that have one of some values. See `FormatReader.find`.
 
-    Args:
-        source: the file.
-        leaf: the column.
-        field: the same as a field of the table.
-        values: in ascending order, each once; none is NULL.
+    ``field``: the same as a field of the table. ``values``: in ascending order, each once; none is NULL.
     """
     if leaf.physical not in _WIDTHS or not orders_values(leaf, field.type):
         return None
