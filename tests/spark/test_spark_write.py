@@ -155,6 +155,26 @@ def test_rows_that_do_not_fit_leave_the_table_as_it_was(frames, path, query, mes
     assert state(path) == before
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_members_of_structs_that_the_table_lacks_are_refused(frames, path, mode):
+    """They were left out, and nothing said so."""
+    pp.Table.create(path, "id INT, one ROW<x INT, y STRING>, many ARRAY<ROW<x INT>>, named MAP<STRING, ROW<x INT>>")
+    frames.save("SELECT 1 AS id, named_struct('Y', 'a', 'x', 1) AS one, array(named_struct('x', 2)) AS many", path)
+    before = state(path)
+    for column, place in [
+        ("named_struct('x', 1, 'y', 'a', 'why', 2) AS one", "column one of the table has no field 'why'"),
+        ("array(named_struct('x', 2, 'z', 3)) AS many", "column many.element of the table has no field 'z'"),
+        ("map('k', named_struct('x', 2, 'z', 3)) AS named", "column named.value of the table has no field 'z'"),
+    ]:
+        with pytest.raises(Exception, match=place):
+            frames.save(f"SELECT 1 AS id, {column}", path, mode=mode)
+    with pytest.raises(Exception, match="column one of the table has no field 'why'"):
+        query = "SELECT 1 AS id, named_struct('x', 1, 'y', 'a', 'why', 2) AS one, many, named FROM t"
+        frames.load(path).createOrReplaceTempView("t")
+        frames.save(query, path, operation="upsert", operation_keys="id")
+    assert state(path) == before
+
+
 def test_a_task_that_fails_publishes_nothing(frames, path):
     frames.save("SELECT id, 1 AS one FROM range(2)", path)
     before = [s.id for s in pp.Table.open(path).snapshots()]
