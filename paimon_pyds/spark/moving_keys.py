@@ -93,7 +93,7 @@ def placed(
     in_order = spread.sortWithinPartitions(F.col(_CHANNEL), F.col(_KEY), F.col(_ORDER).asc_nulls_first())
     others = {kinds: pa.field(kinds, pa.string())}
     placing = _Placing(context, incoming_columns(df.schema, context, others), kinds, places, channels, ends)
-    plain = [f"c{n}" for n in range(len(df.columns))]  # mapInArrow takes `s.x` for the member x of a column s
+    plain = [f"c{n}" for n in range(len(df.columns))]  # mapInArrow takes dots and backticks in names for syntax
     own = [types.StructField(name, field.dataType) for name, field in zip(plain, df.schema.fields, strict=True)]
     added = [types.StructField(BUCKET_COLUMN, types.IntegerType()), types.StructField(_ORDER, types.LongType())]
     named = in_order.toDF(*plain, *in_order.columns[len(plain) :])
