@@ -232,7 +232,8 @@ class _Placing:
         where = from_numpy(at)
         where = pc.if_else(pc.less(where, 0), pa.scalar(None, pa.int64()), where)
         old_buckets = batch.column(BUCKET_COLUMN).take(where).fill_null(0)
-        places = Places(batch.column(_PARTITION).take(where), to_numpy(old_buckets).astype(np.int32))
+        partitions = batch.column(_PARTITION).take(where).cast(pa.binary())  # Spark may send it as large binary
+        places = Places(partitions, to_numpy(old_buckets).astype(np.int32))
         if keys[0].as_py() == last.key:
             places = places.beginning(last.place)
         given = batch.select(range(len(self.incoming))).append_column(_ROW, from_numpy(np.arange(batch.num_rows)))
