@@ -43,6 +43,7 @@ _TRUNC = {
     "mon": "month", "week": "week", "day": "day", "dd": "day", "hour": "hour", "minute": "minute", "second": "second",
     "millisecond": "millisecond", "microsecond": "microsecond",
 }  # fmt: skip
+_DATE_UNITS = frozenset({"year", "quarter", "month", "week"})
 
 
 def _field(name: str) -> Resolve:
@@ -184,7 +185,7 @@ def _trunc(binder: Binder, arguments: list[Node]) -> Node:
     """trunc(date, unit): the first day of the year, quarter, month or week."""
     unit = _unit(arguments[1])
     date = binder.coerce(arguments[0], _DATE)
-    if unit not in ("year", "quarter", "month", "week"):
+    if unit not in _DATE_UNITS:
         return Constant(_DATE, pa.scalar(None, pa.date32()))
     return Apply(_DATE, _floored, (date,), (unit,))
 
@@ -194,8 +195,7 @@ def _date_trunc(binder: Binder, arguments: list[Node]) -> Node:
     unit, node = _unit(arguments[0]), binder.coerce(arguments[1], TIMESTAMP)
     if unit is None:
         return Constant(TIMESTAMP, pa.scalar(None, arrow_type(TIMESTAMP)))
-    local = binder.coerce(node, TIMESTAMP_NTZ)
-    return binder.coerce(Apply(TIMESTAMP_NTZ, _floored, (local,), (unit,)), TIMESTAMP)
+    return Apply(TIMESTAMP, _floored_instants, (node,), (unit, binder.zone))
 
 
 def _unit(node: Node) -> str | None:
@@ -206,6 +206,15 @@ def _unit(node: Node) -> str | None:
 
 def _floored(values: pa.Array, unit: str) -> pa.Array:
     return pc.floor_temporal(values, unit=unit).cast(values.type)
+
+
+def _floored_instants(times: pa.Array, unit: str, zone: str) -> pa.Array:
+    local = to_local(times, TIMESTAMP, zone)
+    floored = _floored(local, unit)
+    if unit in _DATE_UNITS:  # as in Spark: the first of two midnights
+        return to_instant(floored, TIMESTAMP, zone)
+    offsets = pc.subtract(local.view(pa.int64()), times.view(pa.int64()))
+    return _as_before(floored.view(pa.int64()), offsets, TIMESTAMP, zone).view(arrow_type(TIMESTAMP))
 
 
 def _taken_to(type_: AtomicType) -> Resolve:

@@ -76,7 +76,8 @@ def check_castable(source: pa.DataType, target: pa.DataType, column: str, *, rea
     """Refuse what would change the meaning of values, before a row is written to a table (or ``read`` from one).
 
     Integers, decimals and floating point numbers go into each other (values are checked later), except fractions into
-    integers; NULL goes everywhere; texts, bytes, dates, times and timestamps stay what they are.
+    integers; NULL goes everywhere; texts, bytes, dates, times and timestamps stay what they are. A read may leave
+    members of structs out, a write may not.
     Raises SchemaError: the types do not go together; it names the column.
     """
     t = pa.types
@@ -109,6 +110,10 @@ def _check_struct(source: pa.StructType, target: pa.StructType, column: str, rea
         if at is None:
             raise SchemaError(f"column {column} has no field {member.name!r}", hint=f"it has {', '.join(names)}")
         check_castable(source.field(at).type, member.type, f"{column}.{member.name}", read=read)
+    if not read:
+        from paimon_pyds.types.misfits import check_no_more_members
+
+        check_no_more_members(source, target, column)
 
 
 def _is_list(type_: pa.DataType) -> bool:

@@ -93,9 +93,11 @@ def placed(
     in_order = spread.sortWithinPartitions(F.col(_CHANNEL), F.col(_KEY), F.col(_ORDER).asc_nulls_first())
     others = {kinds: pa.field(kinds, pa.string())}
     placing = _Placing(context, incoming_columns(df.schema, context, others), kinds, places, channels, ends)
-    own = [types.StructField(field.name, field.dataType) for field in df.schema.fields]
+    plain = [f"c{n}" for n in range(len(df.columns))]  # mapInArrow takes dots and backticks in names for syntax
+    own = [types.StructField(name, field.dataType) for name, field in zip(plain, df.schema.fields, strict=True)]
     added = [types.StructField(BUCKET_COLUMN, types.IntegerType()), types.StructField(_ORDER, types.LongType())]
-    found = in_order.mapInArrow(placing, types.StructType([*own, *added]))
+    named = in_order.toDF(*plain, *in_order.columns[len(plain) :])
+    found = named.mapInArrow(placing, types.StructType([*own, *added])).toDF(*df.columns, BUCKET_COLUMN, _ORDER)
     target = [*partition_columns(found, context), F.col(BUCKET_COLUMN)]
     by_bucket = found.repartition(*target).sortWithinPartitions(*target, F.col(_ORDER)).drop(_ORDER)
     options = {"assigned-buckets": "" if snapshot is None else str(snapshot.id)}
@@ -230,7 +232,8 @@ class _Placing:
         where = from_numpy(at)
         where = pc.if_else(pc.less(where, 0), pa.scalar(None, pa.int64()), where)
         old_buckets = batch.column(BUCKET_COLUMN).take(where).fill_null(0)
-        places = Places(batch.column(_PARTITION).take(where), to_numpy(old_buckets).astype(np.int32))
+        partitions = batch.column(_PARTITION).take(where).cast(pa.binary())  # Spark may send it as large binary
+        places = Places(partitions, to_numpy(old_buckets).astype(np.int32))
         if keys[0].as_py() == last.key:
             places = places.beginning(last.place)
         given = batch.select(range(len(self.incoming))).append_column(_ROW, from_numpy(np.arange(batch.num_rows)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,15 +24,18 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from paimon_pyds.commit.earlier import check_same_table
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.ddl.create import unmade_on_failure
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitConflictError,
     CommitError,
     OptionError,
     PaimonError,
+    PredicateError,
     TableNotFoundError,
     UnsupportedError,
 )
+from paimon_pyds.metadata.partition import partition_predicate
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
@@ -219,7 +223,15 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         options = replace(options, row_kinds=column)
     if not overwrite:
         check_appendable(options.table)  # else a new table would stay, empty
-    table, dynamic = _table(schema, options)
+    table, dynamic, made = _table(schema, options)
+    with unmade_on_failure(table.store) if made and options.catalog is None else nullcontext():
+        return _writer(schema, options, table, dynamic, overwrite=overwrite)
+
+
+def _writer(
+    schema: StructType, options: WriteOptions, table: Table, dynamic: Mapping[str, str], *, overwrite: bool
+) -> PaimonWriter | IgnoringWriter:
+    """The writer into a table that is there. ``dynamic``: the options of this write."""
     if not overwrite:
         check_appendable({**table.options, **dynamic})
     first = options.if_exists != "append"
@@ -229,7 +241,7 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
         raise AlreadyExistsError("a table already exists", path=table.path, hint="leave if-exists out to append to it")
     context = table.write_context(dynamic, overwrite=overwrite)
     if options.partition is not None:
-        _check_partition(options.partition, context.schema.partition_keys)
+        _check_partition(options.partition, context.schema)
     others = {BUCKET_COLUMN: pa.field(BUCKET_COLUMN, pa.int32())} if options.assigned is not None else {}
     if options.row_kinds is not None:
         others[options.row_kinds] = pa.field(options.row_kinds, pa.string())
@@ -284,8 +296,8 @@ def _check_placed(schema: TableSchema, options: WriteOptions, *, overwrite: bool
         )
 
 
-def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[str, str]]:
-    """The table to write to, and the options that hold for this write only."""
+def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[str, str], bool]:
+    """The table to write to, the options that hold for this write only, and whether the table was made for it."""
     try:
         table = open_table(options)
     except TableNotFoundError:
@@ -294,10 +306,10 @@ def _table(schema: StructType, options: WriteOptions) -> tuple[Table, Mapping[st
         _check_placed(new_schema(schema, options), options, overwrite=False)
         try:
             created = _created(schema, options)
-            return created, dynamic_options(created, replace(options, table={}))
+            return created, dynamic_options(created, replace(options, table={})), True
         except AlreadyExistsError:  # another writer has created it concurrently
             table = open_table(options)
-    return table, dynamic_options(table, options)
+    return table, dynamic_options(table, options), False
 
 
 def _created(schema: StructType, options: WriteOptions) -> Table:
@@ -359,13 +371,17 @@ def _exact(name: str, names: Sequence[str], option: str) -> str:
     raise OptionError(f"{option} names {name!r}, which is not a column", hint=f"the DataFrame has {', '.join(names)}")
 
 
-def _check_partition(partition: Mapping[str, str | None], keys: Sequence[str]) -> None:
-    unknown = [name for name in partition if name not in keys]
+def _check_partition(partition: Mapping[str, str | None], schema: TableSchema) -> None:
+    unknown = [name for name in partition if name not in schema.partition_keys]
     if unknown:
         raise OptionError(
             f"overwrite-partition names {unknown[0]!r}, which is no partition column",
-            hint=f"the table is partitioned by {', '.join(keys) or 'nothing'}",
+            hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
         )
+    try:
+        partition_predicate(schema, partition)
+    except PredicateError as error:  # the commit would say so, after all rows were written
+        raise OptionError(f"overwrite-partition: {error.message}", hint=error.hint) from None
 
 
 def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str, others: Sequence[str]) -> list[str]:

@@ -126,6 +126,34 @@ def test_times_in_other_zones(spark: Any, timezone: str) -> None:
     compare(spark, lines(TIMES), timezone)
 
 
+@pytest.mark.parametrize(
+    ("timezone", "change"),
+    [
+        ("America/Los_Angeles", "2024-11-03 09:00:00"),
+        ("America/Los_Angeles", "2024-03-10 10:00:00"),
+        ("Australia/Lord_Howe", "2024-04-06 15:00:00"),  # by half an hour
+        ("America/Havana", "2024-11-03 05:00:00"),  # midnight comes twice
+        ("America/Sao_Paulo", "2018-11-04 03:00:00"),  # a day without midnight
+        ("America/Los_Angeles", "1883-11-18 19:52:58"),  # from local mean time, which has seconds
+        ("Africa/Monrovia", "1972-01-07 00:44:30"),
+    ],
+)
+def test_units_of_time_where_clocks_are_set(spark: Any, timezone: str, change: str) -> None:
+    """An hour that comes twice is two hours, as in Spark."""
+    at = dt.datetime.fromisoformat(change).replace(tzinfo=UTC)
+    instants = [at + dt.timedelta(minutes=10 * n, seconds=n % 60) for n in range(-160, 160)]
+    data = pa.table({"ts": pa.array([*instants, None], pa.timestamp("us", "UTC"))})
+    units = ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"]
+    texts = [f"date_trunc('{unit}', ts)" for unit in units]
+    with zone(spark, timezone):
+        answers = ask(spark, spark.createDataFrame(data, "ts timestamp"), texts)
+    scope = Scope(("t",), from_arrow_schema(data.schema))
+    for n, text in enumerate(texts):
+        found = bind_expression(text, [scope], timezone=timezone).evaluate(data.to_batches()[0])
+        expected = answers.column(n).cast(found.type).combine_chunks()
+        assert found.view(pa.int64()).equals(expected.view(pa.int64())), text
+
+
 def test_what_fails_in_spark_fails_here(spark: Any) -> None:
     """One clear error where Spark gives one, when the statement is analysed or when it runs."""
     from pyspark.errors import PySparkException

@@ -83,6 +83,32 @@ def test_any_split_of_rows_puts_a_key_into_one_place(frames, path):
             assert buckets <= written[p] // target + assigners
 
 
+def test_columns_are_known_by_their_whole_names(frames, path):
+    """A column `s.x` beside a struct s with a member x; names with backticks and blanks."""
+    for turn in (1, 2):
+        query = (
+            f"SELECT INT(id) AS `a.b`, INT(id % {turn + 1}) AS `p``q`, id * {turn} AS `s.x`, "
+            f"named_struct('x', -id) AS s, string(id) AS `c 0` FROM range(20)"
+        )
+        write(frames.spark.sql(query), path, primary_key=["a.b"], partition_by=["p`q"])
+        expected = [(i, i % (turn + 1), i * turn, {"x": -i}, str(i)) for i in range(20)]
+        rows = pp.Table.open(path).scan().to_arrow().sort_by("a.b").to_pylist()
+        assert [tuple(row.values()) for row in rows] == expected
+
+
+def test_rows_that_spark_sends_with_large_texts(frames, path):
+    setting = "spark.sql.execution.arrow.useLargeVarTypes"
+    frames.spark.conf.set(setting, "true")
+    try:
+        for turn in (2, 3):
+            query = f"SELECT id, string(id % {turn}) AS p, binary(string(id * {turn})) AS v FROM range(20)"
+            write(frames.spark.sql(query), path, primary_key="id", partition_by="p")
+            expected = sorted((i, str(i % turn), str(i * turn).encode()) for i in range(20))
+            assert sorted(tuple(row) for row in frames.load(path).collect()) == expected
+    finally:
+        frames.spark.conf.unset(setting)
+
+
 @pytest.mark.parametrize("key", sampled(["id", "STRING(id)", "DATE_ADD(DATE'2026-01-01', INT(id))"], 1))
 def test_of_rows_that_spark_holds_only_keys_between_theirs_are_read(frames, path, key, monkeypatch):
     """Others would be computed twice. Keys that come up when Spark computes them again are refused."""

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CommitConflictError, OptionError, SchemaError
+from paimon_pyds.errors import CommitConflictError, OptionError, PaimonError, SchemaError
 from paimon_pyds.spark import write
 from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.spark.writer import open_writer
@@ -155,6 +155,26 @@ def test_rows_that_do_not_fit_leave_the_table_as_it_was(frames, path, query, mes
     assert state(path) == before
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_members_of_structs_that_the_table_lacks_are_refused(frames, path, mode):
+    """They were left out, and nothing said so."""
+    pp.Table.create(path, "id INT, one ROW<x INT, y STRING>, many ARRAY<ROW<x INT>>, named MAP<STRING, ROW<x INT>>")
+    frames.save("SELECT 1 AS id, named_struct('Y', 'a', 'x', 1) AS one, array(named_struct('x', 2)) AS many", path)
+    before = state(path)
+    for column, place in [
+        ("named_struct('x', 1, 'y', 'a', 'why', 2) AS one", "column one of the table has no field 'why'"),
+        ("array(named_struct('x', 2, 'z', 3)) AS many", "column many.element of the table has no field 'z'"),
+        ("map('k', named_struct('x', 2, 'z', 3)) AS named", "column named.value of the table has no field 'z'"),
+    ]:
+        with pytest.raises(Exception, match=place):
+            frames.save(f"SELECT 1 AS id, {column}", path, mode=mode)
+    with pytest.raises(Exception, match="column one of the table has no field 'why'"):
+        query = "SELECT 1 AS id, named_struct('x', 1, 'y', 'a', 'why', 2) AS one, many, named FROM t"
+        frames.load(path).createOrReplaceTempView("t")
+        frames.save(query, path, operation="upsert", operation_keys="id")
+    assert state(path) == before
+
+
 def test_a_task_that_fails_publishes_nothing(frames, path):
     frames.save("SELECT id, 1 AS one FROM range(2)", path)
     before = [s.id for s in pp.Table.open(path).snapshots()]
@@ -216,6 +236,30 @@ def test_a_table_that_can_not_be_made_is_not_made(frames, path, options, message
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"rowkind-column": "op"}, "for tables with a primary key only"),
+        ({"rowkind-column": "id", "primary-key": "op", "bucket": "1"}, "column id is int64 in the data and STRING"),
+        ({"overwrite-partition": "nope=1"}, "overwrite-partition names 'nope', which is no partition column"),
+        ({"overwrite-partition": "id=x", "partition-by": "id"}, "overwrite-partition: column id: 'x' is not"),
+        ({"assigned-buckets": ""}, "assigned-buckets is for rows with the dynamic buckets"),
+    ],
+)
+def test_a_table_is_not_left_behind_by_a_write_that_is_refused(path, options, message):
+    """It stayed, empty, with a shape that the next write could not change."""
+    schema = StructType([StructField("op", StringType()), StructField("id", LongType())])
+    overwrite = "overwrite-partition" in options
+    parsed = parse_write_options({"path": path, **options}, overwrite=overwrite)
+    with pytest.raises(PaimonError, match=message):
+        open_writer(schema, parsed, overwrite=overwrite)
+    assert not os.path.exists(path)
+    table = pp.Table.create(path, pa.schema([("op", pa.string()), ("id", pa.int64())]))
+    with pytest.raises(PaimonError):
+        open_writer(schema, parsed, overwrite=overwrite)
+    assert pp.Table.open(path).schema == table.schema
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         ({"partition-by": "color"}, "partition-by is color, and the table is partitioned by nothing"),
         ({"bucket": "4", "bucket-key": "id"}, "bucket is 4 here and -1 in the table"),
         ({"primary-key": "id"}, "primary-key is id, and the table's primary key is empty"),
@@ -264,7 +308,7 @@ def test_dynamic_overwrite(frames, days):
     [
         ({"overwrite-partition": "nope=1"}, "overwrite-partition names 'nope', which is no partition column"),
         ({"overwrite-partition": "day=2"}, "lie outside of the overwritten one"),
-        ({"overwrite-partition": "hour=x"}, "x"),
+        ({"overwrite-partition": "hour=x"}, "overwrite-partition: column hour: 'x' is not an integer"),
     ],
 )
 def test_overwrites_that_make_no_sense(frames, days, options, message):
