@@ -227,10 +227,10 @@ def _in_unit(array: pa.Array, source: int, target: int, type_: pa.DataType) -> p
     try:
         return in_unit(array, source, target)
     except pa.ArrowInvalid as error:
-        raise UnsupportedError(
-            f"a timestamp is outside the range of {type_}, the years 1677 to 2262 for nanoseconds",
-            hint="alter the column back to a precision of at most 6",
-        ) from error
+        told, hint = f"a timestamp is outside the range of {type_}", "alter the column back to the type that it had"
+        if type_.unit == "ns":
+            told, hint = f"{told}, the years 1677 to 2262", "alter the column back to a precision of at most 6"
+        raise UnsupportedError(told, hint=hint) from error
 
 
 def _timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:

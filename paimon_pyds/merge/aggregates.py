@@ -212,8 +212,9 @@ _FUNCTIONS: dict[str, _Known] = {
     "min": _Known(_kernel(choices.smallest), _is_ordered, _ORDERED_NAMES),
     "bool_and": _Known(_kernel(choices.smallest), _is_boolean, "BOOLEAN"),
     "bool_or": _Known(_kernel(choices.largest), _is_boolean, "BOOLEAN"),
-    "sum": _Known(_kernel(numbers.total), _is_number, "a number", can_retract=True),
-    "product": _Known(_product, _is_number, "a number", can_retract=True),
+    # Which of two comes first makes no difference to these two, but when each is added does, where results are rounded.
+    "sum": _Known(_kernel(numbers.total), _is_number, "a number", can_retract=True, keeps_arrival_order=True),
+    "product": _Known(_product, _is_number, "a number", can_retract=True, keeps_arrival_order=True),
     "listagg": _Known(_listagg, _is_unbounded_text, "STRING", options=("list-agg-delimiter", "distinct")),
     "collect": _Known(
         _collect, _is_kind(frozenset({Kind.ARRAY})), "ARRAY",

@@ -316,7 +316,8 @@ class Planner:
         levels = to_numpy(entries.column("level"))
         if self.request.read_optimized:
             keep &= levels == highest_level(self.request.options)
-        if hides_level_0(self.request.options):
+        # What snapshots added is not compared with older versions, and most of it is there. (Java does so since 2.1.)
+        if hides_level_0(self.request.options) and not isinstance(self.request.between, Additions):
             keep &= levels > 0
         if keep.all():
             return entries

@@ -27,8 +27,7 @@ _TYPES = Pools(
         "DATE": [date(1969, 12, 31), date(2026, 1, 31)], "BOOLEAN": [False, True],
     }
 )  # fmt: skip
-_CHANGELOG = {"incremental-between-scan-mode": "changelog", "deletion-vectors.merge-on-read": "true"}
-"""Batch reads hide level 0, of changelogs too, where they do for rows."""
+_CHANGELOG = {"incremental-between-scan-mode": "changelog"}
 Keyed = dict[Place, dict[str, Row]]
 
 

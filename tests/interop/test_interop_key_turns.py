@@ -21,6 +21,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.live_files import live_of
 from support.effort import LONG, SEED, sampled
+from support.java_quirks import shows_level_0
 from support.key_model import ENGINES, Engine
 from support.oracle import Oracle, requires_java_oracle
 from support.values import dumps, in_order, lines
@@ -148,7 +149,7 @@ def _check_audit_log(world: TurnWorld, oracle: Oracle) -> None:
     options = {"incremental-between": f"0,{world.model.snapshot}"}
     stream = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
     with oracle.batch() as batch:
-        java = batch.read(world.warehouse, "db.t$audit_log", options=options)
+        java = batch.read(world.warehouse, "db.t$audit_log", options=shows_level_0(world.table, options))
         words = [word for key, value in stream.items() for word in ("--option", f"{key}={value}")]
         streamed = batch.add("stream", world.warehouse, "db.t", *words, "--rounds", "1000")
     assert java.lines == lines(world.table.audit_log(options=options).to_arrow())

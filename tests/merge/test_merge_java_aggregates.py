@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import paimon_pyds as pp
 from paimon_pyds.merge.aggregates import DEFAULT_AGGREGATE, aggregate, configured_aggregate, resolve_aggregate
 from paimon_pyds.options import TableOptions
 from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.fixtures import fixture_dir, json_lines, read_text, table_fields, table_path
 from support.oracle import Oracle, requires_java_oracle
-from support.values import arrow_rows, dumps, json_rows
+from support.values import arrow_rows, dumps, json_rows, lines
 
 _NESTED = {"type": "ROW", "fields": [
     {"id": 901, "name": "k", "type": "INT"}, {"id": 902, "name": "l", "type": "STRING"},
@@ -216,3 +217,24 @@ def test_merged_rows_are_those_of_java(oracle: Oracle, warehouse: Path, retracts
     for name in ["id", *case.columns]:
         of_column = case.columns.get(name, name)
         assert {k: row[name] for k, row in found.items()} == {k: row[name] for k, row in expected.items()}, of_column
+
+
+@requires_java_oracle
+@pytest.mark.java
+def test_sums_and_products_round_as_java_s_where_values_come_late(oracle: Oracle, warehouse: Path) -> None:
+    """A value behind a newer one of its sequence group is added when it comes, to what was rounded until then."""
+    types = {"id": "INT NOT NULL", "s": "INT", "d": "DECIMAL(20, 2)", "f": "DOUBLE"}
+    fields = [DataField(i, name, parse_type(type_)) for i, (name, type_) in enumerate(types.items())]
+    options = {"bucket": "1", "write-only": "true", "merge-engine": "partial-update", "fields.s.sequence-group": "d,f"}
+    options |= {"fields.d.aggregate-function": "product", "fields.f.aggregate-function": "sum"}
+    rows = [(9, "1.25", "1e+16"), (5, "123456789012345.99", "-1e+16"), (0, "-3.50", "1.0")]
+    with oracle.batch() as batch:
+        batch.create(warehouse, "db.t", fields, primary_keys=["id"], options=options)
+        for s, d, f in rows:
+            batch.write(warehouse, "db.t", [{"id": 1, "s": s, "d": d, "f": f}])
+        read = batch.read(warehouse, "db.t")
+    assert read.lines == ['{"id":1,"s":9,"d":"-540123451929013.72","f":"1.0"}']
+    table = pp.Table.open(warehouse / "db.db" / "t")
+    assert lines(table.scan().to_arrow()) == read.lines
+    table.compact(full=True)
+    assert lines(table.scan().to_arrow()) == read.lines

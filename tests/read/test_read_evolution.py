@@ -322,6 +322,11 @@ def test_nanoseconds_out_of_range() -> None:
         _cast("TIMESTAMP(3)", "TIMESTAMP(9)", [253402300799999])
 
 
+def test_seconds_out_of_range() -> None:
+    with pytest.raises(UnsupportedError, match="alter the column back to the type that it had"):
+        _cast("BIGINT", "TIMESTAMP(6)", [2**62])
+
+
 # --------------------------------------------------------------------------------------------------------- devolve
 
 

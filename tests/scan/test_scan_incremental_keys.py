@@ -18,6 +18,7 @@ from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.effort import sampled
 from support.fixtures import fixture_names, requires_shared, table_path
+from support.java_quirks import shows_level_0
 from support.oracle import Batch, Oracle, Reply, requires_java_oracle
 from support.values import dumps, in_order, lines
 
@@ -52,9 +53,9 @@ def _options(start: int | str, end: int | str, mode: str) -> dict[str, str]:
 
 
 def _assert_as_java(oracle: Oracle, path: Path | str, reads: list[dict[str, str]]) -> None:
-    with oracle.batch() as batch:
-        replies = [_read(batch, path, options) for options in reads]
     table = pp.Table.open(path)
+    with oracle.batch() as batch:
+        replies = [_read(batch, path, shows_level_0(table, options)) for options in reads]
     for options, reply in zip(reads, replies, strict=True):
         if not reply.ok:
             with pytest.raises(PaimonError):
@@ -126,6 +127,31 @@ TABLES = [
     {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", "changelog-producer": "full-compaction"},
     {"sequence.field": "v", "changelog-producer": "lookup"},
 ]
+
+
+@pytest.mark.parametrize(
+    ("own", "mode"),
+    [
+        ({"deletion-vectors.enabled": "true"}, "auto"),
+        ({"deletion-vectors.enabled": "true", "changelog-producer": "input"}, "auto"),
+        ({"deletion-vectors.enabled": "true", "changelog-producer": "input"}, "delta"),
+        ({"merge-engine": "first-row"}, "delta"),
+    ],
+)
+def test_what_was_added_is_read_where_a_state_hides_it_until_it_is_compacted(
+    own: dict[str, str], mode: str, tmp_path: Path
+) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), False), ("v", pa.int32())])
+    table = pp.Table.create(tmp_path / "t", schema, primary_key=["id"], options={"bucket": "1", **own})
+    rows = pa.table([[1, 2], [10, 20]], schema=schema)
+    table.append(rows)
+    added = table.scan(options=_options(0, 1, mode))
+    assert added.to_arrow().to_pylist() == rows.to_pylist()
+    assert added.count() == 2
+    assert table.scan("v > 10", options=_options(0, 1, mode)).to_arrow().to_pydict() == {"id": [2], "v": [20]}
+    logged = table.audit_log(options=_options(0, 1, mode)).to_arrow()
+    assert logged.to_pydict() == {"rowkind": ["+I", "+I"], **rows.to_pydict()}
+    assert table.scan(snapshot=1).count() == 0
 
 
 @requires_java_oracle

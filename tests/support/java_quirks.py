@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
+import paimon_pyds as pp
+from paimon_pyds.errors import PaimonError
+from paimon_pyds.scan.travel import Additions
 from paimon_pyds.types import DataType, Kind
 from paimon_pyds.types.kinds import BINARY_KINDS
 
@@ -77,3 +81,12 @@ def has_null_literal(json: Json) -> bool:
 def escapes_in_like(json: Json) -> bool:
     """A LIKE pattern with backslashes: Java takes ``%a`` and the like apart with the backslashes left in."""
     return _any_leaf(json, lambda leaf: leaf["op"] == "like" and "\\" in leaf["literals"][0])
+
+
+def shows_level_0(table: pp.Table, options: Mapping[str, str]) -> dict[str, str]:
+    """Options with which Java gives all that snapshots added: 1.4 leaves out what they added on level 0, nearly all,
+    where batch reads of a state hide that level. 2.1 does not."""
+    with suppress(PaimonError):
+        if isinstance(table.scan(options=options).between, Additions):
+            return {**options, "batch-scan-mode": "compact"}
+    return dict(options)

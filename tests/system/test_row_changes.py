@@ -14,6 +14,7 @@ from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.system.row_changes import Binlog
 from paimon_pyds.table_scan import Scan
 from support.fixtures import fixture_dir, fixture_names, meta, requires_shared, table_path
+from support.java_quirks import shows_level_0
 from support.oracle import Oracle, requires_java_oracle
 from support.values import dumps, expected_lines, in_order, json_rows, lines
 
@@ -78,12 +79,13 @@ def _assert_as_java(oracle: Oracle, names: list[str]) -> None:
     reads = []
     with oracle.batch() as batch:
         for name in names:
-            last = pp.Table.open(table_path(name)).scan().snapshot_id
-            first = pp.Table.open(table_path(name)).store.earliest_snapshot_id()
+            opened = pp.Table.open(table_path(name))
+            last, first = opened.scan().snapshot_id, opened.store.earliest_snapshot_id()
             spans = [{}] if last is None else [{}, {"incremental-between": f"{first},{last}"}]
             for options in spans:
+                as_asked = shows_level_0(opened, options)
                 for table in NAMES:
-                    reply = batch.read(Path(table_path(name)).parents[1], f"db.t${table}", options=options)
+                    reply = batch.read(Path(table_path(name)).parents[1], f"db.t${table}", options=as_asked)
                     reads.append((name, table, options, reply))
     wrong = []
     for name, table, options, reply in reads:
