@@ -206,12 +206,12 @@ def _touched(store: TableStore, plan: Plan, results: Sequence[CompactResult], st
 
 
 def _same(io: FileIO, old: Vector | None, new: Vector | None, row_count: int) -> bool:
-    """Whether two vectors of one data file, which has so many rows, delete the same rows."""
+    """Whether two vectors of one data file, which has so many rows, delete the same rows; not known of expired ones."""
     if old is None or new is None or old.place == new.place:
         return old is new or (old is not None and new is not None)
     if old.file.cardinality != new.file.cardinality:
         return False
     try:
         return deleted_rows(io, old.file, row_count) == deleted_rows(io, new.file, row_count)
-    except PaimonError:
+    except (PaimonError, FileNotFoundError):
         return False

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
+from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import file_paths, partition_directory
@@ -87,6 +88,7 @@ class VectorFiles:
 
         Raises:
             CorruptFileError: the vector is damaged, or has a position that is no row of the file.
+            SnapshotNotFoundError: the index file is gone.
             StorageError: the index file can't be read.
         """
         place = self._places.get((partition, data_file))
@@ -108,6 +110,7 @@ class VectorFiles:
 
         Raises:
             CorruptFileError: an old vector is damaged.
+            SnapshotNotFoundError: its index file is gone.
             StorageError: an index file can't be read or written; those that were written are removed again.
         """
         written: list[str] = []
@@ -130,9 +133,17 @@ class VectorFiles:
         return self._paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
 
     def _read(self, entry: IndexEntry, range_: DeletionRange) -> DeletionVector:
-        source = FileSource(self._io, self._path(entry), entry.file_size)
+        path = self._path(entry)
+        source = FileSource(self._io, path, entry.file_size)
         row_count = self._row_counts.get((entry.partition, range_.data_file))
-        return read_vector(source, range_.offset, range_.length, range_.cardinality, row_count)
+        try:
+            return read_vector(source, range_.offset, range_.length, range_.cardinality, row_count)
+        except FileNotFoundError:
+            raise SnapshotNotFoundError(
+                "a deletion vector is gone: the snapshot that this change began with has expired",
+                path=path,
+                hint="make the change again",
+            ) from None
 
     def _replaced(self, bucket: PartitionBucket, files: Mapping[str, BitMap | None]) -> list[IndexEntry]:
         """The index files with a vector that changes; in a fixed bucket all of them, as it may have one only."""

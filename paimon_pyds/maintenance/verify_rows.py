@@ -149,6 +149,11 @@ class _Statistics:
         return ""
 
 
+def _trims(file: PlannedFile, keys: Sequence[DataField]) -> bool:
+    """Whether keys are read without blanks at their end, which they may have in the manifest and the hash index."""
+    return traits_of(file.path).trims_char and any(key.type.kind is Kind.CHAR for key in keys)
+
+
 class _Places:
     """Rows lie in the partition and the bucket that their values say."""
 
@@ -159,9 +164,8 @@ class _Places:
         self._partition = [(ids[f.id], values[f.name]) for f in fields if f.id in ids]
         self._function = str(options.get("bucket-function.type"))
         keys = [schema.field(name) for name in schema.bucket_keys]
-        trimmed = traits_of(file.path).trims_char and any(key.type.kind is Kind.CHAR for key in keys)
         hashed = options.get("bucket") != -1 and file.total_buckets > 0 and file.bucket >= 0
-        here = hashed and not trimmed and all(key.id in ids for key in keys)
+        here = hashed and not _trims(file, keys) and all(key.id in ids for key in keys)
         self._keys = [ids[key.id] for key in keys] if here else []
         self._elsewhere = self._in_other_bucket = 0
 
@@ -199,10 +203,12 @@ class _Keys:
     """Keys ascend, each is there once, and the manifest has the first and the last one."""
 
     def __init__(self, file: PlannedFile, checks: KeyChecks, ids: Mapping[int, DataField]) -> None:
-        self._file, self._hashes = file, checks.hashes
+        self._file = file
         keys = [checks.schema.field(name) for name in checks.schema.trimmed_primary_keys]
         self._keys = [ids[key.id] for key in keys if key.id in ids]
         self._types = [key.type for key in keys]
+        self._trimmed = _trims(file, keys)
+        self._hashes = None if self._trimmed else checks.hashes
         self._first: pa.RecordBatch | None = None
         self._last: pa.RecordBatch | None = None
         self._unsorted = self._not_indexed = 0
@@ -231,7 +237,11 @@ class _Keys:
             decoded = [decode_column(ends, self._types, i, arity=True) for i in range(len(self._types))]
             if any(column.unknown is not None for column in decoded):
                 return
-            listed = pa.RecordBatch.from_arrays([column.values for column in decoded], self._first.schema.names)
+            values = [column.values for column in decoded]
+            for i, type_ in enumerate(self._types):
+                if self._trimmed and type_.kind is Kind.CHAR:
+                    values[i] = pc.utf8_rtrim(values[i], " ")
+            listed = pa.RecordBatch.from_arrays(values, self._first.schema.names)
             held = pa.Table.from_batches([self._first, self._last]).cast(listed.schema)
             codes = order_codes(one_batch(pa.concat_tables([pa.Table.from_batches([listed]), held])).columns)
             if (codes[:2] != codes[2:]).any():

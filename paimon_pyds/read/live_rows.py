@@ -117,11 +117,12 @@ def live_rows(io: FileIO, file: PlannedFile, selection: RowSelection = RowSelect
     """The selected rows of a file that are not deleted, whatever a filter says of them.
 
     ``file``: the data file; its deletion vector is read when it has one. ``selection``: positions in the file.
-    Raises CorruptFileError, FileNotFoundError, StorageError: see `deleted_rows`.
+    Raises CorruptFileError, StorageError: see `deleted_rows`; SnapshotNotFoundError: the vector is gone.
     """
     if file.deletion is None or selection.is_none:
         return selection
-    return selection.minus(deleted_rows(io, file.deletion, file.row_count), file.row_count)
+    with file.must_exist():
+        return selection.minus(deleted_rows(io, file.deletion, file.row_count), file.row_count)
 
 
 class LiveRows:

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.deletion.files import VectorFiles
 from paimon_pyds.errors import CommitConflictError, CommitError
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.rowlevel import merge, tasks, update
 from paimon_pyds.rowlevel.target import RowTarget
 from support.effort import LONG, sampled
 from support.maintenance import is_exact
@@ -208,6 +210,84 @@ def test_a_table_that_never_stands_still(tmp_path: Path, monkeypatch: pytest.Mon
     assert table.count("n = 0") == 1
     assert table.count() < before
     is_exact(table)
+
+
+@pytest.mark.parametrize("operation", ["delete", "update", "compact"])
+def test_vectors_expire_before_they_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    """Others replace the index file with them, and the snapshot that needs it goes: the operation starts over."""
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options=_VECTORS)
+    table.append(_data(_fresh(range(50))))
+    table.append(_data(_fresh(range(50, 100))))
+    table.delete("id IN (3, 60)")
+    intruder, write, waiting = pp.Table.open(tmp_path / "t"), VectorFiles.write, [True]
+
+    def late(self: VectorFiles, changes: Any) -> Any:
+        if waiting and waiting.pop():
+            intruder.delete("id IN (4, 61)")
+            intruder.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+        return write(self, changes)
+
+    monkeypatch.setattr(VectorFiles, "write", late)
+    gone = {3, 4, 60, 61}
+    if operation == "delete":
+        assert table.delete("id IN (4, 5)").rows_deleted == 1
+        gone.add(5)
+    elif operation == "update":
+        assert table.update({"c": "'new'"}, "id = 5").rows_updated == 1
+    else:
+        table.compact(full=True)
+    assert not waiting
+    changed = {5: ("new", 5)} if operation == "update" else {}
+    assert _content(table) == {i: v for i, v in {**_fresh(range(100)), **changed}.items() if i not in gone}
+    assert not table.verify(deep=True).findings
+
+
+@pytest.mark.parametrize("operation", ["delete", "update", "merge"])
+def test_vectors_expire_before_files_are_rewritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """As `test_vectors_expire_before_they_are_merged`, where the operation makes no vectors of its own."""
+    module = {"delete": tasks, "update": update, "merge": merge}[operation]
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options=_VECTORS)
+    table.append(_data(_fresh(range(50))))
+    table.delete("id = 3")
+    intruder, read, waiting = pp.Table.open(tmp_path / "t"), module.live_rows, [True]
+
+    def late(*arguments: Any) -> Any:
+        if waiting and waiting.pop():
+            intruder.delete("id = 4")
+            intruder.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+        return read(*arguments)
+
+    monkeypatch.setattr(module, "live_rows", late)
+    own = {"deletion-vectors.enabled": "false"}
+    if operation == "delete":
+        table.delete("id = 5", options=own)
+    elif operation == "update":
+        table.update({"c": "'new'"}, "id = 5", options=own)
+    else:
+        table.merge(_data({5: ("new", 5)}), "id", when_matched="update", options=own)
+    assert not waiting
+    changed = {} if operation == "delete" else {5: ("new", 5)}
+    gone = {3, 4, 5} - changed.keys()
+    assert _content(table) == {i: v for i, v in {**_fresh(range(50)), **changed}.items() if i not in gone}
+
+
+def test_a_compaction_compares_vectors_that_have_expired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether other vectors are of the same rows can't be told then: the files are compacted anew."""
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, options=_VECTORS)
+    table.append(_data(_fresh(range(50))))
+    table.append(_data(_fresh(range(50, 100))))
+    table.delete("id IN (3, 60)")
+    intruder = pp.Table.open(tmp_path / "t")
+
+    def theirs() -> None:
+        intruder.delete("id = 70")
+        intruder.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s")
+
+    race(monkeypatch, theirs)
+    table.compact(full=True)
+    assert _content(table) == {i: v for i, v in _fresh(range(100)).items() if i not in (3, 60, 70)}
 
 
 def test_appends_do_not_wait_for_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
