@@ -149,6 +149,7 @@ def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> Rem
         _take_away(store, name)
         removal = _only_theirs(branch, states, options)
         removal.delete()
+        removal.delete_directories(options)
     return replace(removal.summary(branches=(name,)), seconds=time.monotonic() - started, dry_run=dry_run)
 
 
@@ -172,6 +173,14 @@ def removal_of(
     """The files of some states that no others need. ``others``: all states that may share files with them. ``options``:
     how many threads look and remove."""
     removal = Removal(store, threads_of(options))
+    for branch in dict.fromkeys(state.branch for state in states):
+        _add_states(removal, [state for state in states if state.branch == branch])
+    removal.keep(KeptFiles(store, others))
+    return removal
+
+
+def _add_states(removal: Removal, states: Sequence[Reference]) -> None:
+    """Gather the files of all states of a branch."""
     snapshots = [state.snapshot for state in states if state.keeps_changelog]
     expired = [state.snapshot for state in states if state.is_changelog]
     first = [state.snapshot for state in states if state.keeps_changelog and not state.is_changelog][:1]
@@ -183,8 +192,6 @@ def removal_of(
         removal.add_live(snapshot)
     removal.add_metadata(snapshots)
     removal.add_metadata(tagged, changelogs=False)
-    removal.keep(KeptFiles(store, others))
-    return removal
 
 
 def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:

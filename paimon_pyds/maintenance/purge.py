@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.maintenance.branches import delete_branch
+from paimon_pyds.maintenance.branches import delete_branch, removal_of
 from paimon_pyds.maintenance.drop_partitions import truncate
-from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, merged
+from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options, merged
 from paimon_pyds.maintenance.orphans import remove_orphan_files
-from paimon_pyds.maintenance.references import consumer_names
+from paimon_pyds.maintenance.references import KeptFiles, Reference, consumer_names, references_of_table
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tags import delete_tag
 from paimon_pyds.metadata.changelogs import changelog_ids
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_writable
@@ -65,11 +66,24 @@ def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_ru
 
 
 def _planned(store: TableStore, tags: list[str], branches: list[str]) -> RemovalSummary:
+    """What goes; more metadata files where the commit of the empty state merges manifests, and fewer files where
+    changelogs have outlived their snapshots, as these name files that have gone with those."""
     rows, _ = truncate(store, dry_run=True)
-    return replace(
-        rows, tags=tuple(tags), branches=tuple(branches), consumers=tuple(consumer_names(store)),
-        snapshots=len(store.snapshot_ids()), changelogs=len(changelog_ids(store)),
+    removal = removal_of(store, references_of_table(store), (), maintenance_options(store, None))
+    latest, ids = store.latest_snapshot(), store.snapshot_ids()
+    if latest is not None and rows.data_files:
+        stays = {manifest.file_name for manifest in ManifestReader(store).manifests(latest)}
+        if latest.statistics is not None and latest.schema_id == store.latest_schema().id:
+            stays.add(latest.statistics)  # snapshots pass them on
+        removal.spare(stays)
+    elif latest is not None:  # it stays
+        removal.spare(KeptFiles(store, [Reference(store.branch, f"snapshot {latest.id}", latest, True)]).metadata)
+    orphans = remove_orphan_files(store)
+    planned = removal.summary(
+        tags=tuple(tags), branches=tuple(branches), consumers=tuple(consumer_names(store)),
+        snapshots=len(ids if rows.data_files else ids[:-1]), changelogs=len(changelog_ids(store)),
     )  # fmt: skip
+    return merged(planned, RemovalSummary(data_files=orphans.files.num_rows, bytes=orphans.bytes))
 
 
 def _steps(store: TableStore, tags: list[str], branches: list[str]) -> Iterator[RemovalSummary]:

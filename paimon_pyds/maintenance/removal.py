@@ -215,9 +215,7 @@ class Removal:
 
     def keep(self, kept: KeptFiles) -> None:
         """Leave out what other states need, and find where the data files lie."""
-        for names in (self.indexes, self.manifests, self.lists):
-            for name in kept.metadata.intersection(names):
-                del names[name]
+        self.spare(kept.metadata)
         full = [table for table in self.entries if table.num_rows]
         self.entries = []
         if not full:
@@ -235,6 +233,12 @@ class Removal:
             for path, names in zip(files, batch["extra_files"].to_pylist(), strict=True)
             for name in names
         ]
+
+    def spare(self, metadata: Iterable[str]) -> None:
+        """Leave out the metadata files of these names."""
+        for name in metadata:
+            for names in (self.indexes, self.manifests, self.lists):
+                names.pop(name, None)
 
     def delete(self) -> None:
         """Remove the files. Raises StorageError: some are still there, and the next run finds them."""

@@ -89,7 +89,7 @@ def create_due_tags(store: TableStore, options: TableOptions, *, dry_run: bool =
         if options.get("tag.automatic-completion") and due is not None:
             begin = due - period.length
         name = begin.strftime(period.names)
-        if name not in store.tag_names():
+        if name not in made and name not in store.tag_names():
             try:
                 create_tag(store, name, TagOptions(snapshot.id, dry_run=dry_run))
             except SnapshotNotFoundError:  # it expires just now

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -86,7 +86,7 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
     if not how.dry_run and options.get("tag.create-success-file"):
         write_success_file(store, _success_file(store, name))
     if replaced is not None and replaced != source:
-        _remove_state(store, replaced, threads_of(options))
+        _remove_state(store, replaced, options)
     return source
 
 
@@ -236,25 +236,25 @@ def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = F
     return snapshot
 
 
-def delete_tag(store: TableStore, name: str, *, dry_run: bool = False) -> RemovalSummary:
-    """Delete a tag, and the files that only it needed.
+def delete_tag(store: TableStore, name: str, *, dry_run: bool = False, without: Collection[str] = ()) -> RemovalSummary:
+    """Delete a tag, and the files that only it needed. ``without``: tags that a dry run takes for gone already.
 
     Raises TagNotFoundError, with similar names; NotFoundError where other tags or branches are damaged.
     """
     started = time.monotonic()
     options = maintenance_options(store, None)
     snapshot = store.tag(text("tag", name))
-    removal = _unneeded(store, snapshot, threads_of(options), except_tag=name)  # fails before anything is gone
+    removal = _unneeded(store, snapshot, threads_of(options), {name, *without})  # fails before anything is gone
     if not dry_run and (store.server is None or not store.server.delete_tag(store, name)):
         store.io.delete([store.paths.tag(name)])
         discard_success_files(store, [name])
-        removal = _remove_state(store, snapshot, threads_of(options))
+        removal = _remove_state(store, snapshot, options)
     return replace(removal.summary(tags=(name,)), seconds=time.monotonic() - started, dry_run=dry_run)
 
 
-def _others(store: TableStore, snapshot: Snapshot, except_tag: str | None = None) -> list[Reference]:
+def _others(store: TableStore, snapshot: Snapshot, except_tags: Collection[str] = ()) -> list[Reference]:
     """The states that may need files of a tagged snapshot: its neighbours, earlier changelogs, and other branches."""
-    tags = [tag for tag in tag_references(store) if tag.tag != except_tag]
+    tags = [tag for tag in tag_references(store) if tag.tag not in except_tags]
     same = [tag for tag in tags if tag.snapshot.id == snapshot.id]
     before = [tag for tag in tags if tag.snapshot.id < snapshot.id][-1:]
     after = [tag for tag in tags if tag.snapshot.id > snapshot.id][:1]
@@ -266,11 +266,11 @@ def _others(store: TableStore, snapshot: Snapshot, except_tag: str | None = None
     return [*same, *before, *after, *snapshots, *earlier, *references_elsewhere(store)]
 
 
-def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tag: str | None = None) -> Removal:
+def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tags: Collection[str] = ()) -> Removal:
     """The files of a state that nothing else needs."""
     settled = 0
     for _ in range(_TRIES):
-        removal, others = Removal(store, threads), _others(store, snapshot, except_tag)
+        removal, others = Removal(store, threads), _others(store, snapshot, except_tags)
         if any(other.snapshot == snapshot and not other.is_changelog for other in others):
             return removal
         removal.add_live(snapshot)
@@ -280,7 +280,7 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tag: s
         except NotFoundError as error:
             failure = error
         else:
-            if _others(store, snapshot, except_tag) == others:
+            if _others(store, snapshot, except_tags) == others:
                 return removal
             continue
         begun = expiring_before(store)
@@ -292,7 +292,7 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tag: s
                     kept = [o for o in others if not o.is_snapshot or o.branch != store.branch]
                     removal.keep(KeptFiles(store, [*kept, *staying]))
                     return removal
-        if _others(store, snapshot, except_tag) == others:
+        if _others(store, snapshot, except_tags) == others:
             settled = wait_or_raise(failure, settled)
     raise CommitError(
         "tags, branches or snapshots changed again and again while a tag was to go",
@@ -301,10 +301,11 @@ def _unneeded(store: TableStore, snapshot: Snapshot, threads: int, except_tag: s
     )
 
 
-def _remove_state(store: TableStore, snapshot: Snapshot, threads: int) -> Removal:
+def _remove_state(store: TableStore, snapshot: Snapshot, options: TableOptions) -> Removal:
     """Remove the files of a state that no tag names any more, as far as nothing else needs them."""
-    removal = _unneeded(store, snapshot, threads)
+    removal = _unneeded(store, snapshot, threads_of(options))
     removal.delete()
+    removal.delete_directories(options)
     return removal
 
 
@@ -326,7 +327,7 @@ def expire_tags(
             created = changed.get(f"tag-{name}", 0) if made is None else made.timestamp() * 1000
             ends = made is not None and seconds is not None and time.time() * 1000 > created + seconds * 1000
             if ends or (limit is not None and created < limit):
-                total = merged(total, delete_tag(store, name, dry_run=dry_run))
+                total = merged(total, delete_tag(store, name, dry_run=dry_run, without=total.tags))
         except (FileNotFoundError, TagNotFoundError):  # deleted meanwhile
             continue
     return replace(total, seconds=time.monotonic() - started)

@@ -89,6 +89,16 @@ def test_automatic_tags(tmp_path: Path, options: dict[str, str], names: list[str
     assert table.create_due_tags(options={"tag.automatic-creation": "none"}) == ()
 
 
+def test_a_dry_run_names_a_tag_once(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", _SCHEMA)
+    for number in range(3):
+        _append(table, number)
+        _made_at(table, number + 1, datetime.fromisoformat(f"2026-01-05 23:10:{10 * number:02}"))
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period-duration": "1 s"}
+    assert table.create_due_tags(options=options, dry_run=True) == table.create_due_tags(options=options)
+    assert list(table.tags()) == ["202601052309", "202601052310"]
+
+
 def _due_for_tags(path: Path, options: dict[str, str]) -> pp.Table:
     table = pp.Table.create(path, _SCHEMA)
     for number, moment in enumerate(["2026-01-05 23:10", "2026-01-05 23:50", "2026-01-06 06:20", "2026-01-06 07:10"]):

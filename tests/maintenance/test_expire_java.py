@@ -93,3 +93,22 @@ def test_the_same_files_stay(oracle: Oracle, tmp_path: Path, tagged: bool) -> No
         for tag, read in tags[name].items():
             assert rows_of(table, tag=tag) == at_tags[name][tag], (name, tag)
             assert read.lines == lines(table.scan(tag=tag).to_arrow()), (name, tag)
+
+
+def test_the_same_directories_stay_when_a_tag_goes(oracle: Oracle, tmp_path: Path) -> None:
+    """Empty ones of buckets and partitions go under ``snapshot.clean-empty-directories``."""
+    for clean in ("true", "false"):
+        place, copy = tmp_path / clean / "t", tmp_path / clean / "java"
+        options = {"snapshot.clean-empty-directories": clean, "write-only": "true"}
+        table = pp.Table.create(place, _SCHEMA, partition_by=["p"], options=options)
+        table.append(_rows(0, 6, 1))
+        table.create_tag("x")
+        table.overwrite(_rows(0, 6, 2).filter(pc.field("p") == 1))
+        table.expire_snapshots(retain_max=1)
+        shutil.copytree(place, copy)
+        oracle.program("MaintenanceOracle", "delete-tag", copy, "x")
+        table.delete_tag("x")
+        there = {str(path.relative_to(place)) for path in place.glob("p=*/**/")}
+        java = {str(path.relative_to(copy)) for path in copy.glob("p=*/**/")}
+        assert there == java, clean
+        assert ("p=0" in there) == (clean == "false")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -91,6 +92,19 @@ def test_tags_with_an_end(table: pp.Table) -> None:
     is_exact(table)
     assert table.expire_tags(older_than="2000-01-01").tags == ()
     assert table.expire_tags(older_than=2**62).tags == ("endless", "long")
+    is_exact(table)
+
+
+def test_a_dry_run_of_expiring_tags_tells_what_the_last_of_them_takes_along(table: pp.Table) -> None:
+    for name, id_ in (("a", 1), ("a again", 1), ("b", 2), ("stays", 3)):
+        table.create_tag(name, id_, retain=None if name == "stays" else "1 ms")
+    table.expire_snapshots(retain_max=1)
+    planned, done = table.expire_tags(dry_run=True), table.expire_tags()
+    assert replace(planned, seconds=0, dry_run=False) == replace(done, seconds=0)
+    assert done.metadata_files == 4, "two lists of manifests each, as the tag after them needs the files"
+    planned, done = table.expire_tags(2**62, dry_run=True), table.expire_tags(2**62)
+    assert replace(planned, seconds=0, dry_run=False) == replace(done, seconds=0)
+    assert done.data_files == 3
     is_exact(table)
 
 

@@ -11,9 +11,9 @@ import org.apache.paimon.tag.TagBatchCreation;
 /**
  * Maintenance by Java: all {@code changelogs} that outlive their snapshots expire, a {@code rollback} to a tag or a
  * snapshot, the {@code tags} that a commit makes, the {@code batch-tag} of a batch write, {@code partitions} that expire, or {@code orphans} that are removed and
- * printed, what {@code consumers} read next, or the snapshots that {@code watermarks} stand for: {@code
- * changelogs|tags|batch-tag|partitions|orphans|consumers TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}, {@code watermarks
- * TABLE_PATH NUMBERS}.
+ * printed, a tag is deleted, what {@code consumers} read next, or the snapshots that {@code watermarks} stand for: {@code
+ * changelogs|tags|batch-tag|partitions|orphans|consumers TABLE_PATH}, {@code rollback TABLE_PATH TAG_OR_NUMBER}, {@code delete-tag
+ * TABLE_PATH TAG}, {@code watermarks TABLE_PATH NUMBERS}.
  */
 public final class MaintenanceOracle {
     public static void main(String[] args) throws Exception {
@@ -28,6 +28,9 @@ public final class MaintenanceOracle {
                 } else {
                     table.rollbackTo(args[2]);
                 }
+                break;
+            case "delete-tag":
+                table.deleteTag(args[2]);
                 break;
             case "consumers":
                 new ConsumerManager(LocalFileIO.create(), new Path(args[1]))
