@@ -1369,11 +1369,11 @@ class Table(RowStream):
             executor: where the work runs; this machine by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.repair import repair
+        from paimon_pyds.maintenance.repair import promised, repair
 
         with shown("repair", progress):
-            plan = self.verify(executor=executor).repair_plan() if plan is None else plan
-            return plan.repair_plan() if dry_run else repair(self._store, plan, executor=executor)
+            plan = self.verify(executor=executor) if plan is None else plan
+            return promised(self._store, plan) if dry_run else repair(self._store, plan, executor=executor)
 
     def remove_unexisting_files(self, dry_run: bool = True, *, progress: Progress | None = None) -> UnexistingFiles:
         """Take the entries of data files that are gone out of the newest state, so that the others can be read: the

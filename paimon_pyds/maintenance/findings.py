@@ -21,6 +21,11 @@ _OVERWRITE = "read the partition's rows without a filter, and overwrite it with 
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "hint": (WARNING, "delete the hint file: the directory is listed then, until a commit or expiry writes it"),
+    "hint-ahead": (
+        ERROR,
+        "Java Paimon can't read the table: restore the snapshot from a copy; or repair(), and what was committed after"
+        " the newest snapshot that is there is lost",
+    ),
     "snapshot": (ERROR, "restore the file from a copy; else roll back to the snapshot before"),
     "snapshot-gap": (ERROR, "restore the snapshot; else expire those before it, or roll back to them"),
     "snapshot-time": (WARNING, "a writer's clock was wrong: travel to snapshots by number, not by time"),
@@ -58,6 +63,8 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "unsupported": (WARNING, "this part was not verified: Java Paimon may read it"),
 }
 """Each kind of finding: how bad it is, and what to do."""
+HINTS = ("hint", "hint-ahead")
+"""Those of hint files; `hint-ahead` is of one that names a snapshot after the newest, which Java believes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +159,9 @@ class Verification:
         return pa.Table.from_arrays(arrays, names=list(names))
 
     def repair_plan(self) -> RepairPlan:
-        """What of it `paimon_pyds.Table.repair` can mend without a guess, and what it can't."""
-        mends = tuple(finding for finding in self.findings if finding.kind in ("hint", "file-index"))
+        """What of it `paimon_pyds.Table.repair` can mend without a guess, as far as kinds of findings tell, and what it
+        can't."""
+        mends = tuple(finding for finding in self.findings if finding.kind in (*HINTS, "file-index"))
         return RepairPlan(self.path, mends, tuple(finding for finding in self.findings if finding not in mends))
 
     def to_dict(self) -> dict[str, Any]:

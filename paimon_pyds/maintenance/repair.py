@@ -10,7 +10,7 @@ anything is changed. Older snapshots and tags name a damaged index until they ex
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.live_files import live_of, snapshot_files
 from paimon_pyds.index_tools.rewrite import rewrite_file_index
 from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options
-from paimon_pyds.maintenance.findings import Finding, RepairPlan, Verification
+from paimon_pyds.maintenance.findings import HINTS, Finding, RepairPlan, Verification
 from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import on_branch
 from paimon_pyds.maintenance.removal import threads_of
@@ -64,11 +64,8 @@ class Repair:
 def repair(store: TableStore, plan: RepairPlan | Verification, *, executor: Executor | None = None) -> Repair:
     """Mend what a plan names; see `paimon_pyds.Table.repair`.
     Raises CommitError: indexes could not be published; what was mended before stays mended."""
-    started = time.monotonic()
-    if not isinstance(plan, RepairPlan | Verification):
-        raise refused_argument("plan", "a repair plan or what verify() found", plan)
-    plan = plan.repair_plan()
-    mended = [finding for finding in plan.mends if finding.kind == "hint" and _mend_hint(store, finding.path)]
+    started, plan = time.monotonic(), _checked(plan)
+    mended = [finding for finding in plan.mends if finding.kind in HINTS and _mend_hint(store, finding.path)]
     indexes = [finding for finding in plan.mends if finding.kind == "file-index"]
     if indexes:
         before = _indexed(store)
@@ -80,6 +77,28 @@ def repair(store: TableStore, plan: RepairPlan | Verification, *, executor: Exec
     return Repair(tuple(mended), left, time.monotonic() - started)
 
 
+def promised(store: TableStore, plan: RepairPlan | Verification) -> RepairPlan:
+    """A plan without what `repair` would leave now: indexes that the newest state does not need, and hints that an
+    expiry or a rollback may have written. Nothing is changed."""
+    plan = _checked(plan)
+    indexed = _indexed(store) if any(finding.kind == "file-index" for finding in plan.mends) else set()
+
+    def is_mended(finding: Finding) -> bool:
+        if finding.kind in HINTS:
+            return _mend_hint(store, finding.path, dry_run=True)
+        return finding.path.rpartition("/")[2] in indexed
+
+    mends = [finding for finding in plan.mends if is_mended(finding)]
+    left = (*(finding for finding in plan.mends if finding not in mends), *plan.left)
+    return replace(plan, mends=tuple(mends), left=left)
+
+
+def _checked(plan: RepairPlan | Verification) -> RepairPlan:
+    if not isinstance(plan, RepairPlan | Verification):
+        raise refused_argument("plan", "a repair plan or what verify() found", plan)
+    return plan.repair_plan()
+
+
 def _indexed(store: TableStore) -> set[str]:
     """The names of the data files of the newest state, and of the files beside them."""
     entries = store.read_newest(lambda newest: live_of(store, newest, ("file_name", "extra_files")))
@@ -89,24 +108,27 @@ def _indexed(store: TableStore) -> set[str]:
 # --------------------------------------------------------------------------------------------------------------- hints
 
 
-def _mend_hint(store: TableStore, path: str) -> bool:
-    """Write the hint of a branch again where it names no snapshot, or end the expiry that it tells of."""
+def _mend_hint(store: TableStore, path: str, *, dry_run: bool = False) -> bool:
+    """Write the hint of a branch again where it names no snapshot, or end the expiry that it tells of; whether it is
+    mended, or would be."""
     for name in (MAIN_BRANCH, *store.branches()):
         branch = on_branch(store, name)
-        if path == branch.paths.earliest_hint and _end_expiry(branch):
+        if path == branch.paths.earliest_hint and _end_expiry(branch, dry_run=dry_run):
             return True
         for hint in ("EARLIEST", "LATEST"):
             if path == branch.paths.changelog_hint(hint):
-                return _write_changelog_hint(branch, hint)
+                return _write_changelog_hint(branch, hint, dry_run=dry_run)
         if path in (branch.paths.earliest_hint, branch.paths.latest_hint):
-            return _write_dangling(branch, path)
+            return _write_dangling(branch, path, dry_run=dry_run)
     return False
 
 
-def _write_dangling(store: TableStore, path: str) -> bool:
+def _write_dangling(store: TableStore, path: str, *, dry_run: bool) -> bool:
     ids, hint = store.snapshot_ids(), read_hint(store.io, path)
     if hint is not None and store.snapshot_exists(hint):
         return hint == (ids[0] if path == store.paths.earliest_hint else ids[-1])
+    if dry_run:
+        return True
     if not ids:
         store.io.delete([path])
     else:
@@ -114,22 +136,24 @@ def _write_dangling(store: TableStore, path: str) -> bool:
     return True
 
 
-def _write_changelog_hint(store: TableStore, name: str) -> bool:
+def _write_changelog_hint(store: TableStore, name: str, *, dry_run: bool) -> bool:
     """Whether the hint of changelogs is right now; one that names a changelog is left: it may go just now."""
     ids, hint = changelog_ids(store), read_hint(store.io, store.paths.changelog_hint(name))
     end = None if not ids else ids[0] if name == "EARLIEST" else ids[-1]
-    if hint not in ids:
+    if hint not in ids and not dry_run:
         write_changelog_hint(store, name, end)
     return hint not in ids or hint == end
 
 
-def _end_expiry(store: TableStore) -> bool:
+def _end_expiry(store: TableStore, *, dry_run: bool) -> bool:
     """Whether an expiry had begun and is over now: some file was gone of a snapshot before the one that was to stay."""
     ids, begun = store.snapshot_ids(), expiring_before(store)
     first = next((id_ for id_ in ids if id_ >= begun), 0)
     if not first or ids[0] >= first or all(_is_whole(store, id_) for id_ in ids if id_ < first):
         return False
-    expire_snapshots(store, ExpireOptions(retain_max=ids[-1] - first + 1, older_than=0))
+    gone = expire_snapshots(store, ExpireOptions(retain_max=ids[-1] - first + 1, older_than=0, dry_run=dry_run))
+    if dry_run:
+        return gone.snapshots == sum(id_ < first for id_ in ids)
     return store.earliest_snapshot_id() == first
 
 

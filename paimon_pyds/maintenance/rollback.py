@@ -11,7 +11,6 @@ Data files stay, and are orphans then, as in Java: a writer that loses its snaps
 
 from __future__ import annotations
 
-import itertools
 import time
 from contextlib import suppress
 from datetime import datetime
@@ -25,7 +24,7 @@ from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
 from paimon_pyds.maintenance.tags import discard_success_files, numbered_state, snapshot_file
 from paimon_pyds.metadata.changelogs import remove_changelogs_from
 from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot, parse_snapshot
-from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_branch
 from paimon_pyds.options.option import integer, text
 from paimon_pyds.progress import counted
@@ -137,10 +136,12 @@ def _remove_newer(store: TableStore, target: Snapshot) -> tuple[int, list[Refere
     """Remove the snapshots after the target, also those that are committed meanwhile, and their tags."""
     count = 0
     while newer := [id_ for id_ in store.snapshot_ids() if id_ > target.id]:
-        steps = reversed(list(itertools.pairwise([target.id, *newer])))
-        for before, id_ in counted(steps, "removing", files=len(newer)):
-            if newer[0] != target.id + 1:  # else the hint names the target, and counts once there is no next one
-                store.write_latest_hint(before)
+        is_next = newer[0] == target.id + 1
+        if is_next and read_hint(store.io, store.paths.latest_hint) != target.id:
+            store.write_latest_hint(target.id)  # which counts once there is no next one
+        for id_ in counted(reversed(newer), "removing", files=len(newer)):
+            if not is_next:  # no hint: Java believes one whose snapshot is gone, and all one that has no next snapshot
+                store.io.delete([store.paths.latest_hint])
             store.io.delete([store.paths.snapshot(id_)])
             count += 1
     tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]

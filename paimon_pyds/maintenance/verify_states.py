@@ -215,7 +215,8 @@ class States:
                     is_ = (
                         f"the {'earliest' if end == 0 else 'latest'} snapshot is {now[end]}" if now else "there is none"
                     )
-                    self.findings.add("hint", path, f"it says {shown!r}, and {is_}")
+                    is_ahead = end == -1 and text.isdigit() and (not now or int(text) > now[-1])
+                    self.findings.add("hint-ahead" if is_ahead else "hint", path, f"it says {shown!r}, and {is_}")
 
     def _check_changelog_hints(self, store: TableStore) -> None:
         """Java Paimon believes LATEST; once all changelogs have expired, it may name the last one that was there."""

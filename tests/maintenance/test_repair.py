@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.maintenance.findings import RepairPlan
+from paimon_pyds.maintenance.findings import Finding, RepairPlan
 from paimon_pyds.maintenance.repair import Repair
 from paimon_pyds.metadata.store import TableStore
 from support.maintenance import rows_of
@@ -58,7 +59,7 @@ def test_a_hint_that_names_no_snapshot_is_written_again(hint: str, text: str, tm
     path.write_text(text)
     plan = table.repair(dry_run=True)
     assert isinstance(plan, RepairPlan)
-    assert [(f.kind, f.path) for f in plan.mends] == [("hint", str(path))]
+    assert [(f.kind, f.path) for f in plan.mends] == [("hint-ahead" if text == "99" else "hint", str(path))]
     assert path.read_text() == text
     assert len(_repaired(table).mended) == 1
     assert path.read_text() == {"LATEST": "5", "EARLIEST": "1"}[hint]
@@ -71,6 +72,7 @@ def test_a_hint_that_names_another_snapshot_is_left(hint: str, text: str, tmp_pa
     """A rollback or an expiry may be running that has written it."""
     table = _made(tmp_path / "t")
     (tmp_path / "t/snapshot" / hint).write_text(text)
+    _keeps_its_promise(table)
     result = _repaired(table)
     assert (len(result.mended), [f.kind for f in result.left]) == (0, ["hint"])
     assert (tmp_path / "t/snapshot" / hint).read_text() == text
@@ -108,6 +110,31 @@ def test_a_damaged_index_is_built_again(damage: str, tmp_path: Path) -> None:
     assert all("only older snapshots need it" in finding.what for finding in table.verify(deep=True).findings)
     table.expire_snapshots(retain_max=1)
     assert not table.verify(deep=True).findings
+
+
+def test_a_plan_does_not_promise_what_is_left(tmp_path: Path) -> None:
+    """An index that only an older snapshot needs is not built again; a hint that lags is left."""
+    options = {"file-index.bitmap.columns": "c", "file-index.in-manifest-threshold": "1 b"}
+    table = _made(tmp_path / "t", **options)
+    old = list((tmp_path / "t").rglob("*.index"))
+    table.overwrite(table.scan().to_arrow())
+    table.append(table.scan().to_arrow())
+    for path in old:
+        path.write_bytes(path.read_bytes()[:9])
+    new = next(path for path in (tmp_path / "t").rglob("*.index") if path not in old)
+    new.write_bytes(b"")
+    (tmp_path / "t/snapshot/LATEST").write_text("1")
+    mended = _keeps_its_promise(table)
+    assert [finding.path for finding in mended] == [str(new)]
+
+
+def _keeps_its_promise(table: pp.Table) -> Sequence[Finding]:
+    """What a dry run says is what is done."""
+    plan = table.repair(dry_run=True)
+    assert isinstance(plan, RepairPlan)
+    result = _repaired(table)
+    assert (plan.mends, set(plan.left)) == (result.mended, set(result.left))
+    return result.mended
 
 
 def test_what_would_be_a_guess_is_left(tmp_path: Path) -> None:

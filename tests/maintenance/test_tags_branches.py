@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +24,7 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
     TagNotFoundError,
 )
+from paimon_pyds.storage.local import LocalFileIO
 from support.maintenance import has_all, is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
 
@@ -204,6 +208,45 @@ def test_rollback(table: pp.Table) -> None:
     table.rollback(timestamp=table.store.snapshot(3).time_millis)
     assert rows_of(table) == states[3]
     assert table.rollback(snapshot=3).snapshots == 0
+
+
+@pytest.mark.parametrize("retained", [6, 3, 2], ids=["its snapshot is there", "the next is there", "neither"])
+def test_rows_that_come_after_a_rollback_to_a_tag_was_stopped_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retained: int
+) -> None:
+    """Wherever it stops, there is one newest state, and commits go on from it."""
+    made = pp.Table.create(tmp_path / "made", _SCHEMA, options={"write-only": "true"})
+    for number in range(6):
+        _append(made, number)
+    made.create_tag("x", 3)
+    made.expire_snapshots(retain_max=retained)
+    for stop in itertools.count():
+        shutil.copytree(made.path, tmp_path / f"{stop}")
+        table, calls = pp.Table.open(tmp_path / f"{stop}"), itertools.count()
+        with monkeypatch.context() as patch:
+            for name in ("delete", "replace"):
+                patch.setattr(LocalFileIO, name, _stopping(getattr(LocalFileIO, name), calls, stop))
+            with suppress(KeyboardInterrupt):
+                table.rollback(tag="x")
+                break
+        after = pp.Table.open(table.path)
+        rows = after.scan().to_arrow()["id"].to_pylist()
+        for number in (7, 8, 9):
+            _append(after, number)
+        assert sorted(after.scan().to_arrow()["id"].to_pylist()) == sorted([*rows, 7, 8, 9]), stop
+    assert stop > 3
+    assert table.store.snapshot_ids()[-1] == 3
+
+
+def _stopping(call: Callable[..., None], calls: Iterator[int], stop: int) -> Callable[..., None]:
+    """The same, but that the process ends after it where it is the call of this number."""
+
+    def stopping(*arguments: object) -> None:
+        call(*arguments)
+        if next(calls) == stop:
+            raise KeyboardInterrupt
+
+    return stopping
 
 
 @pytest.mark.java

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.storage.local import LocalFileIO
 from support.maintenance import has_all
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
@@ -23,6 +25,37 @@ _TABLES = {
 
 def _rows(*keys: int) -> pa.Table:
     return pa.table({"k": list(keys), "v": [10 * key for key in keys]}, _SCHEMA)
+
+
+@pytest.mark.parametrize("retained", [6, 3, 2], ids=["its snapshot is there", "the next is there", "neither"])
+def test_java_reads_and_writes_after_a_rollback_to_a_tag_was_stopped(
+    oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retained: int
+) -> None:
+    """Java believes the hint LATEST, even if the snapshot that it names is gone."""
+    table = pp.Table.create(tmp_path / "db.db/t", _SCHEMA)
+    for number in range(6):
+        table.append(_rows(number))
+    table.create_tag("x", 3)
+    table.expire_snapshots(retain_max=retained)
+    delete = LocalFileIO.delete
+
+    def stopping(io: LocalFileIO, paths: Iterable[str]) -> None:
+        gone = list(paths)
+        delete(io, gone)
+        if gone == [table.store.paths.snapshot(6)]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalFileIO, "delete", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        table.rollback(tag="x")
+    monkeypatch.undo()
+    with oracle.batch() as batch:
+        stopped = batch.read(tmp_path, "db.t")
+        batch.write(tmp_path, "db.t", _rows(9))
+    assert stopped.lines == lines(table.scan(snapshot=5).to_arrow())
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [0, 1, 2, 3, 4, 9]
+    table.rollback(tag="x")
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [0, 1, 2]
 
 
 def test_java_goes_on(oracle: Oracle, tmp_path: Path) -> None:

@@ -322,7 +322,8 @@ class _Fault:
 
 _FAULTS = [
     _Fault("LATEST lags", "orders", {"hint"}, lambda t: (t / "snapshot/LATEST").write_text("3")),
-    _Fault("LATEST is ahead", "orders", {"hint"}, lambda t: (t / "snapshot/LATEST").write_text("99")),
+    _Fault("LATEST is ahead", "orders", {"hint-ahead"}, lambda t: (t / "snapshot/LATEST").write_text("99")),
+    _Fault("the newest snapshot is gone", "orders", {"hint-ahead"}, lambda t: _snapshot_path(t).unlink()),
     _Fault("EARLIEST is no number", "orders", {"hint"}, lambda t: (t / "snapshot/EARLIEST").write_text("one")),
     _Fault("a gap", "orders", {"snapshot-gap"}, lambda t: _snapshot_path(t, 3).unlink()),
     _Fault("a snapshot cut off", "orders", {"snapshot"}, lambda t: _cut(_snapshot_path(t, 3))),
