@@ -76,7 +76,8 @@ def expire_partitions(
     is_expired = _strategy(typed, schema, limit)
     there = store.read_newest(partial(partitions_of, store, schema))
     found = [partition for partition in there if is_expired(partition)]
-    found.sort(key=lambda partition: [text or "" for text in partition.texts])
+    default = typed.get("partition.default-name")  # what NULL and blank values are called, in Java's order, too
+    found.sort(key=lambda p: ",".join(text if text and text.strip() else default for text in p.texts))
     found = found[: typed.get("partition.expiration-max-num")]
     batch = typed.get("partition.expiration-batch-size") or len(found) or 1
     if not dry_run:

@@ -41,7 +41,7 @@ def partition_times(options: TableOptions, names: Sequence[str]) -> Callable[[Te
     """What tells the time of a partition; None for what is no time.
 
     ``names``: of the partition columns.
-    Raises UnsupportedError: a formatter with letters that are not known here.
+    Raises UnsupportedError: a formatter with letters that are not known here, or without year, month or day.
     """
     read, pattern = _reader(options.get("partition.timestamp-formatter")), options.get("partition.timestamp-pattern")
 
@@ -89,7 +89,7 @@ def _reader(formatter: str | None) -> Callable[[str], datetime | None]:
     """What reads times, by Java's letters ``y M d H m s`` and literals; None for what is no time."""
     if formatter is None:
         return _default_time
-    expression, directives = "", ""
+    expression, directives, given = "", "", set[str]()
     for part in re.finditer(r"'([^']*)'|([A-Za-z])\2*|.", formatter, re.DOTALL):
         letters = part[0]
         if part[1] is not None or not letters[0].isalpha():
@@ -98,9 +98,16 @@ def _reader(formatter: str | None) -> Callable[[str], datetime | None]:
         elif letters[0] in _LETTERS and len(letters) in _WIDTHS.get(letters[0], (2,)):
             expression += rf"\d{{{len(letters)}}}"
             directives += _LETTERS[letters[0]]
+            given.add(_LETTERS[letters[0]])
         else:
             raise UnsupportedError(
                 f"partition.timestamp-formatter: {letters!r} is not supported", hint="yyyy, MM, dd, HH, mm and ss are"
+            )
+    for needed, directive in (("year", "%Y"), ("month", "%m"), ("day", "%d")):
+        if directive not in given:  # Java reads no date then, where strptime makes one up
+            raise UnsupportedError(
+                f"partition.timestamp-formatter={formatter} has no {needed}, so no partition is a time",
+                hint="let partition.timestamp-pattern add it, such as '$month-01', and the formatter read it",
             )
     shape = re.compile(expression, re.ASCII)
 

@@ -190,6 +190,8 @@ _EXPIRED: list[tuple[list[str | None], dict[str, str], list[str | None]]] = [
     (["2020-01-01", "2020-01-02", "2020-01-03"], {"partition.expiration-max-num": "2"}, ["2020-01-03"]),
     (["2020-01-01", "a"], _BY_CHANGE, ["2020-01-01", "a"]),
     (["2020-01-01", "a"], {**_BY_CHANGE, "partition.expiration-time": "0 ms"}, []),
+    (["b", None, "2020-01-01"],
+     {**_BY_CHANGE, "partition.expiration-time": "0 ms", "partition.expiration-max-num": "1"}, [None, "b"]),
 ]  # fmt: skip
 
 
@@ -228,6 +230,19 @@ def test_java_makes_the_same_tags_and_expires_the_same_partitions(oracle: Oracle
         table = _with_partitions(tmp_path / f"partitions{number}", values, options)
         oracle.program("MaintenanceOracle", "partitions", table.path)
         assert _partitions(table) == left, (values, options)
+
+
+@pytest.mark.java
+@requires_java_oracle
+def test_a_formatter_without_a_day_reads_no_time(oracle: Oracle, tmp_path: Path) -> None:
+    """Java takes no partition for one of a month: the month that goes on would expire."""
+    for number, letters in enumerate(["yyyyMM", "yyyy", "MMdd", "HHmm", "yyyydd"]):
+        options = {"partition.timestamp-formatter": letters}
+        table = _with_partitions(tmp_path / f"{number}", ["202001", "2020", "0101", "200001"], options)
+        with pytest.raises(UnsupportedError, match=r"has no (year|month|day), so no partition is a time"):
+            table.expire_partitions()
+        oracle.program("MaintenanceOracle", "partitions", table.path)
+        assert len(_partitions(table)) == 4, letters
 
 
 def test_partitions_expire_in_batches_and_after_commits(tmp_path: Path) -> None:
