@@ -43,6 +43,7 @@ _TRUNC = {
     "mon": "month", "week": "week", "day": "day", "dd": "day", "hour": "hour", "minute": "minute", "second": "second",
     "millisecond": "millisecond", "microsecond": "microsecond",
 }  # fmt: skip
+_MONTH = np.timedelta64(1, "M")
 _DATE_UNITS = frozenset({"year", "quarter", "month", "week"})
 
 
@@ -107,7 +108,7 @@ def _months_later(date: Datum, months: Datum) -> pa.Array:
     here = _days(a).astype("datetime64[M]")
     day = _days(a).astype("datetime64[D]") - here.astype("datetime64[D]")
     target = here + filled(b).astype("timedelta64[M]")
-    last = (target + 1).astype("datetime64[D]") - target.astype("datetime64[D]") - np.timedelta64(1, "D")
+    last = (target + _MONTH).astype("datetime64[D]") - target.astype("datetime64[D]") - np.timedelta64(1, "D")
     return _dates(target.astype("datetime64[D]") + np.minimum(day, last), valid(a) & valid(b))
 
 
@@ -166,7 +167,7 @@ def _as_before(local: pa.Array, offsets: pa.Array, type_: AtomicType, zone: str)
 
 
 def _month_end(date: pa.Array) -> pa.Array:
-    end = (_days(date).astype("datetime64[M]") + 1).astype("datetime64[D]") - np.timedelta64(1, "D")
+    end = (_days(date).astype("datetime64[M]") + _MONTH).astype("datetime64[D]") - np.timedelta64(1, "D")
     return _dates(end, valid(date))
 
 
