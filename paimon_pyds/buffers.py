@@ -125,6 +125,11 @@ def from_numpy(values: npt.NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
+def with_one_nan(values: pa.Array) -> pa.Array:
+    """Floats, each NaN of them as the one that Java has, whatever its bits."""
+    return pc.if_else(pc.is_nan(values), scalar(math.nan, values.type), values)
+
+
 def to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     """The same as ``values.to_numpy(zero_copy_only=False)``."""
     values = one_array(values)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, Int64s
+from paimon_pyds.buffers import Flags, Int64s, with_one_nan
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import filled
@@ -227,8 +227,7 @@ def _comparable(array: pa.Array) -> pa.Array:
     """Floats with one NaN and one zero, so that equal ones have equal bits."""
     if not pa.types.is_floating(array.type):
         return array
-    nan = pa.scalar(float("nan"), array.type)
-    return pc.if_else(pc.is_nan(array), nan, pc.add(array, pa.scalar(0.0, array.type)))
+    return with_one_nan(pc.add(array, pa.scalar(0.0, array.type)))
 
 
 def _numbered(array: pa.Array, null_safe: bool) -> tuple[pa.Array, Int64s]:

@@ -15,6 +15,7 @@ from paimon_pyds.bucket.hash_index import Hashes
 from paimon_pyds.buffers import is_true, one_batch
 from paimon_pyds.errors import MissingColumnError, UnsupportedError
 from paimon_pyds.execution.live_files import data_batches
+from paimon_pyds.expression.operators import compare
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index_tools.verify import VerifyTask, verify_one
 from paimon_pyds.maintenance.findings import Findings
@@ -174,7 +175,8 @@ class _Places:
             wrong = np.zeros(batch.num_rows, np.bool_)
             for field, value in self._partition:
                 column = batch.column(field.name)
-                wrong |= ~is_true(_equal(column, value))
+                same = compare(column, value.cast(column.type), "=") if value.is_valid else column.is_null()
+                wrong |= ~is_true(same)
             self._elsewhere += int(wrong.sum())
         if self._keys:
             columns = [batch.column(field.name) for field in self._keys]
@@ -188,15 +190,6 @@ class _Places:
             if count:
                 what = f"{count:,} of {self._file.row_count:,} rows belong into another {kind}"
                 findings.add(kind, self._file.path, what)
-
-
-def _equal(column: pa.Array, value: pa.Scalar) -> pa.Array:
-    """Which values are the partition's; NULL and NaN equal themselves."""
-    if not value.is_valid:
-        return column.is_null()
-    value = value.cast(column.type)
-    is_nan = pa.types.is_floating(value.type) and value.as_py() != value.as_py()
-    return pc.is_nan(column) if is_nan else pc.equal(column, value)
 
 
 class _Keys:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true
+from paimon_pyds.buffers import from_numpy, is_true, with_one_nan
 from paimon_pyds.merge.grouped_rows import GroupedRows, Positions, is_valid, take_or_null
 from paimon_pyds.sort.keys import comparable_column
 
@@ -101,6 +101,6 @@ def _comparable(values: pa.Array) -> pa.Array:
     if not pa.types.is_floating(type_):
         return comparable_column(values)
     width = np.dtype(f"i{type_.bit_width // 8}")
-    floats = pc.if_else(pc.is_nan(values), pa.scalar(np.nan, type_), values) if len(values) else values
+    floats = with_one_nan(values) if len(values) else values
     bits = np.frombuffer(floats.buffers()[1] or b"", width)[floats.offset : floats.offset + len(floats)]
     return from_numpy(np.where(bits < 0, bits ^ np.iinfo(width).max, bits))

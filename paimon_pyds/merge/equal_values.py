@@ -12,10 +12,9 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from xxhash import xxh64_intdigest
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import from_numpy, to_numpy, with_one_nan
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.merge.grouped_rows import Flags, Positions, flags_buffer, is_valid
@@ -155,8 +154,7 @@ def _same_nan(values: pa.Array) -> pa.Array:
     type_ = values.type
     if not pa.types.is_floating(type_):
         return values
-    same = pc.if_else(pc.is_nan(values), pa.scalar(np.nan, type_), values)
-    return same.view(pa.int32() if type_.bit_width == 32 else pa.int64())
+    return with_one_nan(values).view(pa.int32() if type_.bit_width == 32 else pa.int64())
 
 
 def pair_codes(columns: Sequence[Codes]) -> Codes:

@@ -32,6 +32,7 @@ from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.execution.executor import Executor, mapped
 from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.expression.bound import BoundExpression
+from paimon_pyds.expression.operators import compare
 from paimon_pyds.merge.engine_options import merge_engine
 from paimon_pyds.merge.files import hides_level_0
 from paimon_pyds.merge.filter import merge_filter, merge_keys
@@ -53,7 +54,6 @@ from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import Files, PlannedFile, Split
 from paimon_pyds.types import DataField, Kind
-from paimon_pyds.types.kinds import FLOAT_KINDS
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.writer import joined_batches
 
@@ -204,10 +204,7 @@ def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[DataF
         at = versions.schema.get_field_index(key.name)
         both = versions.column(at), rows.column(key.name)
         new, old = (pc.utf8_rtrim(values, " ") for values in both) if key.type.kind is Kind.CHAR else both
-        same = pc.equal(new, old)
-        if key.type.kind in FLOAT_KINDS:
-            same = pc.or_(same, pc.and_(pc.is_nan(new), pc.is_nan(old)))
-        if not pc.all(same, min_count=0).as_py():
+        if not pc.all(compare(new, old, "="), min_count=0).as_py():
             raise _key_set(key.name)
         versions = versions.set_column(at, versions.schema.field(at), rows.column(key.name))
     return _with_kind(versions, UPDATE_AFTER)

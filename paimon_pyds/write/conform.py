@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import decoded, from_numpy
+from paimon_pyds.buffers import decoded, from_numpy, with_one_nan
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.merge.key_values import INSERT, VALUE_KIND, is_retract
@@ -151,8 +151,7 @@ class Conformer:
         for at in self._trimmed:
             columns[at] = pc.utf8_rtrim(columns[at], " ")
         for at in self._floats:
-            nan = pa.scalar(np.nan, self._schema.types[at])
-            columns[at] = pc.if_else(pc.is_nan(columns[at]), nan, columns[at])
+            columns[at] = with_one_nan(columns[at])
         fitting = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._check_nulls(fitting)
         return fitting
@@ -213,7 +212,7 @@ class IncomingRows:
         """
         if not self._has_kinds:
             return self._added(self._conformer.conform(batch))
-        from paimon_pyds.merge.row_kinds import check_deletes, kept_rows, parse_row_kinds  # other tables do without
+        from paimon_pyds.merge.row_kinds import check_deletes, parse_row_kinds  # other tables do without
 
         kinds, carried = from_numpy(np.full(batch.num_rows, INSERT, np.int8)), None
         if self._carried is not None:
@@ -232,9 +231,7 @@ class IncomingRows:
         rows = rows.append_column(VALUE_KIND, kinds)
         if self._carried is not None:
             rows = rows.append_column(self._carried, carried)
-        kept = kept_rows(kinds, self._context.options)
-        if kept is not None and not kept.all():
-            rows = rows.filter(from_numpy(kept))
+        rows = self._kept(rows, kinds)
         if not self._context.existing_rows:
             check_deletes(rows.column(VALUE_KIND), self._context.options)
         return rows
@@ -243,19 +240,24 @@ class IncomingRows:
         """Of rows for a table without a primary key those that it takes. (Java: class AppendOnlyFileStoreTable.)"""
         if self._field is None or self._context.existing_rows:
             return rows
-        from paimon_pyds.merge.row_kinds import kept_rows, parse_row_kinds
+        from paimon_pyds.merge.row_kinds import parse_row_kinds
 
         kinds = parse_row_kinds(_kind_texts(rows.column(self._field), self._field), self._field)
-        kept = kept_rows(kinds, self._context.options)
-        if kept is not None:
-            rows, kinds = rows.filter(from_numpy(kept)), kinds.filter(from_numpy(kept))
-        if is_retract(kinds).any():
+        rows = self._kept(rows.append_column(VALUE_KIND, kinds), kinds)
+        if is_retract(rows.column(VALUE_KIND)).any():
             raise UnsupportedError(
                 f"a table without a primary key takes no deletes (-U, -D), which {self._field} (rowkind.field) has",
                 path=self._context.root,
                 hint="alter the table: ignore-delete=true leaves them out; or delete rows by a condition",
             )
-        return rows
+        return rows.remove_column(rows.num_columns - 1)
+
+    def _kept(self, rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
+        """The rows of those kinds that the options do not leave out."""
+        from paimon_pyds.merge.row_kinds import kept_rows
+
+        kept = kept_rows(kinds, self._context.options)
+        return rows if kept is None or kept.all() else rows.filter(from_numpy(kept))
 
     def _position(self, column: str, names: list[str]) -> int:
         if names.count(column) == 1:
