@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
     from dataclasses import dataclass as dataclass
+
+    import pyarrow as pa
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, repr=True, eq=True, **options):
@@ -67,3 +69,15 @@ def _getter(names: list[str]) -> Callable[[Any], Any]:
     if len(names) > 1:
         return attrgetter(*names)
     return lambda record: tuple(getattr(record, name) for name in names)
+
+
+def arrow_struct(record: Any) -> pa.StructType:
+    """The Arrow type of records of a class. Its fields are numbers, texts and truth values, each or None, and tuples of
+    integers."""
+    import pyarrow as pa  # the records of most classes never become columns
+
+    types = {
+        "bool": pa.bool_(), "float": pa.float64(), "int": pa.int64(), "str": pa.string(),
+        "tuple[int, ...]": pa.list_(pa.int64()),
+    }  # fmt: skip
+    return pa.struct([(f.name, types[str(f.type).removesuffix(" | None")]) for f in dataclasses.fields(record)])

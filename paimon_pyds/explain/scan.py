@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from paimon_pyds.explain.file import (
     index_balance,
 )
 from paimon_pyds.index.evaluate import IndexAnswer
-from paimon_pyds.records import dataclass
+from paimon_pyds.records import arrow_struct, dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, share_text, visible
 from paimon_pyds.scan.result import BucketSkew, PruneStep, SkippedFile
 
@@ -374,22 +374,11 @@ _LEAF = pa.struct(
     [("leaf", pa.string()), ("column", pa.string()), ("index", pa.string()), ("rows", pa.int64()),
      ("positions", pa.list_(pa.int64())), ("bytes_read", pa.int64())]
 )  # fmt: skip
-_TYPES = {
-    "bool": pa.bool_(), "float": pa.float64(), "int": pa.int64(), "str": pa.string(),
-    "tuple[int, ...]": pa.list_(pa.int64()),
-}  # fmt: skip
-
-
-def struct_of(record: Any) -> pa.StructType:
-    """The Arrow type of records of a class."""
-    return pa.struct([(f.name, _TYPES[str(f.type).removesuffix(" | None")]) for f in fields(record)])
-
-
 _FILE_SCHEMA = pa.schema(
     [("path", pa.string()), ("outcome", pa.string()), ("size", pa.int64()), ("rows", pa.int64()),
      ("rows_kept", pa.int64()), ("index_bytes", pa.int64()), ("reason", pa.string()), ("leaves", pa.list_(_LEAF)),
-     ("run", struct_of(RunPlan)), ("top_n", struct_of(TopNVisit)), ("pages", struct_of(PagePlan)),
-     ("actual", struct_of(Actual))]
+     ("run", arrow_struct(RunPlan)), ("top_n", arrow_struct(TopNVisit)), ("pages", arrow_struct(PagePlan)),
+     ("actual", arrow_struct(Actual))]
 )  # fmt: skip
 
 

@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.explain.html import page
-from paimon_pyds.explain.scan import struct_of
 from paimon_pyds.layout.show import COLUMNS, comparison_lines, layout_lines, plots
 from paimon_pyds.one_line import one_line
-from paimon_pyds.records import dataclass
+from paimon_pyds.records import arrow_struct, dataclass
 from paimon_pyds.redaction import redact, visible
 
 
@@ -51,7 +50,7 @@ class ColumnLayout:
     depths: tuple[int, ...] = ()
 
 
-_SCHEMA = pa.schema(list(struct_of(ColumnLayout)))
+_SCHEMA = pa.schema(list(arrow_struct(ColumnLayout)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

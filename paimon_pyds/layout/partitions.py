@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import one_array, to_numpy
 from paimon_pyds.execution.live_files import live_in, planned_live_files
-from paimon_pyds.explain.scan import struct_of
 from paimon_pyds.index_tools.cost import read_sample, sample_files
 from paimon_pyds.index_tools.needs import RecordedFilter, bound_filters, counted_filters, useful_parts
 from paimon_pyds.layout.overlap import KNOWN, NULLS, UNKNOWN, column_bounds
@@ -32,7 +31,7 @@ from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions, check_readable
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import counted as counted_items
-from paimon_pyds.records import dataclass
+from paimon_pyds.records import arrow_struct, dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
 from paimon_pyds.types import DataField, arrow_type
 from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
@@ -122,7 +121,7 @@ class PartitionAdvice:
 
     def to_arrow(self) -> pa.Table:
         """A row for each choice."""
-        return pa.Table.from_pylist([asdict(c) for c in self.choices], pa.schema(list(struct_of(PartitionChoice))))
+        return pa.Table.from_pylist([asdict(c) for c in self.choices], pa.schema(list(arrow_struct(PartitionChoice))))
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
