@@ -298,8 +298,7 @@ def change_options(
         if fixed and key in options:
             raise OptionError(f"option {key} can't be reset", hint=_why_fixed(key))
         if key in options and has_snapshots:
-            _check_transition(key, options, None)
-            _check_directories(key, schema, None)
+            _check_transition(key, schema, options, None)
         options.pop(key, None)
     for key, value in set_options.items():
         if options.get(key) == value or _is_normalised(key, value, schema):
@@ -309,8 +308,7 @@ def change_options(
         if has_snapshots:
             if key in IMMUTABLE_OPTIONS:
                 raise OptionError(f"option {key} can't be changed", hint=_why_fixed(key))
-            _check_transition(key, options, value)
-            _check_directories(key, schema, value)
+            _check_transition(key, schema, options, value)
         options[key] = value
 
 
@@ -328,21 +326,10 @@ def _is_normalised(key: str, value: str, schema: TableSchema) -> bool:
     return key == "type" and value.lower() == schema.options.get("type", "table").lower()
 
 
-def _check_directories(key: str, schema: TableSchema, value: str | None) -> None:
-    """Java takes these changes, and finds no file of the partitions that are named otherwise from then on."""
-    if key not in DIRECTORY_OPTIONS or not schema.partition_keys:
-        return
-    after = TableOptions({} if value is None else {key: value})
-    if after.get(key) != TableOptions(schema.options).get(key):
-        raise OptionError(
-            f"option {key} can't be changed: directories of partitions are named by it, and would not be found",
-            hint="create another table with it, and copy the rows",
-        )
-
-
-def _check_transition(key: str, options: Mapping[str, str], value: str | None) -> None:
+def _check_transition(key: str, schema: TableSchema, options: Mapping[str, str], value: str | None) -> None:
     """Changes of value that would make the data of a table that has some unreadable."""
-    before = TableOptions(options).get(key) if key in ("bucket", "deletion-vectors.enabled", *_TRUE_STAYS) else None
+    named = ("bucket", "deletion-vectors.enabled", *DIRECTORY_OPTIONS, *_TRUE_STAYS)
+    before = TableOptions(options).get(key) if key in named else None
     if key == "bucket":
         after = TableOptions({"bucket": value or "-1"}).get("bucket")
         if before == -1 or after == -1:
@@ -354,6 +341,13 @@ def _check_transition(key: str, options: Mapping[str, str], value: str | None) -
                 f"deletion-vectors.enabled can't be changed from {str(before).lower()} to {str(after).lower()}: "
                 "rows could come twice",
                 hint="compact the table fully and set deletion-vectors.modifiable=true to allow it",
+            )
+    elif key in DIRECTORY_OPTIONS and schema.partition_keys:
+        # Java takes these changes, and finds no file of the partitions that are named otherwise from then on.
+        if before != TableOptions({} if value is None else {key: value}).get(key):
+            raise OptionError(
+                f"option {key} can't be changed: directories of partitions are named by it, and would not be found",
+                hint="create another table with it, and copy the rows",
             )
     elif key in _TRUE_STAYS and before and not TableOptions({key: value or "false"}).get(key):
         raise OptionError(f"option {key} can't be changed from true to false")

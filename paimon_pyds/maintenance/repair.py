@@ -10,6 +10,7 @@ anything is changed. Older snapshots and tags name a damaged index until they ex
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -73,8 +74,7 @@ def repair(store: TableStore, plan: RepairPlan | Verification, *, executor: Exec
         names = frozenset(finding.path.rpartition("/")[2] for finding in indexes)
         rewrite_file_index(store, only=names, rebuild=True, executor=executor)
         mended += indexes
-    left = (*(finding for finding in plan.mends if finding not in mended), *plan.left)
-    return Repair(tuple(mended), left, time.monotonic() - started)
+    return Repair(tuple(mended), _left(plan, mended), time.monotonic() - started)
 
 
 def promised(store: TableStore, plan: RepairPlan | Verification) -> RepairPlan:
@@ -88,9 +88,12 @@ def promised(store: TableStore, plan: RepairPlan | Verification) -> RepairPlan:
             return _mend_hint(store, finding.path, dry_run=True)
         return finding.path.rpartition("/")[2] in indexed
 
-    mends = [finding for finding in plan.mends if is_mended(finding)]
-    left = (*(finding for finding in plan.mends if finding not in mends), *plan.left)
-    return replace(plan, mends=tuple(mends), left=left)
+    mends = tuple(finding for finding in plan.mends if is_mended(finding))
+    return replace(plan, mends=mends, left=_left(plan, mends))
+
+
+def _left(plan: RepairPlan, mended: Collection[Finding]) -> tuple[Finding, ...]:
+    return (*(finding for finding in plan.mends if finding not in mended), *plan.left)
 
 
 def _checked(plan: RepairPlan | Verification) -> RepairPlan:

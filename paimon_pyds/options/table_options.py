@@ -155,8 +155,9 @@ class TableOptions(Mapping[str, str]):
 _STORAGE = "credentials are storage options, which are stored nowhere: storage_options={…}, or --storage-option"
 DIRECTORY_OPTIONS = frozenset({"partition.default-name", "partition.legacy-name"})
 """Options by which the directories of partitions are named: readers would look for files elsewhere by other values."""
-_SHAPE = IMMUTABLE_OPTIONS | DIRECTORY_OPTIONS
-_SHAPE |= {"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}
+_SHAPE = frozenset({"bucket", "bucket-key", "bucket-function.type", "deletion-vectors.enabled"}).union(
+    IMMUTABLE_OPTIONS, DIRECTORY_OPTIONS
+)
 _SHAPE_OF_READS = _SHAPE - {"bucket", "partition", "primary-key"}
 """A view that also takes rows in may name those; they change nothing of what is read."""
 WRITTEN_BY_KEY = {"primary-key.nullable": (False,)}
