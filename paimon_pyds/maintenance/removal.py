@@ -8,7 +8,7 @@ was gone before.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import field
 from typing import Any, TypeVar
@@ -234,11 +234,11 @@ class Removal:
             for name in names
         ]
 
-    def spare(self, metadata: Iterable[str]) -> None:
+    def spare(self, metadata: Set[str]) -> None:
         """Leave out the metadata files of these names."""
-        for name in metadata:
-            for names in (self.indexes, self.manifests, self.lists):
-                names.pop(name, None)
+        for names in (self.indexes, self.manifests, self.lists):
+            for name in metadata & names.keys():
+                del names[name]
 
     def delete(self) -> None:
         """Remove the files. Raises StorageError: some are still there, and the next run finds them."""
