@@ -148,8 +148,8 @@ class Table(RowStream):
         cls,
         path: str | os.PathLike[str],
         schema: pa.Schema | Sequence[DataField] | str | Rows,
-        primary_key: Sequence[str] = (),
-        partition_by: Sequence[str] = (),
+        primary_key: Sequence[str] | None = None,
+        partition_by: Sequence[str] | None = None,
         options: OptionValues | None = None,
         comment: str | None = None,
         storage_options: Mapping[str, str] | None = None,
@@ -1508,7 +1508,8 @@ def table_definition(
     from paimon_pyds.ddl.create import TableDefinition
 
     fields, rows = _columns_and_rows(schema)
-    key, parts = (texts(n, v) for n, v in (("primary_key", primary_key), ("partition_by", partition_by)))
+    key = [] if primary_key is None else texts("primary_key", primary_key)
+    parts = [] if partition_by is None else texts("partition_by", partition_by)
     return TableDefinition(fields, tuple(key), tuple(parts), option_texts(options), comment), rows
 
 

@@ -124,6 +124,8 @@ def test_types_that_stand_for_the_right_ones(table: pp.Table, tmp_path: Path) ->
     assert table.scan(snapshot="1").count() == 3  # type: ignore[arg-type]
     assert table.index_advise("id = 1").filters == 1
     assert pp.Table.open(Path(table.path), branch=None, storage_options=None).count() == 3
+    made = pp.Table.create(Path(table.path).parent / "none", {"id": [1]}, primary_key=None, partition_by=None)
+    assert made.primary_key == made.partition_by == ()
 
 
 def test_times_without_a_snapshot_are_told_as_times(table: pp.Table) -> None:
