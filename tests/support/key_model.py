@@ -7,6 +7,7 @@ merged as readers merge them. Where readers hide level 0, what they see is kept 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -329,7 +330,8 @@ def arrow(rows: Sequence[Row], columns: Sequence[Column]) -> pa.Table:
 
 
 def bucket_numbers(table: pp.Table, model: KeyModel, rows: Sequence[Row]) -> Any:
-    """The bucket of each row, one after the other."""
+    """The bucket of each row, one after the other. NaN is one key, whatever its bits."""
+    rows = [{name: math.nan if value != value else value for name, value in row.items()} for row in rows]
     if not rows or table.schema.has_dynamic_buckets:
         return iter(indexed_buckets(table, arrow(rows, model.columns)) if rows else [])
     named = table.options.get("bucket-key")
