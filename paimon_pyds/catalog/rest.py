@@ -28,13 +28,14 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
-from paimon_pyds.storage import FileIO, open_file_io, options_of_store
+from paimon_pyds.storage import FileIO, normalise_location, open_file_io, options_of_store
 from paimon_pyds.storage.local_cache import is_option
 from paimon_pyds.types import field_to_json
 
 _OWN = ("uri", "warehouse", "token", "token.provider", "prefix", "data-token.enabled")
 _TABLE_DEFAULT = "table-default."
 _PREFIXES = ("dlf.", "header.", _TABLE_DEFAULT)
+_OSS_ENDPOINT = "dlf.oss-endpoint"
 _KINDS = ("table", "materialized-table")
 
 
@@ -93,7 +94,7 @@ class RestBackend:
         publisher = kind(self._client, main, identifier.branch or MAIN_BRANCH, str(described.get("id")))
         if self._options.get("data-token.enabled", "").lower() == "true":
             io = cast("FileIO", VendedFileIO(self._client, table, path, self._options, self._storage))
-            _, path = open_file_io(path)
+            path = normalise_location(path)
         else:
             io, path = open_file_io(path, {**options_of_store(path, self._options), **self._storage})
         external_paths, local_cache = ExternalPaths.of(self._storage), cache_of(self._storage)
@@ -203,6 +204,8 @@ class VendedFileIO:
             if self._io is None or now > self._renewed_ms:
                 answer = self._client.get(f"{self._table}/token")
                 given = {**self._options, **self._client.texts(answer, "token")}
+                if self._options.get(_OSS_ENDPOINT):  # Java, too, takes it for that of the token
+                    given["fs.oss.endpoint"] = self._options[_OSS_ENDPOINT]
                 self._io, _ = open_file_io(self._path, options_of_store(self._path, given) | self._cache)
                 expires = (self._client.member(answer, name, int) for name in ("expiresAtMillis", "expiresAt"))
                 left = next(filter(None, expires), now) - now

@@ -98,6 +98,24 @@ def test_tables_by_the_credentials_of_the_catalog(server: RestCatalogServer, sto
     discard(lost, [f"{table.path}/x"])  # the catalog gives no credentials for it; what cleans up hides no other error
 
 
+@pytest.mark.parametrize("of_the_caller", [False, True])
+def test_a_store_that_only_the_credentials_of_the_catalog_open(store: Server, of_the_caller: bool) -> None:
+    """As of Alibaba's DLF: its tokens have the endpoint, and ``dlf.oss-endpoint`` is another one."""
+    with rest_catalog(f"{store.bucket().replace('s3://', 'oss://')}/wh") as server:
+        keys = {"fs.oss.accessKeyId": ADMIN, "fs.oss.accessKeySecret": "canary-secret"}
+        server.storage = {"fs.oss.endpoint": store.address, **keys}
+        given = "http://127.0.0.1:9" if of_the_caller else store.address
+        server.vend = lambda: {"fs.oss.endpoint": given, **keys, "fs.oss.securityToken": "canary-session"}
+        server.overrides["data-token.enabled"] = "true"
+        more = {"dlf.oss-endpoint": store.address} if of_the_caller else {}
+        catalog = Catalog.open({"metastore": "rest", "uri": server.address, "token": TOKEN, **more})
+        catalog.create_database("shop")
+        catalog.create_table("shop.t", rows(0))
+        table = catalog.table("shop.t")
+        assert table.path.startswith("oss://") and table.count("id > 4") == 5
+        assert pickle.loads(pickle.dumps(table.store)).io.exists(table.path)
+
+
 @pytest.mark.parametrize("enabled", ["false", "true"])
 def test_the_caller_says_what_is_kept_on_disk(server: RestCatalogServer, tmp_path: Path, enabled: str) -> None:
     server.overrides |= {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/of-the-server"}

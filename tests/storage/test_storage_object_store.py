@@ -18,17 +18,20 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.catalog import jdbc
 from paimon_pyds.errors import (
+    AlreadyExistsError,
     CommitError,
     CommitOutcomeUnknownError,
     CorruptFileError,
     PaimonError,
     StorageError,
+    TagNotFoundError,
     UnsupportedError,
 )
 from paimon_pyds.maintenance import orphan_tasks
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import FileIO, object_store, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from paimon_pyds.write import TableWriter
 from support.messages import ids_of
 from support.s3_server import AFTER, BEFORE, Server, serving
 from support.servers import forwarding
@@ -328,6 +331,92 @@ def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
         table.append(pa.table({"id": [1, 2], "v": [text, text]}, schema))
     store = pickle.loads(pickle.dumps(table.store))
     assert pp.Table(store).scan().to_arrow()["v"].to_pylist() == ["new", "new"]
+
+
+@pytest.mark.parametrize(
+    ("format_", "more"),
+    [("parquet", {}), ("orc", {"deletion-vectors.enabled": "true"}), ("avro", {"changelog-producer": "input"})],
+)
+def test_a_writer_that_another_was_faster_than_numbers_its_rows_anew(
+    server: Server, root: str, tmp_path: Path, format_: str, more: dict[str, str]
+) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
+    kept = {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/kept"}
+    table = pp.Table.create(
+        f"{root}/t",
+        schema,
+        primary_key=["id"],
+        options={"bucket": "1", "write-only": "true", "file.format": format_, **more},
+        storage_options=server.options(**kept),
+    )
+    messages = []
+    for text in ("first", "second"):
+        with TableWriter(table.write_context()) as writer:
+            writer.write(pa.table({"id": list(range(200)), "v": [text] * 200}, schema))
+            messages.append(writer.prepare_commit())
+    for message in messages:
+        table.commit([message])
+    table.compact(full="deletion-vectors.enabled" in more)
+    for opened in (table, pp.Table.open(f"{root}/t", storage_options=server.options(**kept))):
+        assert opened.scan().to_arrow()["v"].unique().to_pylist() == ["second"]
+        assert opened.verify(deep=True).ok
+        METADATA_CACHE.clear()
+    names = [status.name for status in table.store.io.list(f"{root}/t/bucket-0")]
+    assert not [name for name in names if name.endswith(".tmp")]
+
+
+def test_what_is_kept_of_a_file_goes_when_its_rows_are_numbered_anew(server: Server, root: str, tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.binary())])
+    options = server.options(**{"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/kept"})
+    fixed = {"bucket": "1", "write-only": "true", "parquet.enable.dictionary": "false", "file.compression": "none"}
+    table = pp.Table.create(f"{root}/t", schema, primary_key=["id"], options=fixed, storage_options=options)
+    messages = []
+    for byte in (b"\0", b"\1"):
+        with TableWriter(table.write_context()) as writer:
+            writer.write(pa.table({"id": range(5000), "v": [byte * 1000] * 5000}, schema))
+            messages.append(writer.prepare_commit())
+    for message in messages:
+        table.commit([message])
+    assert table.scan("id >= 17 AND id <= 19").to_arrow()["v"].to_pylist() == [b"\1" * 1000] * 3
+    assert table.verify(deep=True).ok
+
+
+def test_a_tag_gets_another_name(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
+    table.create_tag("a")
+    table.rename_tag("a", "b é%20")
+    assert list(table.tags()) == ["b é%20"]
+    table.append(ROWS)
+    create = ObjectStoreFileIO.create_if_absent
+
+    def beside(io: ObjectStoreFileIO, path: str, data: bytes) -> bool:
+        monkeypatch.undo()
+        if path.endswith("tag-c"):  # another was faster
+            table.create_tag("c")
+        else:
+            table.delete_tag("b é%20")
+        return create(io, path, data)
+
+    monkeypatch.setattr(ObjectStoreFileIO, "create_if_absent", beside)
+    with pytest.raises(AlreadyExistsError):
+        table.rename_tag("b é%20", "c")
+    assert {name: snapshot.id for name, snapshot in table.tags().items()} == {"b é%20": 1, "c": 2}
+    monkeypatch.setattr(ObjectStoreFileIO, "create_if_absent", beside)
+    with pytest.raises(TagNotFoundError):
+        table.rename_tag("b é%20", "d")
+    assert list(table.tags()) == ["c"]
+
+
+def test_objects_get_other_names(io: ObjectStoreFileIO, root: str) -> None:
+    for name in ("a b", "taken"):
+        io.replace(f"{root}/d/{name}", name.encode())
+    with pytest.raises(AlreadyExistsError):
+        io.rename(f"{root}/d/a b", f"{root}/d/taken")
+    io.rename(f"{root}/d/a b", f"{root}/e/ü%20c")
+    assert io.read_bytes(f"{root}/e/ü%20c") == b"a b" and io.read_bytes(f"{root}/d/taken") == b"taken"
+    assert [status.name for status in io.list(f"{root}/d")] == ["taken"]
+    with pytest.raises(UnsupportedError, match="directory"):
+        io.rename(f"{root}/d", f"{root}/f")
 
 
 def _failing(at: int, when: str) -> tuple[Callable[[int, str, str], str | None], list[tuple[str, str]]]:
