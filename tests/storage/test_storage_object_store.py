@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import signal
@@ -19,6 +20,7 @@ import paimon_pyds as pp
 from paimon_pyds.catalog import jdbc
 from paimon_pyds.errors import (
     AlreadyExistsError,
+    BranchNotFoundError,
     CommitError,
     CommitOutcomeUnknownError,
     CorruptFileError,
@@ -405,6 +407,93 @@ def test_a_tag_gets_another_name(server: Server, root: str, monkeypatch: pytest.
     with pytest.raises(TagNotFoundError):
         table.rename_tag("b é%20", "d")
     assert list(table.tags()) == ["c"]
+
+
+def test_branches(server: Server, root: str) -> None:
+    table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
+    table.create_tag("a")
+    table.alter(add_columns={"n": "INT"})
+    table.append(pa.table({"id": [20], "p": ["x"], "n": pa.array([1], pa.int32())}))
+    table.create_tag("b")
+    for name, tag, count in (("of a", "a", 20), ("of b", "b", 21), ("empty", None, 0)):
+        table.create_branch(name, tag)
+        branch = pp.Table.open(f"{root}/t", branch=name, storage_options=server.options())
+        assert (branch.count(), len(branch.schema.fields)) == (count, 2 if tag == "a" else 3)
+        branch.append(ROWS.slice(0, 1))
+        assert branch.count() == count + 1
+        with pytest.raises(AlreadyExistsError):
+            table.create_branch(name, tag)
+    assert table.branches() == ["empty", "of a", "of b"]
+    with pytest.raises(UnsupportedError, match="keeps its name"):
+        table.rename_branch("empty", "other")
+    table.delete_branch("empty")
+    table.delete_branch("of a")
+    assert (table.branches(), table.count()) == (["of b"], 21)
+    assert not table.store.io.exists(f"{root}/t/branch/branch-of a")
+    table.fast_forward("of b")
+    assert (table.count(), table.verify(deep=True).ok) == (22, True)
+
+
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
+def test_a_branch_of_which_the_making_or_the_deletion_fails(server: Server, root: str, step: int) -> None:
+    """At each request in turn: it is there, or is not, or can be deleted; a second call does it."""
+    table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
+    table.alter(add_columns={"n": "INT"})
+    table.create_tag("a")
+
+    def failing(call: Callable[[], object], at: int, when: str) -> bool:
+        server.fail, failed = _failing(len(server.requests) + at, when)
+        try:
+            call()
+        except PaimonError:
+            pass
+        server.fail = lambda *_: None
+        return bool(failed)
+
+    def opened() -> int | None:
+        METADATA_CACHE.clear()
+        try:
+            return pp.Table.open(f"{root}/t", branch="b", storage_options=server.options()).count()
+        except BranchNotFoundError:
+            return None
+
+    for when in (BEFORE, AFTER):
+        for at in itertools.count(0, step):
+            if not failing(lambda: table.create_branch("b", "a"), at, when):
+                break
+            assert opened() in (20, None)
+            if "b" in table.branches():
+                table.delete_branch("b")
+            table.create_branch("b", "a")
+            assert opened() == 20
+            failing(lambda: table.delete_branch("b"), at, when)
+            assert opened() in (20, None)
+            if "b" in table.branches():
+                table.delete_branch("b")
+            assert (table.branches(), table.count(), table.verify(deep=True).ok) == ([], 20, True)
+        table.delete_branch("b")
+
+
+def test_two_that_make_one_branch(server: Server, root: str) -> None:
+    table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
+    for number in range(4):
+        table.create_tag(f"t{number}")
+        table.append(ROWS)
+
+    def make(number: int) -> int | None:
+        try:
+            snapshot = table.create_branch("b", f"t{number}")
+        except AlreadyExistsError:
+            return None
+        return None if snapshot is None else snapshot.id
+
+    for _ in range(3):
+        with ThreadPoolExecutor(4) as pool:
+            (winner,) = [found for found in pool.map(make, range(4)) if found is not None]
+        branch = pp.Table.open(f"{root}/t", branch="b", storage_options=server.options())
+        assert [snapshot.id for snapshot in branch.snapshots()] == [winner]
+        assert (list(branch.tags()), branch.count()) == ([f"t{winner - 1}"], 20 * winner)
+        table.delete_branch("b")
 
 
 def test_objects_get_other_names(io: ObjectStoreFileIO, root: str) -> None:
