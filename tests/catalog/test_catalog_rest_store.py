@@ -169,3 +169,38 @@ def test_credentials_that_expire_in_the_middle(
     assert table.append(rows(80)) is not None
     copy = Table(pickle.loads(pickle.dumps(table.store)))
     assert copy.scan(snapshot=8).count() == 90
+
+
+@pytest.mark.parametrize("format_", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
+def test_credentials_that_expire_while_a_file_is_open(
+    server: RestCatalogServer, store: Server, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
+    """Whoever takes hours to give the rows of one file, or to use them, outlives the credentials it was opened with."""
+    catalog = open_catalog(server)
+    catalog.create_database("shop")
+    schema = pa.schema([("id", pa.int64()), ("v", pa.binary())])
+    options = {"file.format": format_, "file.compression": "none", "parquet.enable.dictionary": "false"}
+    table = catalog.create_table("shop.t", schema, options=options)
+    clock, late = time.time, 0
+
+    def expire() -> None:
+        nonlocal late
+        late += 3700
+        monkeypatch.setattr("paimon_pyds.catalog.rest.time.time", lambda: clock() + late)
+        store.keys = {ADMIN}
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 150_000, 10_000):
+            if start == 140_000:
+                expire()
+            ids = range(start, start + 10_000)
+            yield pa.record_batch([pa.array(ids, pa.int64()), pa.array([b"%1000d" % i for i in ids])], schema)
+
+    table.append(pa.RecordBatchReader.from_batches(schema, batches()))
+    assert len(table.system("files")) == 1
+    found = []
+    for number, batch in enumerate(catalog.table("shop.t").scan(options={"read.batch-size": 1000}).to_batches()):
+        found += batch["id"].to_pylist()
+        if number == 0:
+            expire()
+    assert found == [*range(150_000)]
