@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
 
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.catalog.rest_auth import REFRESH_BEFORE_MS, authorization_of
@@ -28,13 +30,22 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
-from paimon_pyds.storage import FileIO, open_file_io, options_of_store
+from paimon_pyds.storage import (
+    FileIO,
+    OutputFile,
+    normalise_location,
+    open_file_io,
+    options_of_store,
+    saves_requests,
+)
 from paimon_pyds.storage.local_cache import is_option
+from paimon_pyds.storage.object_files import NewObject, ObjectInput
 from paimon_pyds.types import field_to_json
 
 _OWN = ("uri", "warehouse", "token", "token.provider", "prefix", "data-token.enabled")
 _TABLE_DEFAULT = "table-default."
 _PREFIXES = ("dlf.", "header.", _TABLE_DEFAULT)
+_OSS_ENDPOINT = "dlf.oss-endpoint"
 _KINDS = ("table", "materialized-table")
 
 
@@ -93,7 +104,7 @@ class RestBackend:
         publisher = kind(self._client, main, identifier.branch or MAIN_BRANCH, str(described.get("id")))
         if self._options.get("data-token.enabled", "").lower() == "true":
             io = cast("FileIO", VendedFileIO(self._client, table, path, self._options, self._storage))
-            _, path = open_file_io(path)
+            path = normalise_location(path)
         else:
             io, path = open_file_io(path, {**options_of_store(path, self._options), **self._storage})
         external_paths, local_cache = ExternalPaths.of(self._storage), cache_of(self._storage)
@@ -197,12 +208,34 @@ class VendedFileIO:
             raise AttributeError(name)
         return getattr(self._current(), name)
 
+    def open_output(self, path: str) -> OutputFile:
+        """As of every `FileIO`. A file may be open for longer than credentials hold: it is sent by those of then."""
+        opened = self._current().open_output(path)
+        if not isinstance(opened, NewObject):
+            return opened
+        return NewObject(self._send, lambda paths: self._current().delete(paths), path)
+
+    def _send(self, path: str, data: BinaryIO) -> None:
+        cast("Any", self._current()).send(path, data)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """As of every `FileIO`. Reads go by the credentials of then, too."""
+        if not saves_requests(self._current()):
+            return self._current().open_input(path)
+        return self.open_sized(path, self._current().size(path))
+
+    def open_sized(self, path: str, size: int) -> pa.NativeFile:
+        """As of `SavesRequests`."""
+        return pa.PythonFile(ObjectInput(cast("FileIO", self), path, size), mode="r")
+
     def _current(self) -> FileIO:
         with self._lock:
             now = time.time() * 1000
             if self._io is None or now > self._renewed_ms:
                 answer = self._client.get(f"{self._table}/token")
                 given = {**self._options, **self._client.texts(answer, "token")}
+                if self._options.get(_OSS_ENDPOINT):  # Java, too, takes it for that of the token
+                    given["fs.oss.endpoint"] = self._options[_OSS_ENDPOINT]
                 self._io, _ = open_file_io(self._path, options_of_store(self._path, given) | self._cache)
                 expires = (self._client.member(answer, name, int) for name in ("expiresAtMillis", "expiresAt"))
                 left = next(filter(None, expires), now) - now

@@ -1,6 +1,7 @@
 """Branches: histories of their own, with schemas, snapshots and tags in a directory of their own; files are shared.
 
-A branch appears and goes in one step, by the name of its directory.
+A branch appears and goes in one step, by the name of its directory; in object stores, which can't rename one, by its
+columns.
 (Sources: Paimon documentation, maintenance/manage-branches; Java Paimon 1.4, class FileSystemBranchManager.)
 """
 
@@ -20,6 +21,7 @@ from paimon_pyds.errors import (
     OptionError,
     SnapshotNotFoundError,
     TagNotFoundError,
+    UnsupportedError,
     suggest,
 )
 from paimon_pyds.maintenance.expire import maintenance_options
@@ -45,9 +47,11 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import text
-from paimon_pyds.storage import discard
+from paimon_pyds.storage import discard, scheme_of
 
 _TRIES = 10
+_LOCK = ".half-made"
+"""In the directory of a branch that is made in an object store."""
 _OTHERS_READ = (
     "scan.fallback-branch", "scan.primary-branch", "scan.fallback-snapshot-branch", "scan.fallback-delta-branch",
 )  # fmt: skip
@@ -77,24 +81,59 @@ def create_branch(
         store.server.create_branch(store, name, tag)
         return snapshot
     newest = store.latest_schema().id if snapshot is None else snapshot.schema_id
-    target, temporary = store.paths.branch_dir(name), f"{store.paths.branches_dir}/.{name}.{uuid.uuid4()}.tmp"
-    files = {f"schema/schema-{id_}": store.paths.schema(id_) for id_ in store.schema_ids() if id_ <= newest}
+    files = {store.paths.schema(id_): f"schema/schema-{id_}" for id_ in store.schema_ids() if id_ <= newest}
+    make = _make_at_once if scheme_of(store.root) == "file" else _make_in_place
     try:
-        for path, source in files.items():
-            store.io.write_bytes(f"{temporary}/{path}", store.io.read_bytes(source))
+        of_tag = {}
         if tag is not None and snapshot is not None:
             source = store.paths.tag(tag)
-            store.io.write_bytes(f"{temporary}/tag/tag-{tag}", store.io.read_bytes(source))
-            store.io.write_bytes(f"{temporary}/snapshot/snapshot-{snapshot.id}", snapshot_file(store, source))
-        store.io.rename(temporary, target)
+            of_tag = {
+                f"tag/tag-{tag}": store.io.read_bytes(source),
+                f"snapshot/snapshot-{snapshot.id}": snapshot_file(store, source),
+            }
+        schemas = {path: store.io.read_bytes(source) for source, path in files.items()}
     except FileNotFoundError as error:
         raise TagNotFoundError(f"the tag {tag!r} is gone", path=store.root) from error
-    finally:
-        store.io.delete_tree(temporary)
+    make(store, name, of_tag, schemas)
     if tag is not None and (tag not in store.tag_names() or store.tag(tag) != snapshot):
         _take_away(store, name)
         raise TagNotFoundError(f"the tag {tag!r} was deleted just now", path=store.root, hint="take another one")
     return snapshot
+
+
+def _make_at_once(store: TableStore, name: str, of_tag: Mapping[str, bytes], schemas: Mapping[str, bytes]) -> None:
+    """Make the directory of a branch: it gets its name when it is whole."""
+    temporary = f"{store.paths.branches_dir}/.{name}.{uuid.uuid4()}.tmp"
+    try:
+        for path, data in {**schemas, **of_tag}.items():
+            store.io.write_bytes(f"{temporary}/{path}", data)
+        store.io.rename(temporary, store.paths.branch_dir(name))
+    finally:
+        store.io.delete_tree(temporary)
+
+
+def _make_in_place(store: TableStore, name: str, of_tag: Mapping[str, bytes], schemas: Mapping[str, bytes]) -> None:
+    """Make a branch where directories can't be renamed. It can be opened once it has columns: they come last, the
+    newest first. What a process leaves that is killed is half-made, and can be deleted."""
+    target = store.paths.branch_dir(name)
+    lock = f"{target}/{_LOCK}"
+    if not store.io.create_if_absent(lock, b""):
+        raise AlreadyExistsError(
+            f"the branch {name!r} is made by another call, or was left half-made by it",
+            path=store.root,
+            hint="delete the branch if that call runs no more",
+        )
+    made = [lock]
+    try:
+        if any(not entry.name.startswith(".") for entry in store.io.list(target)):
+            raise AlreadyExistsError(f"there is a branch {name!r} by now", path=store.root)
+        for path, data in (*of_tag.items(), *reversed([*schemas.items()])):
+            made.append(f"{target}/{path}")
+            store.io.write_bytes(made[-1], data)
+    except BaseException:
+        discard(store.io, reversed(made))
+        raise
+    discard(store.io, [lock])
 
 
 def _check_free(store: TableStore, name: str) -> None:
@@ -123,12 +162,16 @@ def _check_unnamed(store: TableStore, name: str) -> None:
 
 
 def _take_away(store: TableStore, name: str) -> None:
-    """Remove the directory of a branch: its name goes first, in one step."""
+    """Remove the directory of a branch: its name goes first, in one step, or where that can't be its columns."""
     if store.server is not None:
         return store.server.delete_branch(store, name)
-    gone = f"{store.paths.branches_dir}/.{name}.{uuid.uuid4()}.tmp"
-    store.io.rename(store.paths.branch_dir(name), gone)
-    store.io.delete_tree(gone)
+    directory, gone = store.paths.branch_dir(name), f"{store.paths.branches_dir}/.{name}.{uuid.uuid4()}.tmp"
+    if scheme_of(store.root) == "file":
+        store.io.rename(directory, gone)
+        directory = gone
+    else:  # who opens it finds no columns from here on
+        store.io.delete_tree(on_branch(store, name).paths.schema_dir)
+    store.io.delete_tree(directory)
 
 
 def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> RemovalSummary:
@@ -197,11 +240,18 @@ def _add_states(removal: Removal, states: Sequence[Reference]) -> None:
 def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:
     """Give a branch another name, or only look whether it can be done; its newest snapshot.
 
-    Raises BranchNotFoundError, AlreadyExistsError, and OptionError for no name, or where the table's options name it.
+    Raises BranchNotFoundError, AlreadyExistsError, OptionError for no name, or where the table's options name it, and
+    UnsupportedError in an object store, where it would take many steps, and commits of others could be lost.
     """
     newest = _check_there(store, name).latest_snapshot()
     _check_free(store, new_name)
     _check_unnamed(store, name)
+    if store.server is None and scheme_of(store.root) != "file":
+        raise UnsupportedError(
+            "a branch in an object store keeps its name",
+            path=store.root,
+            hint="make another one of a tag (create_branch), and delete this one",
+        )
     if dry_run:
         return newest
     if store.server is not None:

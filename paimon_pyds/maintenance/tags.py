@@ -46,7 +46,7 @@ from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import integer, parse_duration_ms, text
 from paimon_pyds.records import dataclass
-from paimon_pyds.storage import discard
+from paimon_pyds.storage import discard, is_file, scheme_of
 
 _CREATED, _RETAINED = "tagCreateTime", "tagTimeRetained"
 _CHANGELOG = frozenset({"changelogManifestList", "changelogManifestListSize", "changelogRecordCount"})
@@ -229,11 +229,25 @@ def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = F
     if new_name in store.tag_names():
         raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
     if not dry_run:
-        store.io.rename(store.paths.tag(name), store.paths.tag(new_name))
+        _rename(store, name, new_name)
         if maintenance_options(store, None).get("tag.create-success-file"):
             write_success_file(store, _success_file(store, new_name))
             discard_success_files(store, [name])
     return snapshot
+
+
+def _rename(store: TableStore, name: str, new_name: str) -> None:
+    old, new = store.paths.tag(name), store.paths.tag(new_name)
+    if scheme_of(old) == "file":
+        store.io.rename(old, new)
+        return
+    # In a store the new name comes first, and never in the place of a tag that was made meanwhile
+    if not store.io.create_if_absent(new, store.io.read_bytes(old)):
+        raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
+    if not is_file(store.io, old):
+        store.io.delete([new])
+        raise TagNotFoundError(f"the tag {name!r} was deleted just now", path=store.root)
+    store.io.delete([old])
 
 
 def delete_tag(store: TableStore, name: str, *, dry_run: bool = False, without: Collection[str] = ()) -> RemovalSummary:

@@ -24,7 +24,14 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions
 
-from paimon_pyds.errors import CommitError, CommitOutcomeUnknownError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    CommitError,
+    CommitOutcomeUnknownError,
+    OptionError,
+    StorageError,
+    UnsupportedError,
+)
 from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
 from paimon_pyds.storage.arrow import ONLY_OBSTORE, ArrowFileIO
@@ -413,6 +420,19 @@ class ObjectStoreFileIO(ArrowFileIO):
             store, key = self._locate(path)
             with suppress(FileNotFoundError), self._requests("delete", path):
                 obstore.delete(store, key)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give an object another name: the store copies it, and shows the copy when it is whole; then the old one goes.
+        Two that rename to one name at a time are not told apart. Directories are as in `ArrowFileIO`."""
+        if not is_file(self, source):
+            return super().rename(source, target)
+        if is_file(self, target):
+            raise AlreadyExistsError("the target of a rename already exists", path=target)
+        store, key = self._locate(source)
+        with self._requests("rename", source):
+            obstore.copy(store, key, self._locate(target)[1])
+        self.delete([source])
+        return None
 
     def delete_tree(self, path: str) -> None:
         """Remove what is below a prefix; then the markers of directories, whose names obstore can't spell."""

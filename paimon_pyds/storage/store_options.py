@@ -255,7 +255,7 @@ def _of_vendor(kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
     endpoint = arguments.get("endpoint_override", "")
     if not endpoint or not {"access_key", "secret_key"} <= arguments.keys():
         names = ", ".join(
-            n for n in _ARGUMENTS if n.startswith(_PREFIXES[kind]) and not n.endswith(("token", "region"))
+            n for n in _ARGUMENTS if n.startswith(_PREFIXES[kind]) and not n.endswith(("token", "region", "timeout"))
         )
         raise OptionError(f"a table on {kind}:// needs its endpoint and keys", hint=f"set {names}")
     scheme, _, host = endpoint.rpartition("://")

@@ -35,7 +35,7 @@ from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import discard
+from paimon_pyds.storage import discard, forget
 from paimon_pyds.types import DataField
 from paimon_pyds.write.context import WriteContext
 
@@ -146,6 +146,7 @@ def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> Da
     except BaseException:
         discard(context.io, [temporary])
         raise
+    forget(context.io, path)  # what was read of the one before
     return replace(file, file_size=size, min_sequence_number=first, max_sequence_number=last)
 
 

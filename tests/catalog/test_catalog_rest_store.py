@@ -98,6 +98,24 @@ def test_tables_by_the_credentials_of_the_catalog(server: RestCatalogServer, sto
     discard(lost, [f"{table.path}/x"])  # the catalog gives no credentials for it; what cleans up hides no other error
 
 
+@pytest.mark.parametrize("of_the_caller", [False, True])
+def test_a_store_that_only_the_credentials_of_the_catalog_open(store: Server, of_the_caller: bool) -> None:
+    """As of Alibaba's DLF: its tokens have the endpoint, and ``dlf.oss-endpoint`` is another one."""
+    with rest_catalog(f"{store.bucket().replace('s3://', 'oss://')}/wh") as server:
+        keys = {"fs.oss.accessKeyId": ADMIN, "fs.oss.accessKeySecret": "canary-secret"}
+        server.storage = {"fs.oss.endpoint": store.address, **keys}
+        given = "http://127.0.0.1:9" if of_the_caller else store.address
+        server.vend = lambda: {"fs.oss.endpoint": given, **keys, "fs.oss.securityToken": "canary-session"}
+        server.overrides["data-token.enabled"] = "true"
+        more = {"dlf.oss-endpoint": store.address} if of_the_caller else {}
+        catalog = Catalog.open({"metastore": "rest", "uri": server.address, "token": TOKEN, **more})
+        catalog.create_database("shop")
+        catalog.create_table("shop.t", rows(0))
+        table = catalog.table("shop.t")
+        assert table.path.startswith("oss://") and table.count("id > 4") == 5
+        assert pickle.loads(pickle.dumps(table.store)).io.exists(table.path)
+
+
 @pytest.mark.parametrize("enabled", ["false", "true"])
 def test_the_caller_says_what_is_kept_on_disk(server: RestCatalogServer, tmp_path: Path, enabled: str) -> None:
     server.overrides |= {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/of-the-server"}
@@ -151,3 +169,38 @@ def test_credentials_that_expire_in_the_middle(
     assert table.append(rows(80)) is not None
     copy = Table(pickle.loads(pickle.dumps(table.store)))
     assert copy.scan(snapshot=8).count() == 90
+
+
+@pytest.mark.parametrize("format_", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
+def test_credentials_that_expire_while_a_file_is_open(
+    server: RestCatalogServer, store: Server, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
+    """Whoever takes hours to give the rows of one file, or to use them, outlives the credentials it was opened with."""
+    catalog = open_catalog(server)
+    catalog.create_database("shop")
+    schema = pa.schema([("id", pa.int64()), ("v", pa.binary())])
+    options = {"file.format": format_, "file.compression": "none", "parquet.enable.dictionary": "false"}
+    table = catalog.create_table("shop.t", schema, options=options)
+    clock, late = time.time, 0
+
+    def expire() -> None:
+        nonlocal late
+        late += 3700
+        monkeypatch.setattr("paimon_pyds.catalog.rest.time.time", lambda: clock() + late)
+        store.keys = {ADMIN}
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 150_000, 10_000):
+            if start == 140_000:
+                expire()
+            ids = range(start, start + 10_000)
+            yield pa.record_batch([pa.array(ids, pa.int64()), pa.array([b"%1000d" % i for i in ids])], schema)
+
+    table.append(pa.RecordBatchReader.from_batches(schema, batches()))
+    assert len(table.system("files")) == 1
+    found = []
+    for number, batch in enumerate(catalog.table("shop.t").scan(options={"read.batch-size": 1000}).to_batches()):
+        found += batch["id"].to_pylist()
+        if number == 0:
+            expire()
+    assert found == [*range(150_000)]

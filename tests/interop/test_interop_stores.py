@@ -93,6 +93,13 @@ def test_java_and_rust_read_and_write_on_s3(java: Java, server: Server, keyed: b
         assert _read(catalog.table("shop.u"))[-1] == "10\trust 10"
     found = pa.Table.from_batches(context.sql("SELECT id, v FROM c.shop.u")).sort_by("id").to_pylist()
     assert [f"{row['id']}\t{row['v']}" for row in found] == _read(catalog.table("shop.u"))
+    ours.create_tag("now")
+    ours.create_branch("b", "now")
+    java(options, "write", "shop.u$branch_b", 20, 1, 1)
+    branch = catalog.table("shop.u$branch_b")
+    branch.append(_rows(21, 1))
+    assert _read(branch)[-2:] == ["20\tjava 20", "21\tpython 21"]
+    assert _of_java(java, options, "shop.u$branch_b") == _read(branch)
     catalog.drop_table("shop.t")
     assert catalog.tables("shop") == ["u"]
 

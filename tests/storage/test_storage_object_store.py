@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import signal
@@ -18,17 +19,21 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.catalog import jdbc
 from paimon_pyds.errors import (
+    AlreadyExistsError,
+    BranchNotFoundError,
     CommitError,
     CommitOutcomeUnknownError,
     CorruptFileError,
     PaimonError,
     StorageError,
+    TagNotFoundError,
     UnsupportedError,
 )
 from paimon_pyds.maintenance import orphan_tasks
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage import FileIO, object_store, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from paimon_pyds.write import TableWriter
 from support.messages import ids_of
 from support.s3_server import AFTER, BEFORE, Server, serving
 from support.servers import forwarding
@@ -328,6 +333,179 @@ def test_keyed_tables_and_pickling(server: Server, root: str) -> None:
         table.append(pa.table({"id": [1, 2], "v": [text, text]}, schema))
     store = pickle.loads(pickle.dumps(table.store))
     assert pp.Table(store).scan().to_arrow()["v"].to_pylist() == ["new", "new"]
+
+
+@pytest.mark.parametrize(
+    ("format_", "more"),
+    [("parquet", {}), ("orc", {"deletion-vectors.enabled": "true"}), ("avro", {"changelog-producer": "input"})],
+)
+def test_a_writer_that_another_was_faster_than_numbers_its_rows_anew(
+    server: Server, root: str, tmp_path: Path, format_: str, more: dict[str, str]
+) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
+    kept = {"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/kept"}
+    table = pp.Table.create(
+        f"{root}/t",
+        schema,
+        primary_key=["id"],
+        options={"bucket": "1", "write-only": "true", "file.format": format_, **more},
+        storage_options=server.options(**kept),
+    )
+    messages = []
+    for text in ("first", "second"):
+        with TableWriter(table.write_context()) as writer:
+            writer.write(pa.table({"id": list(range(200)), "v": [text] * 200}, schema))
+            messages.append(writer.prepare_commit())
+    for message in messages:
+        table.commit([message])
+    table.compact(full="deletion-vectors.enabled" in more)
+    for opened in (table, pp.Table.open(f"{root}/t", storage_options=server.options(**kept))):
+        assert opened.scan().to_arrow()["v"].unique().to_pylist() == ["second"]
+        assert opened.verify(deep=True).ok
+        METADATA_CACHE.clear()
+    names = [status.name for status in table.store.io.list(f"{root}/t/bucket-0")]
+    assert not [name for name in names if name.endswith(".tmp")]
+
+
+def test_what_is_kept_of_a_file_goes_when_its_rows_are_numbered_anew(server: Server, root: str, tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.binary())])
+    options = server.options(**{"local-cache.enabled": "true", "local-cache.dir": f"{tmp_path}/kept"})
+    fixed = {"bucket": "1", "write-only": "true", "parquet.enable.dictionary": "false", "file.compression": "none"}
+    table = pp.Table.create(f"{root}/t", schema, primary_key=["id"], options=fixed, storage_options=options)
+    messages = []
+    for byte in (b"\0", b"\1"):
+        with TableWriter(table.write_context()) as writer:
+            writer.write(pa.table({"id": range(5000), "v": [byte * 1000] * 5000}, schema))
+            messages.append(writer.prepare_commit())
+    for message in messages:
+        table.commit([message])
+    assert table.scan("id >= 17 AND id <= 19").to_arrow()["v"].to_pylist() == [b"\1" * 1000] * 3
+    assert table.verify(deep=True).ok
+
+
+def test_a_tag_gets_another_name(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
+    table.create_tag("a")
+    table.rename_tag("a", "b é%20")
+    assert list(table.tags()) == ["b é%20"]
+    table.append(ROWS)
+    create = ObjectStoreFileIO.create_if_absent
+
+    def beside(io: ObjectStoreFileIO, path: str, data: bytes) -> bool:
+        monkeypatch.undo()
+        if path.endswith("tag-c"):  # another was faster
+            table.create_tag("c")
+        else:
+            table.delete_tag("b é%20")
+        return create(io, path, data)
+
+    monkeypatch.setattr(ObjectStoreFileIO, "create_if_absent", beside)
+    with pytest.raises(AlreadyExistsError):
+        table.rename_tag("b é%20", "c")
+    assert {name: snapshot.id for name, snapshot in table.tags().items()} == {"b é%20": 1, "c": 2}
+    monkeypatch.setattr(ObjectStoreFileIO, "create_if_absent", beside)
+    with pytest.raises(TagNotFoundError):
+        table.rename_tag("b é%20", "d")
+    assert list(table.tags()) == ["c"]
+
+
+def test_branches(server: Server, root: str) -> None:
+    table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
+    table.create_tag("a")
+    table.alter(add_columns={"n": "INT"})
+    table.append(pa.table({"id": [20], "p": ["x"], "n": pa.array([1], pa.int32())}))
+    table.create_tag("b")
+    for name, tag, count in (("of a", "a", 20), ("of b", "b", 21), ("empty", None, 0)):
+        table.create_branch(name, tag)
+        branch = pp.Table.open(f"{root}/t", branch=name, storage_options=server.options())
+        assert (branch.count(), len(branch.schema.fields)) == (count, 2 if tag == "a" else 3)
+        branch.append(ROWS.slice(0, 1))
+        assert branch.count() == count + 1
+        with pytest.raises(AlreadyExistsError):
+            table.create_branch(name, tag)
+    assert table.branches() == ["empty", "of a", "of b"]
+    with pytest.raises(UnsupportedError, match="keeps its name"):
+        table.rename_branch("empty", "other")
+    table.delete_branch("empty")
+    table.delete_branch("of a")
+    assert (table.branches(), table.count()) == (["of b"], 21)
+    assert not table.store.io.exists(f"{root}/t/branch/branch-of a")
+    table.fast_forward("of b")
+    assert (table.count(), table.verify(deep=True).ok) == (22, True)
+
+
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
+def test_a_branch_of_which_the_making_or_the_deletion_fails(server: Server, root: str, step: int) -> None:
+    """At each request in turn: it is there, or is not, or can be deleted; a second call does it."""
+    table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
+    table.alter(add_columns={"n": "INT"})
+    table.create_tag("a")
+
+    def failing(call: Callable[[], object], at: int, when: str) -> bool:
+        server.fail, failed = _failing(len(server.requests) + at, when)
+        try:
+            call()
+        except PaimonError:
+            pass
+        server.fail = lambda *_: None
+        return bool(failed)
+
+    def opened() -> int | None:
+        METADATA_CACHE.clear()
+        try:
+            return pp.Table.open(f"{root}/t", branch="b", storage_options=server.options()).count()
+        except BranchNotFoundError:
+            return None
+
+    for when in (BEFORE, AFTER):
+        for at in itertools.count(0, step):
+            if not failing(lambda: table.create_branch("b", "a"), at, when):
+                break
+            assert opened() in (20, None)
+            if "b" in table.branches():
+                table.delete_branch("b")
+            table.create_branch("b", "a")
+            assert opened() == 20
+            failing(lambda: table.delete_branch("b"), at, when)
+            assert opened() in (20, None)
+            if "b" in table.branches():
+                table.delete_branch("b")
+            assert (table.branches(), table.count(), table.verify(deep=True).ok) == ([], 20, True)
+        table.delete_branch("b")
+
+
+def test_two_that_make_one_branch(server: Server, root: str) -> None:
+    table = pp.Table.create(f"{root}/t", ROWS, storage_options=server.options())
+    for number in range(4):
+        table.create_tag(f"t{number}")
+        table.append(ROWS)
+
+    def make(number: int) -> int | None:
+        try:
+            snapshot = table.create_branch("b", f"t{number}")
+        except AlreadyExistsError:
+            return None
+        return None if snapshot is None else snapshot.id
+
+    for _ in range(3):
+        with ThreadPoolExecutor(4) as pool:
+            (winner,) = [found for found in pool.map(make, range(4)) if found is not None]
+        branch = pp.Table.open(f"{root}/t", branch="b", storage_options=server.options())
+        assert [snapshot.id for snapshot in branch.snapshots()] == [winner]
+        assert (list(branch.tags()), branch.count()) == ([f"t{winner - 1}"], 20 * winner)
+        table.delete_branch("b")
+
+
+def test_objects_get_other_names(io: ObjectStoreFileIO, root: str) -> None:
+    for name in ("a b", "taken"):
+        io.replace(f"{root}/d/{name}", name.encode())
+    with pytest.raises(AlreadyExistsError):
+        io.rename(f"{root}/d/a b", f"{root}/d/taken")
+    io.rename(f"{root}/d/a b", f"{root}/e/ü%20c")
+    assert io.read_bytes(f"{root}/e/ü%20c") == b"a b" and io.read_bytes(f"{root}/d/taken") == b"taken"
+    assert [status.name for status in io.list(f"{root}/d")] == ["taken"]
+    with pytest.raises(UnsupportedError, match="directory"):
+        io.rename(f"{root}/d", f"{root}/f")
 
 
 def _failing(at: int, when: str) -> tuple[Callable[[int, str, str], str | None], list[tuple[str, str]]]:
