@@ -321,3 +321,47 @@ def test_a_table_that_no_row_could_be_written_to_is_not_made(
     with pytest.raises((OptionError, UnsupportedError, SchemaError), match=re.escape(message)):
         _create(tmp_path, _fields(**{name: "INT"}), options=options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"changelog-file.format": "avro", "changelog-producer": "input"}, r"changelog files .*TIMESTAMP\(9\)"),
+        ({"changelog-file.compression": "best", "changelog-producer": "lookup"}, "changelog files .*'best' is unknown"),
+        ({"file.format.per.level": "0:avro"}, r"data files of level 0 .*TIMESTAMP\(9\)"),
+        ({"manifest.compression": "none"}, "'none' is not known"),
+        ({"commit.strict-mode.last-safe-snapshot": "3"}, "can't be written: not supported yet"),
+        ({"metadata.stats-mode": "some"}, "not a statistics mode"),
+    ],
+)
+def test_a_table_with_a_key_that_no_row_could_be_written_to_is_not_made(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    """Nor altered to be one. One that Java has made is read, and altered otherwise."""
+    columns, path = "k INT NOT NULL, t TIMESTAMP(9)", tmp_path / "t"
+    with pytest.raises((OptionError, UnsupportedError), match=message):
+        Table.create(path, columns, primary_key="k", options={"bucket": "1", **options})
+    assert not path.exists()
+    table = Table.create(path, columns, primary_key="k", options={"bucket": "1"})
+    table.append([{"k": 1, "t": None}])
+    with pytest.raises((OptionError, UnsupportedError), match=message):
+        table.alter(options)
+    schema = path / "schema/schema-0"
+    parsed = parse_schema(schema.read_bytes(), schema)
+    schema.write_text(schema_to_json(replace(parsed, options={**parsed.options, **options})))
+    table = Table.open(path)
+    assert table.scan().count() == 1
+    table.alter(add_columns="v INT")
+    with pytest.raises((OptionError, UnsupportedError), match=message):
+        table.append([{"k": 2}])
+    table.alter(unset_options=[*options])
+    table.append([{"k": 2}])
+
+
+def test_the_format_of_changelogs_matters_where_there_are_some(tmp_path: Path) -> None:
+    """As in Java."""
+    options = {"bucket": "1", "changelog-file.format": "avro"}
+    table = Table.create(tmp_path / "t", "k INT NOT NULL, t TIMESTAMP(9)", primary_key="k", options=options)
+    table.append([{"k": 1, "t": None}])
+    with pytest.raises(UnsupportedError, match="changelog files"):
+        table.alter({"changelog-producer": "input"})
