@@ -257,6 +257,27 @@ def test_a_table_is_not_left_behind_by_a_write_that_is_refused(path, options, me
     assert pp.Table.open(path).schema == table.schema
 
 
+def test_a_table_whose_first_rows_fail_is_taken_away_again(frames, path):
+    """What tasks refuse, as in `Table.create`; a table of somebody else stays. So does one where tasks that Spark has
+    stopped have left files: hence one task."""
+    bad = frames.spark.sql("SELECT CAST(IF(id = 3, NULL, id) AS BIGINT) AS id FROM range(0, 4, 1, 1)")
+    for save in (lambda: frames.save(bad, path, primary_key="id"), lambda: write(bad, path, primary_key="id")):
+        with pytest.raises(Exception, match="NOT NULL"):
+            save()
+        assert not os.path.exists(path)
+    catalog = pp.Catalog(os.path.dirname(os.path.dirname(path)))
+    of_catalog = {"metastore": "filesystem", "warehouse": catalog.warehouse, "primary-key": "id"}
+    catalog.create_database("db", ignore_if_exists=True)
+    for save in (lambda: frames.save(bad, "db.t", **of_catalog), lambda: write(bad, "db.t", options=of_catalog)):
+        with pytest.raises(Exception, match="NOT NULL"):
+            save()
+        assert catalog.tables("db") == []
+    table = pp.Table.create(path, {"id": [1]}, primary_key="id")
+    with pytest.raises(Exception, match="NOT NULL"):
+        frames.save(bad, path, primary_key="id")
+    assert table.count() == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
