@@ -392,15 +392,9 @@ def _exact(name: str, names: Sequence[str], option: str) -> str:
 
 
 def _check_partition(partition: Mapping[str, str | None], schema: TableSchema) -> None:
-    unknown = [name for name in partition if name not in schema.partition_keys]
-    if unknown:
-        raise OptionError(
-            f"overwrite-partition names {unknown[0]!r}, which is no partition column",
-            hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
-        )
     try:
         partition_predicate(schema, partition)
-    except PredicateError as error:  # the commit would say so, after all rows were written
+    except (OptionError, PredicateError) as error:  # the commit would say so, after all rows were written
         raise OptionError(f"overwrite-partition: {error.message}", hint=error.hint) from None
 
 

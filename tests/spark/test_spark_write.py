@@ -238,7 +238,7 @@ def test_a_table_that_can_not_be_made_is_not_made(frames, path, options, message
     [
         ({"rowkind-column": "op"}, "for tables with a primary key only"),
         ({"rowkind-column": "id", "primary-key": "op", "bucket": "1"}, "column id is int64 in the data and STRING"),
-        ({"overwrite-partition": "nope=1"}, "overwrite-partition names 'nope', which is no partition column"),
+        ({"overwrite-partition": "nope=1"}, "overwrite-partition: 'nope' is no partition column"),
         ({"overwrite-partition": "id=x", "partition-by": "id"}, "overwrite-partition: column id: 'x' is not"),
         ({"assigned-buckets": ""}, "assigned-buckets is for rows with the dynamic buckets"),
     ],
@@ -307,7 +307,7 @@ def days(frames, path):
 def test_overwrite_of_named_partitions(frames, days):
     frames.save("SELECT 100L AS id, '1' AS day, 1 AS hour", days, "overwrite", overwrite_partition="day=1")
     assert frames.ids(frames.load(days)) == [0, 2, 3, 5, 100]
-    frames.save("SELECT 101L AS id, '1' AS day, 1 AS hour", days, "overwrite", overwrite_partition="day='1',hour=1")
+    frames.save("SELECT 101L AS id, '1' AS day, 1 AS hour", days, "overwrite", overwrite_partition="Day='1',HOUR=1")
     assert frames.ids(frames.load(days)) == [0, 2, 3, 5, 101]
     frames.save(
         "SELECT 101L AS id, '1' AS day, 1 AS hour FROM range(0)", days, "overwrite", overwrite_partition="day=0"
@@ -327,7 +327,7 @@ def test_dynamic_overwrite(frames, days):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"overwrite-partition": "nope=1"}, "overwrite-partition names 'nope', which is no partition column"),
+        ({"overwrite-partition": "nope=1"}, "overwrite-partition: 'nope' is no partition column"),
         ({"overwrite-partition": "day=2"}, "lie outside of the overwritten one"),
         ({"overwrite-partition": "hour=x"}, "overwrite-partition: column hour: 'x' is not an integer"),
     ],
