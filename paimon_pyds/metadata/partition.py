@@ -80,7 +80,7 @@ def named_partition(schema: TableSchema, partition: Mapping[str, Any]) -> dict[s
     Raises OptionError: a name that is none of them, or that could be several, or two of one column."""
     keys, found, unknown = schema.partition_keys, dict[str, Any](), list[str]()
     for name, value in partition.items():
-        at = positions_named(name, keys) if isinstance(name, str) else []
+        at = positions_named(str(name), keys)  # no type checker looks at what many users give
         if not at:
             unknown.append(name)
         elif len(at) > 1 or keys[at[0]] in found:
