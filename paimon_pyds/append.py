@@ -26,7 +26,13 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.execution.writing import abort_messages, write_context
 from paimon_pyds.frames import row_count, rows_of
-from paimon_pyds.metadata.partition import PartitionBucket, partition_is, partition_predicate, partitions_meeting
+from paimon_pyds.metadata.partition import (
+    PartitionBucket,
+    named_partition,
+    partition_is,
+    partition_predicate,
+    partitions_meeting,
+)
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
@@ -337,12 +343,7 @@ def check_mode(schema: TableSchema, mode: OverwriteMode) -> None:
     mapping("partition", partition)
     if mode.dynamic:
         raise OptionError("an overwrite is dynamic or of named partitions, not both")
-    unknown = [name for name in partition if name not in schema.partition_keys]
-    if unknown:
-        raise OptionError(
-            f"{', '.join(map(repr, unknown))} is no partition column",
-            hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
-        )
+    named_partition(schema, partition)
 
 
 def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) -> Overwrite:

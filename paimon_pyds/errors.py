@@ -207,6 +207,31 @@ class SecurityError(PaimonError, PermissionError):
     """A path in the table's metadata leaves the table."""
 
 
+READ_AGAIN = "read again to get the newest snapshot; tags keep a snapshot from expiring"
+
+
+def expired_file(
+    path: object,
+    what: str = "a file",
+    during: str = "read",
+    hint: str = READ_AGAIN,
+) -> SnapshotNotFoundError:
+    """The error for a file that a state of the table names and the storage does not have any more.
+
+    Args:
+        path: of the file.
+        what: it is, such as ``a deletion vector``.
+        during: what was being done with the table.
+        hint: what to do.
+    """
+    return SnapshotNotFoundError(
+        f"{what} of the table is gone: the snapshot that needs it has expired or was rolled back, or the table was "
+        f"dropped, while it was {during}",
+        path=path,
+        hint=hint,
+    )
+
+
 def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
     """The error for a name that an object lacks; ``elsewhere`` has what to write for names of other libraries:
     an attribute of it, or of the ``table.`` that it came from."""

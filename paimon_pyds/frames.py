@@ -262,6 +262,13 @@ class RowStream:
                 hint = "table.head(n) gives the first rows"
             raise ArgumentTypeError(f"a {type(self).__name__} takes no [{item!r:.40}]", hint=hint)
 
+        def __array__(self, *_: object, **__: object) -> Any:
+            """Without it pandas and numpy would take the batches for values: a frame of one column of objects."""
+            raise ArgumentTypeError(
+                f"an array, and pandas.DataFrame(…), can't be made of a {type(self).__name__} itself",
+                hint="write to_pandas(), or to_arrow(); for arrays to_arrow()[column].to_numpy()",
+            )
+
     @property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches."""

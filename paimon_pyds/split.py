@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import to_numpy
 from paimon_pyds.caching import collection_paused
-from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.errors import READ_AGAIN, expired_file
 from paimon_pyds.formats import WHOLE_FILE, InstantBounds, ReadHints
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.one_line import files_text, names_text, one_line, size_text
@@ -212,19 +212,14 @@ class PlannedFile(NamedTuple):
     def must_exist(
         self,
         during: str = "read",
-        hint: str = "read again to get the newest snapshot; tags keep a snapshot from expiring",
+        hint: str = READ_AGAIN,
     ) -> Iterator[None]:
         """Inside, a SnapshotNotFoundError is raised where the storage does not have this file any more, or one that
         belongs to it."""
         try:
             yield
         except FileNotFoundError as error:
-            raise SnapshotNotFoundError(
-                "a file of the table is gone: its snapshot has expired, or the table was dropped, "
-                f"while it was {during}",
-                path=error.filename or self.path,
-                hint=hint,
-            ) from error
+            raise expired_file(error.filename or self.path, during=during, hint=hint) from error
 
     @property
     def merged_with(self) -> tuple[PartitionBucket | None, int] | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.errors import CorruptFileError, expired_file
 from paimon_pyds.metadata.manifest import HASH, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import file_paths, partition_directory
@@ -71,11 +71,7 @@ class HashIndex:
                 data = self._io.read_range(path, 4 * start, 4 * min(size, count - start))
                 yield np.frombuffer(data, ">i4").astype(np.int32)
         except FileNotFoundError:
-            raise SnapshotNotFoundError(
-                "the hash index of a bucket is gone: the snapshot that this write began with has expired",
-                path=path,
-                hint="write the rows again",
-            ) from None
+            raise expired_file(path, "the hash index of a bucket", "written to", "write the rows again") from None
 
     def write(self, bucket: PartitionBucket, parts: Iterable[Hashes], written: list[str]) -> tuple[IndexEntry, str]:
         """Write a file, which no snapshot has yet: its entry, and its path. ``bucket``: whose keys these are.

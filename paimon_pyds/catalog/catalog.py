@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.catalog.filesystem import FileSystemBackend
@@ -16,6 +17,7 @@ from paimon_pyds.catalog.identifier import (
     checked_object_name,
     parse_identifier,
 )
+from paimon_pyds.ddl.create import TakeBack, unmade_on_failure
 from paimon_pyds.errors import (
     AlreadyExistsError,
     ArgumentTypeError,
@@ -298,8 +300,8 @@ class Catalog:
 
         Args:
             name: such as ``"shop.orders"``.
-            schema: this and what follows as for `Table.create`, but where the rows of data don't fit, the table stays,
-                without rows.
+            schema: this and what follows as for `Table.create`; where the rows of data don't fit, the table stays in a
+                REST catalog, without rows.
             primary_key: names of columns, in a list or in a text between commas.
             partition_by: names of columns, as those of the key.
             options: table options.
@@ -321,7 +323,8 @@ class Catalog:
                 raise
             return self.table(name)
         if rows is not None:
-            made.append(rows)
+            with unmade_on_failure(made.store, taking_back(self, name)):
+                made.append(rows)
         return made
 
     def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
@@ -398,3 +401,8 @@ def _check_options(kind: str, given: Mapping[str, str]) -> None:
         raise OptionError(
             f"a {kind} catalog has no option {min(elsewhere)}", hint="the option metastore says of what kind it is"
         )
+
+
+def taking_back(catalog: Catalog, name: str) -> TakeBack:
+    """What takes a table away again that was made just now, and that nobody has used since. ``name``: of the table."""
+    return partial(catalog._backend.take_back, catalog._plain(name))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, Identifier, checked_object_name
-from paimon_pyds.ddl.create import TableDefinition, create_table, remove_table
+from paimon_pyds.ddl.create import TableDefinition, create_table, remove_table, unmake
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
@@ -79,6 +79,9 @@ class FileSystemBackend:
 
     def drop_table(self, identifier: Identifier) -> None:
         remove_table(self._io, self._existing(identifier))
+
+    def take_back(self, identifier: Identifier, io: FileIO, root: str, digest: str) -> None:
+        unmake(io, root, digest)
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         source, target = self._existing(identifier), self.path(new)

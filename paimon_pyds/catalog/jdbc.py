@@ -20,7 +20,7 @@ from paimon_pyds.catalog.database import Database
 from paimon_pyds.catalog.filesystem import FileSystemBackend
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.commit.publisher import FileSystemPublisher
-from paimon_pyds.ddl.create import TableDefinition, remove_table
+from paimon_pyds.ddl.create import TableDefinition, remove_table, unmake
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -142,6 +142,11 @@ class JdbcBackend(FileSystemBackend):
             raise TableNotFoundError(f"database {identifier.database} has no table {identifier.table}", path=path)
         self._database.run((f"DELETE FROM paimon_tables WHERE {_WHERE}", self._row(identifier)))
         remove_table(self._io, path)
+
+    def take_back(self, identifier: Identifier, io: FileIO, root: str, digest: str) -> None:
+        with self._locked(identifier):  # as commits are
+            if root == self.path(identifier) and unmake(io, root, digest):
+                self._database.run((f"DELETE FROM paimon_tables WHERE {_WHERE}", self._row(identifier)))
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         first, second = sorted((identifier, new), key=str)  # so that two renames don't wait for one another

@@ -135,6 +135,9 @@ class RestBackend:
         except MissingResourceError as error:
             raise TableNotFoundError(error.message, path=error.path) from error
 
+    def take_back(self, identifier: Identifier, io: FileIO, root: str, digest: str) -> None:
+        """Nothing: a server drops a table whatever was committed to it since it was looked at."""
+
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         names = {
             what: {"database": name.database, "object": name.object_name}

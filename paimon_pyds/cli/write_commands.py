@@ -16,7 +16,7 @@ from paimon_pyds.cli.arguments import (
     Commands,
     add_repeated,
     add_table_command,
-    catalog_name,
+    catalog_of,
     create_table,
     key_values,
     names_in,
@@ -153,12 +153,15 @@ def _write(arguments: argparse.Namespace) -> None:
 
 
 def _unmade_on_failure(arguments: argparse.Namespace, table: Table) -> AbstractContextManager[None]:
-    """As for `Table.create`, a table of a path is taken away where its first rows fail; in a catalog it stays."""
-    if catalog_name(arguments, arguments.table) is not None:
-        return nullcontext()
+    """A new table is taken away where its first rows fail, as by `Table.create` and `Catalog.create_table`."""
     from paimon_pyds.ddl.create import unmade_on_failure
 
-    return unmade_on_failure(table.store)
+    catalog = catalog_of(arguments, arguments.table)
+    if catalog is None:
+        return unmade_on_failure(table.store)
+    from paimon_pyds.catalog.catalog import taking_back
+
+    return unmade_on_failure(table.store, taking_back(catalog, arguments.table))
 
 
 def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, dict[str, str]]:

@@ -347,7 +347,7 @@ def _bucket_num(store: TableStore, schema: TableSchema, own: int, wanted: int | 
     count = own if wanted is None else integer("bucket_num", wanted)
     if count < 1:
         raise OptionError(f"a table can't have {count} buckets", hint="bucket_num is 1 or more")
-    validate_schema(replace(schema, options={**schema.options, "bucket": str(count)}), schema.options)
+    validate_schema(replace(schema, options={**schema.options, "bucket": str(count)}), schema)
     return count
 
 

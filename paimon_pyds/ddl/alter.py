@@ -116,7 +116,7 @@ def alter_table(
         new = _with_instants_option(store, new)
         _check_vectors(store, old, new)
         _check_levels(store, old, new)
-        validate_schema(new, old.options)
+        validate_schema(new, old)
         made = None if store.publisher is None else store.publisher.alter(store, old, new)
         if made is not None:
             return made

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from paimon_pyds.ddl.validate import validate_schema
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
 from paimon_pyds.formats import LEGACY_TYPE, holds_instants
 from paimon_pyds.metadata.paths import ExternalPaths
-from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_digest
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_no_secrets, stored_options
 from paimon_pyds.options.option import comma_separated, option_texts
@@ -81,28 +81,61 @@ def create_table(
     return store
 
 
+TakeBack: TypeAlias = "Callable[[FileIO, str, str], object]"
+"""Takes a new table away again: `unmake`, or what a catalog does besides."""
+
+
 @contextmanager
-def unmade_on_failure(store: TableStore) -> Iterator[None]:
-    """Take a new table away again where its first rows fail, if nothing but its first schema is in its directory: what
-    somebody else may have written to it meanwhile stays. Best effort."""
+def unmade_on_failure(store: TableStore, take_back: TakeBack | None = None) -> Iterator[None]:
+    """Take a table that was made just now away again where its first rows fail. Best effort; see `unmake`.
+    ``take_back``: how; `unmake` by default."""
+    digest = schema_digest(store.latest_schema())
     try:
         yield
     except BaseException:
         with suppress(PaimonError, OSError):
-            _unmake(store.io, store.root)
+            (take_back or unmake)(store.io, store.root, digest)
         raise
 
 
-def _unmake(io: FileIO, root: str) -> None:
+def unmake(io: FileIO, root: str, digest: str) -> bool:
+    """Take a table away if its first schema is all that is there: it has no snapshot, and nobody has begun to write.
+
+    Another writer may begin just then. The schema goes first, and is put back where a file has come by then: what was
+    committed meanwhile has its schema again. Who begins later, having opened the table before, finds no schema when it
+    commits, and is told so: its rows are refused, never lost in silence. What remains is a commit of another program
+    that does not look for the schema any more, and whose first file comes after our second look. No file system could
+    close that gap: it can't remove a file only if another is absent.
+
+    ``digest``: `schema_digest` of the schema, as a table of somebody else may have come in its place.
+
+    Returns: whether the table is gone.
+    """
+    first = f"{root}/schema/schema-0"
+    _, files = _contents(io, root)
+    if files != [first]:
+        return False
+    data = io.read_bytes(first)
+    if schema_digest(parse_schema(data, first)) != digest:
+        return False
+    io.delete(files)
+    directories, files = _contents(io, root)
+    if files:
+        io.create_if_absent(first, data)
+        return False
+    for directory in reversed(directories):
+        io.remove_empty_dir(directory)
+    return True
+
+
+def _contents(io: FileIO, root: str) -> tuple[list[str], list[str]]:
+    """The directories of a table, each before those in it, and its files."""
     directories, files = [root], list[str]()
     for directory in directories:
         entries = io.list(directory)
         directories += (entry.path for entry in entries if entry.is_dir)
         files += (entry.path for entry in entries if not entry.is_dir)
-    if files == [f"{root}/schema/schema-0"]:
-        io.delete(files)
-        for directory in reversed(directories):
-            io.remove_empty_dir(directory)
+    return directories, files
 
 
 def remove_table(io: FileIO, path: str) -> None:

@@ -4,9 +4,9 @@ package refuses by name."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnsupportedError, suggest
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.build import parse_index_specs
 from paimon_pyds.index.keys import BSI
@@ -21,16 +21,16 @@ from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.types import DataField, DataType, RowType, is_system_name, walk_fields
 from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.conform import check_default
-from paimon_pyds.write.context import check_files
+from paimon_pyds.write.context import check_files, check_table_files
 
 COLUMN_OPTIONS = ("sequence.field", "rowkind.field", "record-level.time-field", "clustering.columns", "upsert-key")
 
 
-def validate_schema(schema: TableSchema, before: Mapping[str, str] | None = None) -> None:
+def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> None:
     """Check a whole schema: columns, keys, buckets, options and indexes.
 
-    ``schema``: what is to be published. ``before``: options of the schema that it changes. Unknown ones among them
-    stay: they may be an engine's.
+    ``schema``: what is to be published. ``before``: the schema that it changes. Unknown options of it stay: they may
+    be an engine's. So does what keeps a table with a primary key from being written here: it may be Java's.
 
     Raises:
         SchemaError: columns or keys that Paimon does not allow.
@@ -46,7 +46,7 @@ def validate_schema(schema: TableSchema, before: Mapping[str, str] | None = None
         option = option_of(key)
         if option is not None:
             option.parse(value)
-    check_known(key for key, value in options.items() if before is None or before.get(key) != value)
+    check_known(key for key, value in options.items() if before is None or before.options.get(key) != value)
     _check_state(schema, options)
     _check_buckets(schema, options)
     _check_column_options(schema, options)
@@ -59,9 +59,22 @@ def validate_schema(schema: TableSchema, before: Mapping[str, str] | None = None
 
         check_readable(schema)
         check_merge_options(schema)
+        refused = _unwritable(schema)
+        if refused is not None and (before is None or str(_unwritable(before)) != str(refused)):
+            raise refused
     else:
         check_writable(schema)
         check_files(schema.fields, schema.options)
+
+
+def _unwritable(schema: TableSchema) -> PaimonError | None:
+    """What every write to a table with a primary key would be refused with, whatever its buckets are like."""
+    try:
+        check_writable(schema, existing_rows=True)
+        check_table_files(schema, schema.options)
+    except (OptionError, SchemaError, UnsupportedError) as error:
+        return error
+    return None
 
 
 def _check_state(schema: TableSchema, options: TableOptions) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
-from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.errors import expired_file
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import file_paths, partition_directory
@@ -139,11 +139,7 @@ class VectorFiles:
         try:
             return read_vector(source, range_.offset, range_.length, range_.cardinality, row_count)
         except FileNotFoundError:
-            raise SnapshotNotFoundError(
-                "a deletion vector is gone: the snapshot that this change began with has expired",
-                path=path,
-                hint="make the change again",
-            ) from None
+            raise expired_file(path, "a deletion vector", "changed", "make the change again") from None
 
     def _replaced(self, bucket: PartitionBucket, files: Mapping[str, BitMap | None]) -> list[IndexEntry]:
         """The index files with a vector that changes; in a fixed bucket all of them, as it may have one only."""

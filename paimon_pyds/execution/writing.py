@@ -18,7 +18,7 @@ from paimon_pyds.options import check_branch, check_compactable, check_known, ch
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.conform import ROW_KIND_COLUMN, IncomingRows
-from paimon_pyds.write.context import check_files
+from paimon_pyds.write.context import check_table_files
 
 
 def write_context(
@@ -51,9 +51,7 @@ def write_context(
         check_merge_options(schema)
         if hides_level_0(context.options) and not context.options.get("write-only"):
             check_compactable(context.options)  # nobody would see the rows
-        for own in (context.at_level(0), context.of_changelog(0)):
-            check_files(own.layout.physical, own.raw_options)
-    check_files(schema.fields, context.raw_options)
+    check_table_files(schema, context.raw_options)
     check_instant_writers(store, schema, context.raw_options)
     return context
 

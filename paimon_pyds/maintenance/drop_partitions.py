@@ -26,7 +26,7 @@ from paimon_pyds.maintenance.removal import RemovalSummary
 from paimon_pyds.maintenance.success_file import SUCCESS, write_success_file
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.partition import partition_predicate, partitions_meeting
+from paimon_pyds.metadata.partition import named_partition, partition_predicate, partitions_meeting
 from paimon_pyds.metadata.paths import partition_directory, partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
@@ -172,6 +172,7 @@ def mark_written(store: TableStore, options: TableOptions, committed: int) -> No
 
 def _directory(schema: TableSchema, partition: Mapping[str, Any]) -> str:
     check_mode(schema, OverwriteMode(partition))
+    partition = named_partition(schema, partition)
     missing = [name for name in schema.partition_keys if name not in partition]
     if missing:
         raise OptionError(f"the partition to mark has no value for {', '.join(missing)}", hint="give them all")

@@ -424,5 +424,6 @@ def _removal_of_changelogs(
     removal.add_metadata(gone, states=False, indexes=False)
     removal.add_metadata(deltas, changelogs=False, indexes=False)
     states = [Reference(store.branch, f"changelog {c.id}", c, True) for c in later]
-    removal.keep(KeptFiles(store, [Reference(store.branch, f"snapshot {end.id}", end, True), *states, *others]))
+    kept = KeptFiles(store, [Reference(store.branch, f"snapshot {end.id}", end, True), *states, *others])
+    removal.keep(kept, compacted_before=True)
     return removal

@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, one_batch, scalar
+from paimon_pyds.buffers import array, is_true, one_batch, scalar
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.maintenance.references import KeptFiles
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, entry_schema, is_of_compaction
@@ -29,7 +30,7 @@ from paimon_pyds.progress import phase
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
-from paimon_pyds.storage import FileIO
+from paimon_pyds.storage import FileIO, is_file
 from paimon_pyds.storage.concurrent import concurrent_each, concurrent_map
 
 T = TypeVar("T")
@@ -213,8 +214,9 @@ class Removal:
 
     # -------------------------------------------------------------------------------------------------- removing
 
-    def keep(self, kept: KeptFiles) -> None:
-        """Leave out what other states need, and find where the data files lie."""
+    def keep(self, kept: KeptFiles, *, compacted_before: bool = False) -> None:
+        """Leave out what other states need, and find where the data files lie. ``compacted_before``: an expiry of
+        snapshots has taken most files that compactions wrote; those that are gone are left out, too."""
         self.spare(kept.metadata)
         full = [table for table in self.entries if table.num_rows]
         self.entries = []
@@ -226,13 +228,19 @@ class Removal:
         batch = one_batch(entries.combine_chunks())
         files = file_locations(self.store, self._schema, batch).paths
         sizes = dict(zip(files, batch["file_size"].to_pylist(), strict=True))  # a changed level names a file twice
-        self.data = list(sizes)
-        self.bytes = sum(sizes.values())
-        self.beside = [
-            self.store.paths.extra_file(path, name)
+        beside = [
+            [self.store.paths.extra_file(path, name) for name in names]
             for path, names in zip(files, batch["extra_files"].to_pylist(), strict=True)
-            for name in names
         ]
+        gone: set[str] = set()
+        if compacted_before:
+            of_compactions = np.flatnonzero(is_true(is_of_compaction(batch))).tolist()
+            asked = list(dict.fromkeys(path for at in of_compactions for path in (files[at], *beside[at])))
+            there = concurrent_map(lambda path: is_file(self.store.io, path), asked, self.threads)
+            gone = {path for path, is_there in zip(asked, there, strict=True) if not is_there}
+        self.data = [path for path in sizes if path not in gone]
+        self.bytes = sum(sizes[path] for path in self.data)
+        self.beside = [path for paths in beside for path in paths if path not in gone]
 
     def spare(self, metadata: Set[str]) -> None:
         """Leave out the metadata files of these names."""

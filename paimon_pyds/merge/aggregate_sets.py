@@ -1,8 +1,9 @@
 """Aggregate functions of serialized sets: unions of bitmaps (rbm32, rbm64), and of Apache DataSketches (theta_sketch,
 hll_sketch), which need the package datasketches, that is not installed with this one.
 
-A set that is the only one that is not NULL stays as it is, and is not looked at. (Java: classes
-FieldRoaringBitmap32Agg, FieldRoaringBitmap64Agg, FieldThetaSketchAgg and FieldHllSketchAgg.)
+A set that is the only one that is not NULL stays as it is, and is not looked at by a merge. (Java: classes
+FieldRoaringBitmap32Agg, FieldRoaringBitmap64Agg, FieldThetaSketchAgg and FieldHllSketchAgg.) So bytes that are no set
+are refused when they come in: with another value of their key, every later read of it would fail.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import array, from_numpy
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.merge.grouped_rows import GroupedRows, is_valid, take_or_null
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
 from paimon_pyds.roaring.java64 import decode_java64, encode_java64
@@ -46,6 +48,33 @@ def merge_bytes(
     return pa.concat_arrays([alone, array(merged, values.type)]).take(from_numpy(at))
 
 
+def check_sets(values: pa.Array, column: str, function: str, path: str | None = None) -> None:
+    """Refuse values that later merges could not unite. ``values``: bytes. ``function``: one of `SET_FUNCTIONS`.
+
+    Raises:
+        SchemaError: one is no set of this kind; ``row`` is its position.
+        UnsupportedError: the package datasketches is not there.
+    """
+    what, load = SET_FUNCTIONS[function]
+    decode = load()
+    for value in values.unique():  # each once: decoding costs up to 20 µs; and one at a time, as they may be large
+        try:
+            if value.is_valid:
+                decode(value.as_py())
+        except _NOT_A_SET as error:
+            from paimon_pyds.types.misfits import shown
+
+            row = pc.index(values, value).as_py()
+            reason = error.message if isinstance(error, CorruptFileError) else error
+            refused = SchemaError(
+                f"{shown(values, row)} is no {what}, which column {column!r} takes ({function}): {reason}",
+                path=path,
+                hint="give it serialized, as this function merges it; nothing at all is NULL",
+            )
+            refused.row = row
+            raise refused from None
+
+
 def union32(bitmaps: Sequence[bytes]) -> bytes:
     """The union of sets of 32-bit integers, in the portable format. Raises CorruptFileError."""
     return encode_bitmap(BitMap.union(*[decode_bitmap(bitmap) for bitmap in bitmaps]))
@@ -63,6 +92,14 @@ def union64(bitmaps: Sequence[bytes]) -> bytes:
 _Merge = Callable[[Sequence[bytes]], bytes]
 _BAD_BYTES = (ValueError, IndexError, OverflowError, RuntimeError, MemoryError)
 """What the library raises for bytes that are no sketch."""
+_NOT_A_SET = (CorruptFileError, *_BAD_BYTES)
+SET_FUNCTIONS: dict[str, tuple[str, Callable[[], Callable[[bytes], object]]]] = {
+    "rbm32": ("serialized RoaringBitmap", lambda: decode_bitmap),
+    "rbm64": ("serialized Roaring64Bitmap of Java", lambda: decode_java64),
+    "theta_sketch": ("theta sketch", lambda: _library("theta_sketch").compact_theta_sketch.deserialize),
+    "hll_sketch": ("HLL sketch", lambda: _library("hll_sketch").hll_sketch.deserialize),
+}
+"""Of each function what its values are, and what decodes one."""
 
 
 def theta_union() -> _Merge:

@@ -24,6 +24,7 @@ from paimon_pyds.merge import aggregate_nested as nested
 from paimon_pyds.merge import aggregate_numbers as numbers
 from paimon_pyds.merge import aggregate_sets as sets
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.records import dataclass
@@ -238,6 +239,18 @@ def configured_aggregate(column: str, options: TableOptions) -> str | None:
     own = options.get(f"fields.{column}.aggregate-function")
     named = own if own is not None else options.get("fields.default-aggregate-function")
     return None if named is None else str(named)
+
+
+def set_columns(schema: TableSchema, options: TableOptions) -> dict[str, str]:
+    """Which columns hold serialized sets that merges unite, with their function, as `sets.check_sets` takes it."""
+    if options.get("merge-engine") not in ("aggregation", "partial-update"):
+        return {}
+    functions = {f.name: configured_aggregate(f.name, options) for f in schema.fields}
+    return {
+        column: function
+        for column, function in functions.items()
+        if function in sets.SET_FUNCTIONS and column not in schema.primary_keys
+    }
 
 
 def resolve_aggregate(

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import Flags, array, is_true
+from paimon_pyds.errors import OptionError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
 from paimon_pyds.row import decode_row, decode_rows
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import DataField, Kind, arrow_schema
+from paimon_pyds.types import DataField, Kind, arrow_schema, positions_named
 from paimon_pyds.types.java_text import partition_text
 
 
@@ -74,15 +75,38 @@ def partition_is(schema: TableSchema, partition: bytes) -> Predicate:
     )
 
 
+def named_partition(schema: TableSchema, partition: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values under the table's spelling of the partition columns: exactly, else ignoring case.
+    Raises OptionError: a name that is none of them, or that could be several, or two of one column."""
+    keys, found, unknown = schema.partition_keys, dict[str, Any](), list[str]()
+    for name, value in partition.items():
+        at = positions_named(str(name), keys)  # no type checker looks at what many users give
+        if not at:
+            unknown.append(name)
+        elif len(at) > 1 or keys[at[0]] in found:
+            several = len(at) > 1
+            what = f"{name!r} could be several partition columns" if several else f"{keys[at[0]]!r} is named twice"
+            raise OptionError(what, hint="spell each partition column as the table does, once")
+        else:
+            found[keys[at[0]]] = value
+    if unknown:
+        raise OptionError(
+            f"{', '.join(map(repr, unknown))} is no partition column",
+            hint=f"the table is partitioned by {', '.join(keys) or 'nothing'}",
+        )
+    return found
+
+
 def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Predicate:
     """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast.
 
     A CHAR value is the one partition that holds exactly this text, blanks at its end included.
+    Raises OptionError: as `named_partition`; PredicateError: a value that is none of its column.
     """
     from paimon_pyds.predicate.bind import bind  # planning does without
 
     leaves: list[Predicate] = []
-    for name, value in partition.items():
+    for name, value in named_partition(schema, partition).items():
         column = ColumnRef(name)
         leaves.append(Leaf(Op.IS_NULL, column) if value is None else Leaf(Op.EQ, column, (Literal(value, None),)))
     fields = schema.partition_fields

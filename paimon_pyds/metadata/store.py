@@ -24,6 +24,7 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
     StorageError,
     TagNotFoundError,
+    expired_file,
     suggest,
 )
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths, TablePaths
@@ -420,11 +421,7 @@ class TableStore(SchemaStore):
         """The error for a file that the metadata names and the storage does not have."""
         if not self.io.list(TablePaths(self.root).schema_dir):
             return self.no_table()
-        return SnapshotNotFoundError(
-            "a file of the table is gone: the snapshot that needs it has expired or was rolled back while it was read",
-            path=path,
-            hint="read again to get the newest snapshot; tags keep a snapshot from expiring",
-        )
+        return expired_file(path)
 
     # -------------------------------------------------------------------------------------- helpers
 

@@ -250,7 +250,13 @@ def inferred_type(texts: Iterable[str | None]) -> AtomicType:
 def partition_value(text: str | None, type_: DataType, name: str) -> Any:
     """The internal value of a partition column from its text; None for NULL.
     Raises SchemaError: the text is no value of the type; UnsupportedError: a type that has no text."""
-    if text is None or type_.kind in STRING_KINDS:
+    if text is None:
+        return None
+    what = f"partition {name}={text!r:.100} is no value of {type_}"
+    refused = SchemaError(what, hint="give its type in partition_by")
+    if isinstance(type_, AtomicType) and type_.kind in STRING_KINDS:
+        if len(text) > (type_.length or 1):
+            raise refused
         return text
     if type_.kind in BINARY_KINDS or not isinstance(type_, AtomicType):
         raise UnsupportedError(f"partition column {name} of type {type_} is not supported")
@@ -261,6 +267,4 @@ def partition_value(text: str | None, type_: DataType, name: str) -> Any:
             return scalar_to_internal(stamp)
         return scalar_to_internal(pa.scalar(text).cast(target))
     except pa.ArrowException as error:
-        raise SchemaError(
-            f"partition {name}={text!r:.100} is no value of {type_}", hint="give its type in partition_by"
-        ) from error
+        raise refused from error

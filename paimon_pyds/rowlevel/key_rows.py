@@ -55,6 +55,7 @@ from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import Files, PlannedFile, Split
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
+from paimon_pyds.write.conform import set_check
 from paimon_pyds.write.writer import joined_batches
 
 _Ints = npt.NDArray[np.int64]
@@ -277,13 +278,17 @@ def _write(task: _Task) -> Versions:
     """What becomes of one bucket, by the only task that writes to it (0), but for one that inserts rows of a merge."""
     found = Versions()
     schema, place = task.context.schema, task.split.files[0].bucket_id
+    check_sets = set_check(task.context)
     with TableWriter(task.context, 0, bucket=place.bucket) as writer:
         for batch in joined_batches(read_split(task.split), task.change.batch_rows):
             versions, matched = task.change.versions(batch)
             found.matched.append(matched)
             for part in versions:
-                deletes = int(np.count_nonzero(is_retract(part.column(VALUE_KIND))))
+                retract = is_retract(part.column(VALUE_KIND))
+                deletes = int(np.count_nonzero(retract))
                 found.deleted += deletes
+                if deletes < part.num_rows:  # deletes may take away what another writer has left
+                    check_sets(part.filter(from_numpy(~retract)))
                 found.updated += part.num_rows - deletes
                 if schema.crosses_partitions:
                     from paimon_pyds.cross_partition import with_moves  # other tables do without

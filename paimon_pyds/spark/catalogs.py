@@ -15,6 +15,7 @@ from paimon_pyds.table import Table
 
 if TYPE_CHECKING:
     from paimon_pyds.catalog import Catalog
+    from paimon_pyds.ddl.create import TakeBack
     from paimon_pyds.metadata.store import TableStore
     from paimon_pyds.spark.options import ReadOptions, WriteOptions
 
@@ -56,6 +57,15 @@ def _name(options: ReadOptions | WriteOptions) -> str:
     return options.path if options.branch is None else f"{options.path}$branch_{options.branch}"
 
 
+def taking_back_of(options: WriteOptions) -> TakeBack | None:
+    """What takes a table away again that a write has made; None where it is one of a path."""
+    if options.catalog is None:
+        return None
+    from paimon_pyds.catalog.catalog import taking_back
+
+    return taking_back(open_catalog(options.catalog), options.path)
+
+
 class CommitCatalog:
     """The catalog's table that a write commits to, in the driver's copy of a writer.
 
@@ -77,6 +87,14 @@ class CommitCatalog:
         sent = self._options if self._tasks_have_theirs else None
         self._tasks_have_theirs = True
         return (CommitCatalog, (sent, self._name))
+
+    def take_back(self, root: str, digest: str) -> None:
+        """Take the table away again that the write has made, if nobody has used it since."""
+        from paimon_pyds.catalog.catalog import taking_back
+
+        store = self.store(root)
+        assert self._options is not None
+        taking_back(open_catalog(self._options), self._name)(store.io, root, digest)
 
     def store(self, root: str) -> TableStore:
         """The table whose files a write has put under ``root``.

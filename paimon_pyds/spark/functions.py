@@ -87,7 +87,7 @@ def write(
     for name, value in {**named, **given, **ready.options}.items():
         writer = writer.option(name, value)
     with shown("write"):
-        with phase("writing"):
+        with phase("writing"), ready.unmade_on_failure():
             writer.save(path)
         if ready.table is not None:
             from paimon_pyds.commit.publisher import logging_errors

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from paimon_pyds.ddl.create import TakeBack, unmade_on_failure
 from paimon_pyds.errors import NotFoundError, PaimonError, StorageError, TableNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.options import TableOptions
 from paimon_pyds.records import dataclass
 from paimon_pyds.spark import compat
-from paimon_pyds.spark.catalogs import open_table
+from paimon_pyds.spark.catalogs import open_table, taking_back_of
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.options import BUCKET_COLUMN, WriteOptions, parse_write_options
 from paimon_pyds.table import Table
@@ -38,6 +40,8 @@ class Prepared:
         table: one whose buckets are to be compacted afterwards, and whose old snapshots expire then.
         before: the number of its latest snapshot.
         own: the table options of the write.
+        made: a table of a catalog that was made for this write.
+        take_back: what takes that away again.
     """
 
     rows: DataFrame
@@ -45,6 +49,12 @@ class Prepared:
     table: Table | None = None
     before: int = 0
     own: Mapping[str, str] = field(default_factory=dict)
+    made: Table | None = None
+    take_back: TakeBack | None = None
+
+    def unmade_on_failure(self) -> AbstractContextManager[None]:
+        """Surrounds the write: where it fails, the table that was made for it goes again."""
+        return nullcontext() if self.made is None else unmade_on_failure(self.made.store, self.take_back)
 
 
 def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
@@ -55,6 +65,8 @@ def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
     from paimon_pyds.spark.writer import dynamic_options
 
     overwrite = mode != "append"
+    made: Table | None = None
+    take_back: TakeBack | None = None
     try:
         parsed = parse_write_options({name.lower(): text for name, text in options.items()}, overwrite=overwrite)
         if parsed.operation:
@@ -65,10 +77,11 @@ def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
             if parsed.catalog is None:
                 return _prepared_elsewhere(df, parsed, overwrite=overwrite)
             _make(df, parsed, options)
-            table = open_table(parsed)
+            table = made = open_table(parsed)
+            take_back = taking_back_of(parsed)
         own = dynamic_options(table, parsed)
         context = table.write_context(own, overwrite=overwrite)
-        ready = Prepared(*_shuffled(df, context, LocalExecutor(), overwrite=overwrite))
+        ready = Prepared(*_shuffled(df, context, LocalExecutor(), overwrite=overwrite), made=made, take_back=take_back)
         if table.primary_key and not TableOptions({**table.options, **own}).get("write-only"):
             ready.options["write-only"] = "true"
             ready.table, ready.before, ready.own = table, table.store.latest_snapshot_id() or 0, own
@@ -81,7 +94,7 @@ def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
                 RuntimeWarning,
                 stacklevel=3,
             )
-        return Prepared(df, {})
+        return Prepared(df, {}, made=made, take_back=take_back)
 
 
 def _make(df: DataFrame, parsed: WriteOptions, options: Mapping[str, str]) -> None:

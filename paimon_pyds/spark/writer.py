@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,7 +23,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from paimon_pyds.commit.earlier import check_same_table
 from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.ddl.create import unmade_on_failure
+from paimon_pyds.ddl.create import unmade_on_failure, unmake
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -42,7 +41,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_appendable, check_writable, restore_case
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
-from paimon_pyds.spark.catalogs import CommitCatalog, open_catalog, open_table
+from paimon_pyds.spark.catalogs import CommitCatalog, open_catalog, open_table, taking_back_of
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.options import BUCKET_COLUMN, WriteOptions
 from paimon_pyds.spark.types import fields_from_spark
@@ -80,6 +79,8 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         self._external = external
         self.catalog: CommitCatalog | None = None
         """What the commit asks, of a table of a catalog."""
+        self.made = False
+        """Whether the table was made for this write."""
 
     @clear_errors
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -104,8 +105,22 @@ class TwoPhaseWriter(DataSourceArrowWriter, Generic[M]):  # type: ignore[misc]
         received = [m for m in messages if isinstance(m, self._kind)]
         if len(received) != len(messages):
             self._remove(received)
+            self._take_back()
         else:
             _log.info("all tasks of this write were done: its files are the commit's to keep or to remove")
+
+    def _take_back(self) -> None:
+        """Take a table away again that this write has made. It stays where there are files that nobody here can name:
+        of tasks that Spark has stopped, and that left no message, or of another writer."""
+        if not self.made:
+            return
+        try:
+            if self.catalog is None:
+                unmake(self._context.io, self._context.root, self._context.schema_digest)
+            else:
+                self.catalog.take_back(self._context.root, self._context.schema_digest)
+        except (PaimonError, OSError) as error:
+            _log.warning("the table that a failed write had made was not removed: %s", error)
 
     @abstractmethod
     def _publish(self, messages: Sequence[M]) -> None:
@@ -224,8 +239,13 @@ def open_writer(schema: StructType, options: WriteOptions, *, overwrite: bool) -
     if not overwrite:
         check_appendable(options.table)  # else a new table would stay, empty
     table, dynamic, made = _table(schema, options)
-    with unmade_on_failure(table.store) if made and options.catalog is None else nullcontext():
+    if not made:
         return _writer(schema, options, table, dynamic, overwrite=overwrite)
+    with unmade_on_failure(table.store, taking_back_of(options)):
+        writer = _writer(schema, options, table, dynamic, overwrite=overwrite)
+    if isinstance(writer, PaimonWriter):
+        writer.made = True
+    return writer
 
 
 def _writer(
@@ -372,15 +392,9 @@ def _exact(name: str, names: Sequence[str], option: str) -> str:
 
 
 def _check_partition(partition: Mapping[str, str | None], schema: TableSchema) -> None:
-    unknown = [name for name in partition if name not in schema.partition_keys]
-    if unknown:
-        raise OptionError(
-            f"overwrite-partition names {unknown[0]!r}, which is no partition column",
-            hint=f"the table is partitioned by {', '.join(schema.partition_keys) or 'nothing'}",
-        )
     try:
         partition_predicate(schema, partition)
-    except PredicateError as error:  # the commit would say so, after all rows were written
+    except (OptionError, PredicateError) as error:  # the commit would say so, after all rows were written
         raise OptionError(f"overwrite-partition: {error.message}", hint=error.hint) from None
 
 

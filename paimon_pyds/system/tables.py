@@ -22,6 +22,7 @@ from paimon_pyds.frames import RowStream
 from paimon_pyds.maintenance.references import consumers
 from paimon_pyds.maintenance.tags import tag_times
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.metadata.manifest import GlobalIndex
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
 from paimon_pyds.metadata.schema import TableSchema
@@ -86,7 +87,8 @@ _FIELDS = {
     "table_indexes": """
         partition STRING, bucket INT NOT NULL, index_type STRING NOT NULL, file_name STRING NOT NULL,
         file_size BIGINT NOT NULL, row_count BIGINT NOT NULL,
-        dv_ranges ARRAY<ROW<f0 STRING NOT NULL, f1 INT NOT NULL, f2 INT NOT NULL, _CARDINALITY BIGINT>>""",
+        dv_ranges ARRAY<ROW<f0 STRING NOT NULL, f1 INT NOT NULL, f2 INT NOT NULL, _CARDINALITY BIGINT>>,
+        row_range_start BIGINT, row_range_end BIGINT, index_field_id INT, index_field_name STRING""",
     "consumers": "consumer_id STRING NOT NULL, next_snapshot_id BIGINT NOT NULL",
     "statistics": """
         snapshot_id BIGINT NOT NULL, schema_id BIGINT NOT NULL, mergedRecordCount BIGINT, mergedRecordSize BIGINT,
@@ -277,7 +279,18 @@ def _table_indexes(store: TableStore, request: Request) -> _Rows:
     for e in () if name is None else store.read_index_manifest(name):
         ranges = None if e.deletion_ranges is None else [astuple(r) for r in e.deletion_ranges]
         yield (partition_row_text(fields, e.partition), e.bucket, e.index_type, e.file_name, e.file_size, e.row_count,
-               ranges)  # fmt: skip
+               ranges, *_global_index(e.global_index, state.schema))  # fmt: skip
+
+
+def _global_index(index: GlobalIndex | None, schema: TableSchema) -> tuple[Any, ...]:
+    """Which rows and columns an index of the whole table is of: the columns that Java has since 2.1. The name has all
+    columns of an index of several; it is NULL where one of them was dropped."""
+    if index is None:
+        return None, None, None, None
+    ids = dict.fromkeys((index.index_field_id, *(index.extra_field_ids or ())))
+    names = {field.id: field.name for field in schema.fields}
+    name = ",".join(names[id_] for id_ in ids) if ids.keys() <= names.keys() else None
+    return index.row_range_start, index.row_range_end, index.index_field_id, name
 
 
 def _consumers(store: TableStore, request: Request) -> _Rows:

@@ -7,7 +7,7 @@ all; Flink and Java's API store the bare text. Java reads both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -185,6 +185,7 @@ class IncomingRows:
         self._column = context.raw_options.get(ROW_KIND_COLUMN)
         self._field = context.options.get("rowkind.field")
         self._has_kinds = bool(context.schema.primary_keys)
+        self._check_sets = set_check(context)
         if self._column is not None and not self._has_kinds:
             raise OptionError(
                 f"{ROW_KIND_COLUMN} is for tables with a primary key only", path=context.root, hint="leave it out"
@@ -234,6 +235,11 @@ class IncomingRows:
         rows = self._kept(rows, kinds)
         if not self._context.existing_rows:
             check_deletes(rows.column(VALUE_KIND), self._context.options)
+            try:
+                self._check_sets(rows)
+            except SchemaError as error:
+                error.row = error.row if rows.num_rows == batch.num_rows else None  # others were left out before it
+                raise
         return rows
 
     def _added(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -267,6 +273,26 @@ class IncomingRows:
             path=self._context.root,
             hint=suggest(column, names, "columns"),
         )
+
+
+def set_check(context: WriteContext) -> Callable[[pa.RecordBatch], None]:
+    """What refuses rows whose values are no sets, in columns where merges unite sets: with a second version of its key
+    such a row could never be read again. It raises SchemaError.
+
+    Rows that were in the table before are not looked at by `IncomingRows`: another writer may have left some, and they
+    must not keep others from their buckets."""
+    if context.raw_options.get("merge-engine") not in ("aggregation", "partial-update"):
+        return lambda rows: None
+    from paimon_pyds.merge.aggregate_sets import check_sets
+    from paimon_pyds.merge.aggregates import set_columns  # other tables do without
+
+    columns = set_columns(context.schema, context.options)
+
+    def check(rows: pa.RecordBatch) -> None:
+        for column, function in columns.items():
+            check_sets(rows.column(column), column, function, context.root)
+
+    return check
 
 
 def _kind_texts(column: pa.Array, name: str) -> pa.Array:

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 
 from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.formats import by_name, traits_of
 from paimon_pyds.formats.statistics import stats_modes
 from paimon_pyds.index.build import IndexSpec, parse_index_specs
@@ -79,6 +79,36 @@ _OF_CHANGELOG = {
 }  # fmt: skip
 
 
+def row_layout(schema: TableSchema, options: TableOptions, *, existing_rows: bool = False) -> RowLayout:
+    """The columns of the data files that a table gets."""
+    fields = without_defaults(schema.fields) if existing_rows else schema.fields
+    if schema.primary_keys:
+        keys = () if options.get("data-file.thin-mode") else key_fields(schema)
+        return RowLayout(fields, leading=(*keys, *KEY_VALUE_FIELDS))
+    trailing = ROW_ID_FIELDS if existing_rows and options.get("row-tracking.enabled") else ()
+    return RowLayout(fields, trailing)
+
+
+def key_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """The columns that the files of a table with a primary key have its key in; none for other tables."""
+    return tuple(key_field(schema.field(name)) for name in schema.trimmed_primary_keys)
+
+
+def level_options(options: TableOptions, level: int) -> dict[str, str]:
+    """What the options ``….per.level`` say of the files of one level of a table with a primary key."""
+    return _given({key: options.get(f"{key}.per.level").get(str(level)) for key in _PER_LEVEL})
+
+
+def changelog_options(options: TableOptions, level: int) -> dict[str, str]:
+    """The same of changelog files: options of their own before those of a level."""
+    own = {key: options.get(f"changelog-file.{name}") for name, key in _OF_CHANGELOG.items()}
+    return {**level_options(options, level), **_given(own)}
+
+
+def _given(options: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if value is not None}
+
+
 def target_file_size(schema: TableSchema, options: TableOptions) -> int:
     """Bytes of a full file of a table."""
     default = _KEYS_TARGET_SIZE if schema.primary_keys else _APPEND_TARGET_SIZE
@@ -141,30 +171,24 @@ class WriteContext:
     @cached_property
     def layout(self) -> RowLayout:
         """The columns of the data files."""
-        fields = without_defaults(self.schema.fields) if self.existing_rows else self.schema.fields
-        if self.schema.primary_keys:
-            keys = () if self.options.get("data-file.thin-mode") else self.key_fields
-            return RowLayout(fields, leading=(*keys, *KEY_VALUE_FIELDS))
-        trailing = ROW_ID_FIELDS if self.existing_rows and self.options.get("row-tracking.enabled") else ()
-        return RowLayout(fields, trailing)
+        return row_layout(self.schema, self.options, existing_rows=self.existing_rows)
 
     @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
-        """The columns that the files of a table with a primary key have its key in; none for other tables."""
-        return tuple(key_field(self.schema.field(name)) for name in self.schema.trimmed_primary_keys)
+        """`key_fields` of the table."""
+        return key_fields(self.schema)
 
     def at_level(self, level: int) -> WriteContext:
         """How the files of one level of a table with a primary key are written (options ``….per.level``)."""
-        return self._with({key: self.options.get(f"{key}.per.level").get(str(level)) for key in _PER_LEVEL})
+        return self._with(level_options(self.options, level))
 
     def of_changelog(self, level: int) -> WriteContext:
         """How changelog files are written: with options of their own before those of a level, without file indexes."""
-        own = {key: self.options.get(f"changelog-file.{name}") for name, key in _OF_CHANGELOG.items()}
-        return replace(self.at_level(level)._with(own), changelog=True, file_source=FILE_SOURCE_APPEND)
+        own = self._with(changelog_options(self.options, level))
+        return replace(own, changelog=True, file_source=FILE_SOURCE_APPEND)
 
-    def _with(self, options: Mapping[str, str | None]) -> WriteContext:
-        given = {key: value for key, value in options.items() if value is not None}
-        return replace(self, dynamic_options={**self.dynamic_options, **given})
+    def _with(self, options: Mapping[str, str]) -> WriteContext:
+        return replace(self, dynamic_options={**self.dynamic_options, **options})
 
     def conformer(self, names: Sequence[str] | None = None) -> Conformer:
         """What brings rows to the columns `RowLayout.values`, or those of them that are named."""
@@ -223,6 +247,26 @@ class WriteContext:
 
 
 _SUFFIXES = {"zstd": "zst", "gzip": "gz", "snappy": "snappy", "lz4": "lz4"}
+
+
+def check_table_files(schema: TableSchema, options: Mapping[str, str]) -> None:
+    """Whether a table's data files, changelogs and manifests can be written as ``options``, all of them, say.
+    Raises OptionError, UnsupportedError: as `check_files`."""
+    check_files(schema.fields, options)
+    if not schema.primary_keys:
+        return
+    typed = TableOptions(options)
+    physical = row_layout(schema, typed).physical
+    files = {"data files of level 0": level_options(typed, 0)}
+    if typed.get("changelog-producer") != "none":
+        files["changelog files"] = changelog_options(typed, 0)
+    for what, own in files.items():
+        try:
+            check_files(physical, {**options, **own})
+        except (OptionError, UnsupportedError) as error:
+            said = ", ".join(f"{key}={value}" for key, value in own.items() if key != "data-file.prefix")
+            where = f" ({said}, as their own options have it)" if said else ""
+            raise type(error)(f"{what}{where}: {error.message}", hint=error.hint) from None
 
 
 def check_files(fields: Sequence[DataField], options: Mapping[str, str]) -> None:

@@ -221,3 +221,13 @@ def test_a_warehouse_of_java(tmp_path: Path) -> None:
 def test_options_that_no_catalog_has(options: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionError, match=told):
         Catalog.open(options)
+
+
+def test_a_table_whose_first_rows_fail_is_taken_away_again(catalog: Catalog) -> None:
+    with pytest.raises(SchemaError, match="NOT NULL"):
+        catalog.create_table("shop.t", {"id": [1, None]}, primary_key="id")
+    assert catalog.tables("shop") == []
+    assert catalog.create_table("shop.t", {"id": [1]}, primary_key="id").count() == 1
+    with pytest.raises(AlreadyExistsError):
+        catalog.create_table("shop.t", {"id": [1, None]}, primary_key="id")
+    assert catalog.table("shop.t").count() == 1

@@ -22,6 +22,7 @@ from paimon_pyds.errors import (
     CommitError,
     DatabaseNotFoundError,
     OptionError,
+    SchemaError,
     StorageError,
     TableNotFoundError,
     UnsupportedError,
@@ -255,3 +256,23 @@ def test_a_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(UnsupportedError, match=r"pip install 'paimon-pyds\["):
             Database.of(f"jdbc:{kind}://h/db", {}).run(("SELECT 1", ()))
+
+
+@pytest.mark.parametrize("locks", [False, True])
+def test_a_table_whose_first_rows_fail_is_taken_away_again(tmp_path: Path, locks: bool) -> None:
+    catalog = locking(tmp_path) if locks else open_catalog(tmp_path)
+    catalog.create_database("shop")
+    with pytest.raises(SchemaError, match="NOT NULL"):
+        catalog.create_table("shop.t", {"id": [1, None]}, primary_key="id")
+    assert catalog.tables("shop") == []
+    assert not list(tmp_path.rglob("schema-0"))
+    assert catalog.create_table("shop.t", {"id": [1]}, primary_key="id").count() == 1
+
+    def taken(after: str) -> Any:
+        yield pa.table({"id": [1]})
+        catalog.table(after).append({"id": [7]})
+        yield pa.table({"id": ["x"]})
+
+    with pytest.raises(SchemaError, match="column id is string"):
+        catalog.create_table("shop.u", taken("shop.u"))
+    assert catalog.table("shop.u").count() == 1

@@ -28,6 +28,7 @@ from paimon_pyds.errors import (
     NotFoundError,
     OptionError,
     PaimonError,
+    SchemaError,
     SecurityError,
     StorageError,
     TableNotFoundError,
@@ -578,3 +579,10 @@ def test_the_server_gets_partitions_by_the_names_of_their_directories(tmp_path: 
     assert snapshot is not None
     found = [entry["spec"]["name"] for entry in rest_publisher.partition_statistics(store, snapshot)]
     assert sorted(found) == ["__DEFAULT_PARTITION__", "__DEFAULT_PARTITION__", "a/b", "\u00a0"]
+
+
+def test_a_table_whose_first_rows_fail_stays(catalog: Catalog) -> None:
+    """A server can't be asked to drop it only if nobody has committed to it."""
+    with pytest.raises(SchemaError, match="NOT NULL"):
+        catalog.create_table("shop.t", {"id": [1, None]}, primary_key="id")
+    assert catalog.table("shop.t").count() == 0

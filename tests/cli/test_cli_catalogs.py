@@ -66,6 +66,11 @@ def test_all_commands(tmp_path: Path, config, run, monkeypatch, kind: str) -> No
             assert len(server.bodies) == 2  # commits went through the catalog
         assert run("read", "shop.orders", "--filter", "id = 2", "--output", "csv") == "id,name\n2,b\n"
         assert run("count", "shop.more").startswith("2")
+        (tmp_path / "null.csv").write_text("id,name\n1,a\n,b\n")
+        refused = ("write", "shop.refused", str(tmp_path / "null.csv"), "--create", "--primary-key", "id")
+        assert "NOT NULL" in run(*refused, status=1)
+        if kind == "rest":  # its server could not tell that nobody has written to it meanwhile
+            run("drop", "shop.refused", "--yes")
         run("rename", "shop.more", "shop.other")
         listed = run("tables", "--database", "shop", "--output", "csv").splitlines()
         assert [line.split(",")[:2] for line in listed[1:]] == [["shop", "orders"], ["shop", "other"]]

@@ -62,6 +62,19 @@ def test_overwrite_of_named_partitions(table: pp.Table) -> None:
     assert _content(table) == [("a", 7, 9), ("b", 1, 5)]
 
 
+def test_partitions_are_named_as_columns_are_anywhere(table: pp.Table) -> None:
+    """Exactly, else ignoring case."""
+    table.append(_rows(("a", 1, 1), ("b", 1, 3)))
+    table.overwrite(_rows(("a", 7, 9)), partition={"P": "a"})
+    assert _content(table) == [("a", 7, 9), ("b", 1, 3)]
+    table.drop_partitions({"P": "b", "Q": 1})
+    assert _content(table) == [("a", 7, 9)]
+    for partition, message in (({"p": "a", "P": "a"}, "'p' is named twice"), ({1: "a"}, "1 is no partition column")):
+        with pytest.raises(OptionError, match=message):
+            table.overwrite(_rows(), partition=partition)
+    assert _content(table) == [("a", 7, 9)]
+
+
 def test_dynamic_overwrite_touches_only_partitions_of_the_data(table: pp.Table) -> None:
     table.append(_rows(("a", 1, 1), ("a", 2, 2), ("b", 1, 3)))
     table.overwrite(_rows(("a", 2, 20), ("c", 1, 30)), dynamic=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,16 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import TableDefinition, create_table, fresh_ids
+from paimon_pyds.ddl.create import TableDefinition, create_table, fresh_ids, unmake
 from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.formats import has_kind
-from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_to_json
+from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_digest, schema_to_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, Kind, from_arrow_schema, parse_type, walk_fields
 from paimon_pyds.types.columns import parse_columns
+from paimon_pyds.write import TableWriter
 from support.fixtures import DEV, requires_shared
 
 FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []
@@ -321,3 +322,97 @@ def test_a_table_that_no_row_could_be_written_to_is_not_made(
     with pytest.raises((OptionError, UnsupportedError, SchemaError), match=re.escape(message)):
         _create(tmp_path, _fields(**{name: "INT"}), options=options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"changelog-file.format": "avro", "changelog-producer": "input"}, r"changelog files .*TIMESTAMP\(9\)"),
+        ({"changelog-file.compression": "best", "changelog-producer": "lookup"}, "changelog files .*'best' is unknown"),
+        ({"file.format.per.level": "0:avro"}, r"data files of level 0 .*TIMESTAMP\(9\)"),
+        ({"manifest.compression": "none"}, "'none' is not known"),
+        ({"commit.strict-mode.last-safe-snapshot": "3"}, "can't be written: not supported yet"),
+        ({"metadata.stats-mode": "some"}, "not a statistics mode"),
+    ],
+)
+def test_a_table_with_a_key_that_no_row_could_be_written_to_is_not_made(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    """Nor altered to be one. One that Java has made is read, and altered otherwise."""
+    columns, path = "k INT NOT NULL, t TIMESTAMP(9)", tmp_path / "t"
+    with pytest.raises((OptionError, UnsupportedError), match=message):
+        Table.create(path, columns, primary_key="k", options={"bucket": "1", **options})
+    assert not path.exists()
+    table = Table.create(path, columns, primary_key="k", options={"bucket": "1"})
+    table.append([{"k": 1, "t": None}])
+    with pytest.raises((OptionError, UnsupportedError), match=message):
+        table.alter(options)
+    schema = path / "schema/schema-0"
+    parsed = parse_schema(schema.read_bytes(), schema)
+    schema.write_text(schema_to_json(replace(parsed, options={**parsed.options, **options})))
+    table = Table.open(path)
+    assert table.scan().count() == 1
+    table.alter(add_columns="v INT")
+    with pytest.raises((OptionError, UnsupportedError), match=message):
+        table.append([{"k": 2}])
+    table.alter(unset_options=[*options])
+    table.append([{"k": 2}])
+
+
+def test_the_format_of_changelogs_matters_where_there_are_some(tmp_path: Path) -> None:
+    """As in Java."""
+    options = {"bucket": "1", "changelog-file.format": "avro"}
+    table = Table.create(tmp_path / "t", "k INT NOT NULL, t TIMESTAMP(9)", primary_key="k", options=options)
+    table.append([{"k": 1, "t": None}])
+    with pytest.raises(UnsupportedError, match="changelog files"):
+        table.alter({"changelog-producer": "input"})
+
+
+class _Busy(LocalFileIO):
+    """Another writer does something just after the schema has gone."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        self._then = then
+
+    def delete(self, paths: Iterable[str]) -> None:
+        super().delete(paths)
+        self._then()
+
+
+def _digest(table: Table) -> str:
+    return schema_digest(table.schema)
+
+
+def test_a_new_table_goes_only_as_it_was_made(tmp_path: Path) -> None:
+    made = Table.create(tmp_path / "t", "id INT")
+    assert not unmake(IO, made.path, _digest(Table.create(tmp_path / "u", "id INT", comment="another")))
+    altered = Table.create(tmp_path / "a", "id INT")
+    altered.alter(add_columns="v INT")
+    assert not unmake(IO, altered.path, _digest(altered))
+    assert made.scan().count() == altered.scan().count() == 0
+    assert unmake(IO, made.path, _digest(made))
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_new_table_gets_its_schema_back_where_another_writer_was_faster(tmp_path: Path) -> None:
+    made = Table.create(tmp_path / "t", "id INT")
+    schema = (tmp_path / "t/schema/schema-0").read_bytes()
+    with TableWriter(made.write_context()) as writer:
+        writer.write(pa.table({"id": pa.array([7], pa.int32())}))
+        message = writer.prepare_commit()
+
+    moved = {Path(path): tmp_path / Path(path).name for path in message.paths()}
+    for path, aside in moved.items():
+        path.rename(aside)
+        path.parent.rmdir()
+
+    def then() -> None:
+        for path, aside in moved.items():
+            path.parent.mkdir()
+            aside.rename(path)
+        (tmp_path / "t/schema/schema-0").write_bytes(schema)  # it has read that before
+        Table.open(tmp_path / "t").commit([message])
+        (tmp_path / "t/schema/schema-0").unlink()
+
+    assert not unmake(_Busy(then), made.path, _digest(made))
+    assert Table.open(tmp_path / "t").scan().to_arrow().to_pylist() == [{"id": 7}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from pyroaring import BitMap
 
 import paimon_pyds as pp
 from paimon_pyds.deletion.files import NewVectors, VectorFiles
-from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW
@@ -158,3 +159,25 @@ def test_a_vector_without_a_known_cardinality_is_counted(tmp_path: Path) -> None
     )  # fmt: skip
     assert _files(table, (silent,)).cardinality(EMPTY_ROW, "a") == 3
     assert _files(table, (silent,)).cardinality(EMPTY_ROW, "b") == 0
+
+
+_GONE = "of the table is gone: the snapshot that needs it has expired or was rolled back, or the table was dropped"
+
+
+def test_files_that_are_gone_are_told_in_the_same_words(tmp_path: Path) -> None:
+    """Of every kind: vectors, hash indexes, data files."""
+    table = _table(tmp_path)
+    old = _files(table).write({_BUCKET: {"a": BitMap([1])}}).entries
+    columns = {"id": [1, 2, 3]}
+    keyed = pp.Table.create(tmp_path / "h", columns, "id", options={"bucket": "-1"})
+    plain = pp.Table.create(tmp_path / "d", columns)
+    for path in [*tmp_path.glob("*/index/index-*"), *tmp_path.glob("d/*/data-*")]:
+        path.unlink()
+    uses: dict[str, Callable[[], object]] = {
+        "a deletion vector": lambda: _files(table, old).write({_BUCKET: {"a": BitMap([4])}}),
+        "the hash index of a bucket": lambda: keyed.append({"id": [4]}),
+        "a file": lambda: plain.scan().to_arrow(),
+    }
+    for what, use in uses.items():
+        with pytest.raises(SnapshotNotFoundError, match=f"{what} {_GONE}"):
+            use()

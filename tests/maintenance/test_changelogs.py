@@ -162,6 +162,19 @@ def test_changelogs_expire(table: pp.Table) -> None:
     assert _changes(table, last - 2, last) == sorted([*each[last - 1], *each[last]])
 
 
+@pytest.mark.parametrize("kind", sampled(sorted(KINDS), 2))
+def test_what_went_with_snapshots_is_not_counted_again(tmp_path: Path, kind: str) -> None:
+    table = _make(tmp_path / "t", kind)
+    table.expire_snapshots(retain_max=2)
+    planned, before = table.expire_changelogs(everything=True, dry_run=True), files_there(tmp_path / "t")
+    summary = table.expire_changelogs(everything=True)
+    gone = before - files_there(tmp_path / "t")
+    assert len(gone) == summary.changelogs + summary.data_files + summary.metadata_files
+    assert (planned.data_files, planned.metadata_files, planned.bytes) == (
+        summary.data_files, summary.metadata_files, summary.bytes,
+    )  # fmt: skip
+
+
 def test_young_changelogs_stay(tmp_path: Path) -> None:
     table = _make(tmp_path / "t", "append", {"changelog.time-retained": "1 d", "snapshot.num-retained.min": "1"})
     table.expire_snapshots(retain_max=1)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, SchemaError
 from paimon_pyds.merge.aggregates import aggregate, resolve_aggregate
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
@@ -150,3 +151,55 @@ def test_java_reads_our_bytes_and_we_read_its(oracle: Oracle, warehouse: Path) -
         assert union("rbm32", [[short[a], short[b]]]) == [bytes.fromhex(row["short"])]
         again = union("rbm64", [[packed[a], packed[b]], [bytes.fromhex(row["long"]), packed64([])]])
         assert again[0] == again[1]
+
+
+def _bitmap_table(path: Path, **options: str) -> pp.Table:
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.short.aggregate-function": "rbm32",
+               "fields.long.aggregate-function": "rbm64", **options}  # fmt: skip
+    return pp.Table.create(path, "id INT NOT NULL, short BYTES, long BYTES", primary_key="id", options=options)
+
+
+def _sets(*rows: tuple[int, bytes | None, bytes | None]) -> pa.Table:
+    names = ("id", "short", "long")
+    return pa.table({n: pa.array(c, t) for n, c, t in zip(names, zip(*rows, strict=True), _TYPES, strict=True)})
+
+
+_TYPES = (pa.int32(), pa.binary(), pa.binary())
+_SHORT, _LONG = encode_bitmap(BitMap([1, 5])), packed64([7, 2**40])
+
+
+@pytest.mark.parametrize("bad", [b"", b"nothing", _SHORT[:-1], _SHORT + b"\0"])
+@pytest.mark.parametrize("column", ["short", "long"])
+def test_bytes_that_are_no_bitmap_are_refused_by_the_write(tmp_path: Path, column: str, bad: bytes) -> None:
+    """A second version of the key would make it unreadable for ever."""
+    table = _bitmap_table(tmp_path / "t")
+    table.append(_sets((1, _SHORT, _LONG), (2, None, None)))
+    row = (3, bad, None) if column == "short" else (3, None, bad)
+    with pytest.raises(SchemaError, match=rf"column '{column}'.*row 3 of the data") as refused:
+        table.append([_sets((1, _SHORT, _LONG), (2, None, _LONG)).to_batches()[0], _sets(row).to_batches()[0]])
+    assert "rbm" in str(refused.value)
+    assert len(table.snapshots()) == 1
+    table.append(_sets((2, _SHORT, None)))
+    assert table.scan().to_arrow()["short"].to_pylist() == [_SHORT, _SHORT]
+
+
+def test_other_engines_take_any_bytes(tmp_path: Path) -> None:
+    table = _bitmap_table(tmp_path / "t", **{"merge-engine": "deduplicate"})
+    table.append(_sets((1, b"any", b"")))
+    assert table.scan().count() == 1
+
+
+def test_groups_of_partial_update_take_bitmaps_only(tmp_path: Path) -> None:
+    """So do updates, and merges."""
+    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "short", "bucket": "1",
+               "fields.short.aggregate-function": "rbm32"}  # fmt: skip
+    columns = "id INT NOT NULL, g INT, short BYTES"
+    table = pp.Table.create(tmp_path / "t", columns, primary_key="id", options=options)
+    table.append([{"id": 1, "g": 1, "short": _SHORT}])
+    with pytest.raises(SchemaError, match="no serialized RoaringBitmap"):
+        table.append([{"id": 1, "g": 2, "short": b"nothing"}])
+    with pytest.raises(SchemaError, match="no serialized RoaringBitmap"):
+        table.update({"short": "X'00'"}, "id = 1")
+    with pytest.raises(SchemaError, match="no serialized RoaringBitmap"):
+        table.merge([{"id": 2, "g": 2, "short": b"nothing"}], on="id", when_not_matched="insert")
+    assert table.scan().to_arrow()["short"].to_pylist() == [_SHORT]

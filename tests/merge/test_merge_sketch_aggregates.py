@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.errors import CorruptFileError, UnsupportedError
+import paimon_pyds as pp
+from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.merge.aggregates import aggregate, resolve_aggregate
 from paimon_pyds.types import DataField, parse_type
 from support.oracle import Oracle, requires_java_oracle
@@ -102,3 +103,14 @@ def test_unions_are_those_of_java(oracle: Oracle, warehouse: Path, library: Any,
         # Neither finds anything new in the other's. An HLL sketch is estimated by its history, too.
         assert estimate(library, name, both) == pytest.approx(expected, rel=0.05)
         assert estimate(library, name, bytes.fromhex(more["c"])) == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bytes_that_are_no_sketch_are_refused_by_the_write(library: Any, tmp_path: Path, name: str) -> None:
+    """A second version of the key would make it unreadable for ever."""
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.default-aggregate-function": name}
+    table = pp.Table.create(tmp_path / "t", "id INT NOT NULL, s BYTES", primary_key="id", options=options)
+    table.append([{"id": 1, "s": sketch(library, name, range(9))}, {"id": 2, "s": None}])
+    with pytest.raises(SchemaError, match=rf"column 's'.*{name}.*first in row 2 of the data"):
+        table.append([{"id": 1, "s": sketch(library, name, range(9))}, {"id": 2, "s": b"nothing"}])
+    assert len(table.snapshots()) == 1

@@ -20,7 +20,7 @@ from faults.faults_io import AFTER, BEFORE, FaultyIO
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.errors import PaimonError, StorageError
+from paimon_pyds.errors import PaimonError, SchemaError, StorageError
 from paimon_pyds.formats.parquet.thrift import BINARY, I32
 from paimon_pyds.migration import migrate as module
 from paimon_pyds.migration.parquet_file import _Columns
@@ -131,6 +131,20 @@ def test_types_of_partitions(tmp_path: Path) -> None:
     rows = table.scan().to_arrow().sort_by("a").to_pylist()
     assert rows == [{"v": 1, "a": 1, "b": 1, "c": "9999999999"}, {"v": 1, "a": 2, "b": 2, "c": None}]
     assert table.options["file.format"] == "orc"
+
+
+@pytest.mark.parametrize("type_", ["VARCHAR(2)", "CHAR(2)", "DECIMAL(3, 1)", "TINYINT"])
+def test_values_of_partitions_that_their_type_can_not_hold(tmp_path: Path, type_: str) -> None:
+    for value in ("12", "123"):
+        (tmp_path / "s" / f"p={value}").mkdir(parents=True)
+        pq.write_table(pa.table({"v": [1]}), tmp_path / "s" / f"p={value}/a.parquet")
+    wider = {"TINYINT": "SMALLINT", "DECIMAL(3, 1)": "DECIMAL(4, 1)"}.get(type_, type_.replace("2", "3"))
+    (tmp_path / "s/p=123").rename(tmp_path / "s/p=1234" if type_ == "TINYINT" else tmp_path / "s/p=123")
+    with pytest.raises(SchemaError, match="partition p='123"):
+        pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"), partition_by={"p": type_})
+    assert not (tmp_path / "t").exists()
+    pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"), partition_by={"p": wider})
+    assert pp.Table.open(tmp_path / "t").scan().count() == 2
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,20 @@ def test_a_table_whose_first_rows_fail_is_taken_away_again(tmp_path: Path) -> No
     assert pp.Table.open(path).count() == 1
 
 
+def test_a_table_is_no_array_of_batches(tmp_path: Path) -> None:
+    """pandas made a column of batches of it, each an object."""
+    pd = pytest.importorskip("pandas")
+    table = pp.Table.create(tmp_path / "t", TABLE)
+    for rows in (table, table.scan("id > 0")):
+        for made in (pd.DataFrame, np.asarray, np.array):
+            with pytest.raises(ArgumentTypeError, match=r"itself — write to_pandas\(\), or to_arrow\(\)"):
+                made(rows)
+        assert [type(batch) for batch in rows] == [pa.RecordBatch]
+        assert pa.table(rows).num_rows == rows.to_pandas().shape[0]
+    other = pp.Table.create(tmp_path / "u", table.scan("id > 0"))
+    assert other.count() == table.count("id > 0")
+
+
 def test_an_overwrite_by_no_rows_looks_at_columns(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", TABLE)
     pd = pytest.importorskip("pandas")
