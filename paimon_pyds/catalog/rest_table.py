@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from paimon_pyds.catalog.rest_client import MissingResourceError, UnansweredError, segment
+from paimon_pyds.catalog.rest_client import MissingResourceError, NoSuchRequestError, UnansweredError, segment
 from paimon_pyds.catalog.rest_publisher import RestPublisher
 from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.ddl.alter import renamed_options
@@ -107,6 +107,8 @@ class RestTable(RestPublisher):
                 client.delete(self._path(store) + path)
             else:
                 client.post(self._path(store) + path, body, tries=1)
+        except NoSuchRequestError as error:
+            raise _too_old(store) from error
         except UnansweredError as error:
             if not done():
                 raise CommitOutcomeUnknownError(
@@ -116,9 +118,7 @@ class RestTable(RestPublisher):
                 ) from error
         except MissingResourceError as error:
             if not error.resource:
-                raise UnsupportedError(
-                    "the catalog has no request for this change", path=store.root, hint="its server may be too old"
-                ) from error
+                raise _too_old(store) from error
             raise _MISSING.get(error.resource, NotFoundError)(error.message, path=store.root) from error
 
 
@@ -131,6 +131,11 @@ class ExternalRestTable(FileSystemPublisher, RestTable):
         """See `SnapshotPublisher`; a server may leave the file to its clients."""
         made = RestTable.alter(self, store, old, new)
         return None if made == old else made
+
+
+def _too_old(store: TableStore) -> UnsupportedError:
+    text = "the catalog has no request for this change"
+    return UnsupportedError(text, path=store.root, hint="its server may be too old")
 
 
 def _described(schema: TableSchema) -> tuple[Any, ...]:

@@ -261,6 +261,79 @@ def test_a_commit_that_is_refused(
     assert (left, ids_of(table)) == ([], [])
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 501])
+def test_a_commit_that_is_refused_and_was_done(catalog: Catalog, server: RestCatalogServer, status: int) -> None:
+    """As by a gateway that sends it again, of which the second is refused: its files are the table's."""
+    table = catalog.create_table("shop.t", SCHEMA)
+    table.append(rows(0))
+    server.faults = [Fault("POST", "/commit", status, after=True)]
+    table.append(rows(2))
+    assert (ids_of(catalog.table("shop.t")), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+
+
+@pytest.mark.parametrize("looks", [1, 99])
+def test_a_commit_that_is_in_conflict_with_itself(catalog: Catalog, server: RestCatalogServer, looks: int) -> None:
+    """It was published, the second one that a gateway sent was in conflict, and nobody can say so at once."""
+    table = catalog.create_table("shop.t", SCHEMA)
+    table.append(rows(0))
+    server.faults = [
+        Fault("POST", "/commit", 409, after=True, times=9),
+        Fault("GET", "/snapshot", 500, times=looks, commits=2),
+    ]
+    if looks == 1:
+        table.append(rows(2))
+    else:
+        with pytest.raises(CommitOutcomeUnknownError):
+            table.append(rows(2))
+    server.faults = []
+    assert (ids_of(catalog.table("shop.t")), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+
+
+@pytest.mark.parametrize("answer", [None, "", "<html>not found</html>", '"gone"', "[]", "{}", '{"error": "no route"}'])
+def test_what_a_gateway_does_not_find_is_not_missing(
+    catalog: Catalog, server: RestCatalogServer, answer: str | None
+) -> None:
+    """A catalog says of what type the thing is that it does not have; what stands before it knows of no things."""
+    table = catalog.create_table("shop.t", SCHEMA)
+    table.append(rows(0))
+
+    def failing(method: str, ending: str) -> None:
+        server.faults = [Fault(method, ending, 404, times=99, body=answer)]
+
+    calls: list[tuple[str, str, Callable[[], object]]] = [
+        ("GET", "/shop", lambda: catalog.tables("shop")),
+        ("GET", "/shop", lambda: catalog.drop_database("shop", ignore_if_not_exists=True)),
+        ("GET", "/t", lambda: catalog.table("shop.t")),
+        ("GET", "/snapshot", lambda: ids_of(catalog.table("shop.t"))),
+        ("DELETE", "/t", lambda: catalog.drop_table("shop.t", ignore_if_not_exists=True)),
+        ("POST", "/rename", lambda: catalog.rename_table("shop.t", "u")),
+    ]
+    for method, ending, call in calls:
+        failing(method, ending)
+        if answer is None:
+            with suppress(NotFoundError):
+                call()
+            continue
+        with pytest.raises(StorageError, match="404"):
+            call()
+    failing("POST", "/commit")
+    with pytest.raises(TableNotFoundError if answer is None else CommitOutcomeUnknownError):
+        table.append(rows(2))
+    failing("POST", "/branches")
+    with pytest.raises(UnsupportedError, match="too old"):
+        table.create_branch("b")
+    server.faults = []
+    assert (catalog.tables("shop"), ids_of(catalog.table("shop.t"))) == (["t"], [0, 1])
+
+
+def test_what_an_earlier_try_may_have_renamed(catalog: Catalog, server: RestCatalogServer) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    server.faults = [Fault("POST", "/rename", 503, after=True)]
+    with pytest.raises(TableNotFoundError, match="an earlier try may have done it"):
+        catalog.rename_table("shop.t", "u")
+    assert catalog.tables("shop") == ["u"]
+
+
 def test_a_table_that_was_made_anew_is_another_one(catalog: Catalog) -> None:
     old = catalog.create_table("shop.t", SCHEMA)
     catalog.drop_table("shop.t")
