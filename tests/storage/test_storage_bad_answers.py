@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,8 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import object_store, open_file_io
+from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from paimon_pyds.storage.store_clients import listing_address
 from support.s3_server import BEFORE, Respond, Server, serving
 from support.servers import forwarding
 
@@ -326,3 +329,22 @@ def test_listings_of_nothing_are_looked_at_as_they_are_asked_for(server: Server)
     io, _ = open_file_io(root, server.options())
     io.make_dir(f"{root}/marked")
     assert io.list(f"{root}/marked") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "begin"),
+    [
+        ({"s3.region": "eu-west-1"}, "https://s3.eu-west-1.amazonaws.com/b?"),
+        ({"s3.region": "eu-west-1", "s3.path-style-access": "false"}, "https://b.s3.eu-west-1.amazonaws.com/?"),
+        ({"s3.endpoint": "https://h:9", "s3.path-style-access": "true"}, "https://h:9/b?"),
+        ({"s3.endpoint": "https://h:9", "s3.path-style-access": "false"}, "https://b.h:9/?"),
+        ({"s3.endpoint": "https://h:9/in/it", "s3.session-token": "t+/="}, "https://h:9/in/it/b?"),
+    ],
+)
+def test_addresses_of_listings(options: dict[str, str], begin: str) -> None:
+    io, _ = open_file_io("s3://b/t", {"s3.access-key": "someone", "s3.secret-key": "hush-hush", **options})
+    address = listing_address(cast("ObjectStoreFileIO", io)._locate("s3://b/t")[0], "a b/é+%/", "a b/é+%/x")
+    assert address.startswith(begin) and "hush" not in address
+    found = dict(parse_qsl(urlsplit(address).query))
+    assert (found["prefix"], found["delimiter"], found["start-after"]) == ("a b/é+%/", "/", "a b/é+%/x")
+    assert found.get("X-Amz-Security-Token") == options.get("s3.session-token") and "X-Amz-Signature" in found
