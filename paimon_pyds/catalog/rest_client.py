@@ -65,7 +65,13 @@ _OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 class UnansweredError(StorageError):
-    """The server may have done what it was asked, or not: there was no answer, or none of a Paimon catalog."""
+    """The server may have done what it was asked, or not: there was no answer, or none of a Paimon catalog.
+
+    ``busy``: it said that it has too much to do. ``pause``: for how many seconds, where it said so.
+    """
+
+    busy = False
+    pause: float | None = None
 
 
 class NoSuchRequestError(UnansweredError):
@@ -235,7 +241,10 @@ class RestClient:
             missing = MissingResourceError(f"the catalog {what}{said}", path=self.uri)
             missing.resource, missing.repeated = resource, bool(more)
             return missing
-        return kind(f"the catalog {what}{said}", path=self.uri, hint=hint)
+        fault = kind(f"the catalog {what}{said}", path=self.uri, hint=hint)
+        if isinstance(fault, UnansweredError):
+            fault.busy, fault.pause = error.code in _BUSY, _seconds(error.headers.get("Retry-After"))
+        return fault
 
     def _clean(self, text: object) -> str:
         return redact(str(text), [*self._authorization.secrets(), *self.headers.values()])

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.catalog import Catalog, rest_auth, rest_client, rest_publisher
+from paimon_pyds.catalog import Catalog, rest_auth, rest_client, rest_publisher, rest_table
 from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature, Request
 from paimon_pyds.catalog.rest_client import RestClient
 from paimon_pyds.errors import (
@@ -48,6 +48,7 @@ SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest_client, "_FIRST_PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(rest_publisher, "_PAUSES_SECONDS", (0.001, 0.001))
+    monkeypatch.setattr(rest_table, "_PAUSES_SECONDS", (0.001, 0.001))
 
 
 @pytest.fixture
@@ -472,6 +473,32 @@ def test_changes_that_the_server_makes(
             change(table)
     assert is_done(catalog.table("shop.t")) == after
     assert len([path for method, path in server.log if method == "POST" and "/tables/t" in path]) == 5
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("status", [429, 503])
+def test_changes_that_a_busy_server_puts_off(
+    catalog: Catalog, server: RestCatalogServer, status: int, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked for again, after the time that it says, but not where it has made them."""
+    table = catalog.create_table("shop.t", rows(0))
+    table.append(rows(2))
+    waited: list[float] = []
+    monkeypatch.setattr(rest_table.time, "sleep", waited.append)
+    for change in (
+        lambda: table.alter({"file.format": "orc"}),
+        lambda: table.create_tag("one", 1),
+        lambda: table.create_branch("b", "one"),
+        lambda: table.rollback(1),
+    ):
+        server.faults = [Fault("POST", "", status, after, times=2, retry_after="7")]
+        change()
+    assert waited == ([] if after else [7.0] * 8)
+    assert (table.options["file.format"], list(table.tags()), table.branches()) == ("orc", ["one"], ["b"])
+    assert ids_of(catalog.table("shop.t")) == [0, 1]
+    server.faults = [Fault("POST", "", status, times=99)]
+    with pytest.raises(CommitOutcomeUnknownError, match="before doing it again"):
+        table.create_tag("two")
 
 
 @pytest.mark.parametrize("writes_files", [True, False])

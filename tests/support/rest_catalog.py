@@ -31,7 +31,8 @@ class Refusal(Exception):
 @dataclass
 class Fault:
     """One request that fails. ``status`` 0 cuts the connection, 200 sends ``answer``; ``later`` waits for the first
-    commit, and ``commits`` for more of them; ``body`` is sent as it is."""
+    commit, and ``commits`` for more of them; ``body`` is sent as it is; ``retry_after`` is
+    a header."""
 
     method: str
     ending: str
@@ -44,6 +45,7 @@ class Fault:
     resource: str | None = None
     body: str | None = None
     commits: int = 0
+    retry_after: str = ""
 
 
 @dataclass
@@ -264,7 +266,7 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
                 return self.reply(200, fault.answer)
             if fault.status:
                 body = {"code": fault.status, "message": fault.message, "resourceType": fault.resource}
-                return self.reply(fault.status, body)
+                return self.reply(fault.status, body, fault.retry_after)
             self.close_connection = True
             with suppress(OSError):
                 self.connection.shutdown(2)
@@ -272,11 +274,13 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
 
         do_GET = do_POST = do_DELETE = handle_one
 
-        def reply(self, status: int, answer: Any) -> None:
-            self.send(status, json.dumps(answer).encode())
+        def reply(self, status: int, answer: Any, retry_after: str = "") -> None:
+            self.send(status, json.dumps(answer).encode(), retry_after)
 
-        def send(self, status: int, data: bytes) -> None:
+        def send(self, status: int, data: bytes, retry_after: str = "") -> None:
             self.send_response(status)
+            if retry_after:
+                self.send_header("Retry-After", retry_after)
             self.send_header("Content-Length", str(len(data)))
             if status in (301, 302, 307):
                 self.send_header("Location", "http://127.0.0.1:9/elsewhere")
