@@ -354,7 +354,9 @@ class Catalog:
         try:
             self._backend.rename_table(old, new)
         except TableNotFoundError as error:
-            raise self._not_found(old, error) from error
+            found = self._not_found(old, error)
+            found.hint = error.hint or found.hint
+            raise found from error
 
     def alter_table(
         self,
@@ -378,7 +380,8 @@ class Catalog:
         """The error for a table that is not there, with the names that are."""
         if not self._backend.has_database(identifier.database):
             return self._no_database(identifier.database)
-        hint = suggest(identifier.table, self._backend.tables(identifier.database), "its tables")
+        others = [name for name in self._backend.tables(identifier.database) if name != identifier.table]
+        hint = suggest(identifier.table, others, "its tables")
         if not hint and identifier.database == DEFAULT_DATABASE:
             hint = "name the database, too: database.table"
         what = f"database {identifier.database} has no table {identifier.table}"

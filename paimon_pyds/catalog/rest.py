@@ -146,7 +146,8 @@ class RestBackend:
         try:
             self._client.post(f"{self._root}/tables/rename", names)
         except MissingResourceError as error:
-            raise TableNotFoundError(error.message, path=error.path) from error
+            hint = "an earlier try may have done it" if error.repeated else None
+            raise TableNotFoundError(error.message, path=error.path, hint=hint) from error
         except AlreadyExistsError as error:
             raise AlreadyExistsError(f"table {new} already exists", path=error.path) from error
 

@@ -40,6 +40,8 @@ _MAX_BYTES = 256 << 20
 _LONGEST_ERROR = 1 << 16
 _MOST_PAGES = 100_000
 _BUSY = (429, 503)
+_OF_ERRORS = frozenset({"message", "resourceType", "resourceName", "code"})
+"""What Paimon's answers that are errors have."""
 _T = TypeVar("_T")
 _KINDS: Mapping[int, tuple[type[PaimonError], str]] = {
     400: (OptionError, "refused the request"),
@@ -63,13 +65,26 @@ _OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 class UnansweredError(StorageError):
-    """The server may have done what it was asked, or not: there was no answer, or none of a Paimon catalog."""
+    """The server may have done what it was asked, or not: there was no answer, or none of a Paimon catalog.
+
+    ``busy``: it said that it has too much to do. ``pause``: for how many seconds, where it said so.
+    """
+
+    busy = False
+    pause: float | None = None
+
+
+class NoSuchRequestError(UnansweredError):
+    """The server does not know the address: it is older than the request, or no catalog. It says of nothing in a
+    catalog that it is missing."""
 
 
 class MissingResourceError(NotFoundError):
-    """Something is not there; ``resource`` says of what type, such as ``SNAPSHOT``, or is empty."""
+    """Something is not there; ``resource`` says of what type, such as ``SNAPSHOT``, or is empty. ``repeated``: an
+    earlier try may have had it."""
 
     resource = ""
+    repeated = False
 
 
 class RestClient:
@@ -207,18 +222,29 @@ class RestClient:
         try:
             body = json.loads(_body(error, _LONGEST_ERROR))
             text, resource = str(body.get("message") or ""), str(body.get("resourceType") or "")
+            known = not _OF_ERRORS.isdisjoint(body)
         except (OSError, HTTPException, ValueError, AttributeError, RecursionError):
             text = resource = ""
+            known = False
         kind, what = _KINDS.get(error.code, (UnansweredError, f"failed with status {error.code}"))
         said = (f": {self._clean(text)[:500]}" if text else "") + more
         hint = _HINTS.get(error.code)
         if 300 <= error.code < 400:
             kind, what, hint = StorageError, "sends requests to another address", "give that address as the uri"
+        if kind is NotFoundError and not known:
+            return NoSuchRequestError(
+                "the server answered with status 404, and not as a Paimon catalog does" + more,
+                path=self.uri,
+                hint="check that the uri is that of a Paimon REST catalog; a gateway may stand before it",
+            )
         if kind is NotFoundError:
             missing = MissingResourceError(f"the catalog {what}{said}", path=self.uri)
-            missing.resource = resource
+            missing.resource, missing.repeated = resource, bool(more)
             return missing
-        return kind(f"the catalog {what}{said}", path=self.uri, hint=hint)
+        fault = kind(f"the catalog {what}{said}", path=self.uri, hint=hint)
+        if isinstance(fault, UnansweredError):
+            fault.busy, fault.pause = error.code in _BUSY, _seconds(error.headers.get("Retry-After"))
+        return fault
 
     def _clean(self, text: object) -> str:
         return redact(str(text), [*self._authorization.secrets(), *self.headers.values()])

@@ -79,19 +79,18 @@ class RestPublisher:
             body["baseSnapshotUuid"] = latest.uuid
         reason: PaimonError | None = None
         for pause in (*_PAUSES_SECONDS, None):
+            success, error = _sent(client, path, body)
+            if success:
+                return True
+            reason = error if isinstance(error, UnansweredError) else reason
             try:
-                success = client.member(client.post(f"{path}/commit", body, tries=1), "success", bool)
-                if success:
-                    return True
-                if success is None:
-                    reason = UnansweredError("the answer does not say it", path=client.uri)
-            except UnansweredError as error:
-                reason = error
-            except PaimonError as error:
-                # else an earlier try may have done it, or another commit was faster (409)
-                if reason is None and not isinstance(error, AlreadyExistsError):
-                    raise _refused(store, error) from None
-            there = self._published(store, snapshot)
+                there = self._published(store, snapshot)
+            except (PaimonError, OSError):
+                there = None
+                if isinstance(error, AlreadyExistsError):  # of another commit, or of this one that was sent twice
+                    reason = reason or error
+            if reason is None and error is not None and not there and not isinstance(error, AlreadyExistsError):
+                raise _refused(store, error) from None
             if there is not None:
                 return there
             if reason is None:
@@ -110,14 +109,11 @@ class RestPublisher:
         return False
 
     def _published(self, store: TableStore, snapshot: Snapshot) -> bool | None:
-        """Whether this snapshot has its number; None when none has, or nobody can say."""
-        try:
-            latest = self.latest_snapshot(store)
-            if latest is None or latest.id < snapshot.id:
-                return None
-            there = latest if latest.id == snapshot.id else store.snapshot(snapshot.id)
-        except (PaimonError, OSError):
+        """Whether this snapshot has its number; None when none has. Raises PaimonError, OSError: nobody can say."""
+        latest = self.latest_snapshot(store)
+        if latest is None or latest.id < snapshot.id:
             return None
+        there = latest if latest.id == snapshot.id else store.snapshot(snapshot.id)
         return there.delta_manifest_list == snapshot.delta_manifest_list
 
     def _path(self, store: TableStore) -> str:
@@ -131,6 +127,16 @@ class RestPublisher:
                 hint="commit in the process that opened the table",
             )
         return self._client
+
+
+def _sent(client: RestClient, path: str, body: dict[str, Any]) -> tuple[bool, PaimonError | None]:
+    """Whether the server says that it published a snapshot, and else why it may not have; None where it says no."""
+    try:
+        success = client.member(client.post(f"{path}/commit", body, tries=1), "success", bool)
+    except PaimonError as error:
+        return False, error
+    unsaid = UnansweredError("the answer does not say it", path=client.uri) if success is None else None
+    return bool(success), unsaid
 
 
 def partition_statistics(store: TableStore, snapshot: Snapshot) -> list[dict[str, Any]]:

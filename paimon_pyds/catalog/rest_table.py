@@ -8,11 +8,12 @@ CatalogBranchManager and RESTApi.)
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from paimon_pyds.catalog.rest_client import MissingResourceError, UnansweredError, segment
+from paimon_pyds.catalog.rest_client import MissingResourceError, NoSuchRequestError, UnansweredError, segment
 from paimon_pyds.catalog.rest_publisher import RestPublisher
 from paimon_pyds.commit.publisher import FileSystemPublisher
 from paimon_pyds.ddl.alter import renamed_options
@@ -38,6 +39,8 @@ _MISSING: dict[str, type[NotFoundError]] = {
     "TAG": TagNotFoundError,
     "SNAPSHOT": SnapshotNotFoundError,
 }
+_PAUSES_SECONDS = (0.5, 2.0, 8.0, 20.0)
+"""Between tries of a change where the server is busy, and does not say for how long."""
 _RENAMED = ("fields.", "bucket-key", "sequence.field")
 
 
@@ -91,7 +94,8 @@ class RestTable(RestPublisher):
         self._send(store, "/rollback", {"instant": instant}, lambda: store.latest_snapshot() == target)
 
     def _send(self, store: TableStore, path: str, body: dict[str, Any] | None, done: Callable[[], bool]) -> None:
-        """POST, or DELETE without a body, once: sent again, it might undo what others did in between.
+        """POST, or DELETE without a body, once: sent again, it might undo what others did in between. Only a server
+        that said that it is busy, and did not do it, is asked again.
 
         ``path``: after that of the table. ``body``: of the request. ``done``: looks whether it was done after all,
         where the answer got lost.
@@ -102,24 +106,30 @@ class RestTable(RestPublisher):
             PaimonError: it refuses.
         """
         client = self._connected(store)
-        try:
-            if body is None:
-                client.delete(self._path(store) + path)
+        for pause in (*_PAUSES_SECONDS, None):
+            try:
+                if body is None:
+                    client.delete(self._path(store) + path)
+                else:
+                    client.post(self._path(store) + path, body, tries=1)
+            except NoSuchRequestError as error:
+                raise _too_old(store) from error
+            except UnansweredError as error:
+                if done():
+                    return
+                if pause is None or not error.busy:
+                    raise CommitOutcomeUnknownError(
+                        f"the catalog did not say whether it changed the table ({error})",
+                        path=store.root,
+                        hint="look at the table's columns, branches and snapshots before doing it again",
+                    ) from error
+                time.sleep(pause if error.pause is None else error.pause)
+            except MissingResourceError as error:
+                if not error.resource:
+                    raise _too_old(store) from error
+                raise _MISSING.get(error.resource, NotFoundError)(error.message, path=store.root) from error
             else:
-                client.post(self._path(store) + path, body, tries=1)
-        except UnansweredError as error:
-            if not done():
-                raise CommitOutcomeUnknownError(
-                    f"the catalog did not say whether it changed the table ({error})",
-                    path=store.root,
-                    hint="look at the table's columns, branches and snapshots before doing it again",
-                ) from error
-        except MissingResourceError as error:
-            if not error.resource:
-                raise UnsupportedError(
-                    "the catalog has no request for this change", path=store.root, hint="its server may be too old"
-                ) from error
-            raise _MISSING.get(error.resource, NotFoundError)(error.message, path=store.root) from error
+                return
 
 
 class ExternalRestTable(FileSystemPublisher, RestTable):
@@ -131,6 +141,11 @@ class ExternalRestTable(FileSystemPublisher, RestTable):
         """See `SnapshotPublisher`; a server may leave the file to its clients."""
         made = RestTable.alter(self, store, old, new)
         return None if made == old else made
+
+
+def _too_old(store: TableStore) -> UnsupportedError:
+    text = "the catalog has no request for this change"
+    return UnsupportedError(text, path=store.root, hint="its server may be too old")
 
 
 def _described(schema: TableSchema) -> tuple[Any, ...]:

@@ -258,13 +258,17 @@ class ArrowFileIO:
     def rename(self, source: str, target: str) -> None:
         """Rename where the storage has directories (HDFS, Azure with hierarchical names).
         Raises AlreadyExistsError: the target is there; UnsupportedError: object stores have no rename."""
+        refused = UnsupportedError("object stores can't rename a directory", path=source, hint="copy it, then drop it")
         if family(scheme_of(source)) not in ("azure", "hdfs"):
-            raise UnsupportedError("object stores can't rename a directory", path=source, hint="copy it, then drop it")
+            raise refused
         if self.exists(target):
             raise AlreadyExistsError("the target of a rename already exists", path=target)
         fs, inner = self._at(source)
         with self._faults("rename", source, missing_passes=True):
-            fs.move(inner, self._at(target)[1])
+            try:
+                fs.move(inner, self._at(target)[1])
+            except pa.ArrowNotImplementedError:  # an account of Azure without directories
+                raise refused from None
 
 
 class _ArrowOutput:

@@ -36,14 +36,17 @@ from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
 from paimon_pyds.storage.arrow import ONLY_OBSTORE, ArrowFileIO
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
+from paimon_pyds.storage.second_look import NoListError, names_more
 from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, is_served, store_client
-from paimon_pyds.storage.store_options import check_account_key, family, option_prefix
+from paimon_pyds.storage.store_options import S3_LIKE, check_account_key, family, option_prefix
 
 _BRIEF = {"connect_timeout": 2, "request_timeout": 5}
 """The same just after a store could not be reached: who cleans up then does not wait as long again."""
 _BRIEF_SECONDS = 10
 _TRIES = 5
 _JOINED_GAP = 1 << 20
+_PAGE = 1000
+"""Names of a listing that come at once."""
 _NOT_CONDITIONAL = re.compile(r"status code: 501|NotImplemented|If-None-Match")
 """What says that a store knows no conditional put; other failures say nothing of it."""
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
@@ -243,8 +246,13 @@ class ObjectStoreFileIO(ArrowFileIO):
         if key and is_file(self, path):
             return True
         with suppress(FileNotFoundError), self._requests("look up", path):
-            if any(obstore.list(store, f"{key}/" if key else None, chunk_size=1)):
-                return True
+            for _ in range(_TRIES):
+                if any(obstore.list(store, f"{key}/" if key else None, chunk_size=1)):
+                    return True
+                if self._is_whole(path, store, key, ()):
+                    break
+            else:
+                raise _cut_short(path)
         return self._has_directories and super().exists(path)
 
     def list(self, path: str) -> list[FileStatus]:
@@ -253,8 +261,15 @@ class ObjectStoreFileIO(ArrowFileIO):
         base = path.rstrip("/")
         self.counts.add()
         try:
-            with self._requests("list", path):
-                found = obstore.list_with_delimiter(store, f"{key}/" if key else None)
+            for _ in range(_TRIES):
+                with self._requests("list", path):
+                    found = obstore.list_with_delimiter(store, f"{key}/" if key else None)
+                names = [f"{prefix.rstrip('/')}/\U0010ffff" for prefix in found["common_prefixes"]]
+                names += [item["path"] for item in found["objects"]]
+                if self._is_whole(path, store, key, names):
+                    break
+            else:
+                raise _cut_short(path)
         except FileNotFoundError:
             return []
         entries = [
@@ -268,6 +283,28 @@ class ObjectStoreFileIO(ArrowFileIO):
                 modified = int(item["last_modified"].timestamp() * 1000)
                 entries.append(FileStatus(f"{base}/{name}", name, item["size"], False, modified))
         return sorted(entries, key=lambda entry: entry.name)
+
+    def _is_whole(self, path: str, store: Any, key: str, names: Sequence[str]) -> bool:
+        """Whether a listing that ends with a page, or names nothing, was all there is: see `second_look`. Raises
+        StorageError: the store does not answer listings with lists.
+
+        ``names``: of the objects, and for directories what is behind all that they hold.
+        """
+        if len(names) % _PAGE or family(scheme_of(self._root)) not in S3_LIKE:
+            return True
+        after, reason = max(names, default=""), ""
+        for pause in self._pauses():
+            self.counts.add()
+            try:
+                return not names_more(store, f"{key}/" if key else "", after, self._timeouts["request_timeout"])
+            except NoListError as error:
+                reason = redact(str(error), self._secrets)
+            time.sleep(pause)
+        raise StorageError(
+            f"can't list: what the store answers is no list ({reason})",
+            path=path,
+            hint="check the endpoint: a proxy or a console may answer there; else try again",
+        )
 
     # ------------------------------------------------------------------------------------------------- writing
 
@@ -439,9 +476,14 @@ class ObjectStoreFileIO(ArrowFileIO):
         store, key = self._locate(path)
         below = f"{key}/" if key else None
         with suppress(FileNotFoundError), self._requests("delete", path):
-            for found in obstore.list(store, below):
-                obstore.delete(store, [item["path"] for item in found])
-            markers = [item["path"] for item in obstore.list(store, below).collect()]
+            for _ in range(_TRIES):
+                for found in obstore.list(store, below):
+                    obstore.delete(store, [item["path"] for item in found])
+                markers = [item["path"] for item in obstore.list(store, below).collect()]
+                if markers or self._is_whole(path, store, key, ()):
+                    break
+            else:
+                raise _cut_short(path)
             bucket = path.rstrip("/").removesuffix(key).rstrip("/")
             for marker in sorted(markers, reverse=True) if self._arrow_connects else ():
                 super().delete_tree(f"{bucket}/{marker}")
@@ -468,6 +510,10 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> list[int]:
         else:
             found.append([offset, offset + length])
     return [stop - start for start, stop in found]
+
+
+def _cut_short(path: str) -> StorageError:
+    return StorageError("can't list: what the store lists is cut short", path=path, hint="try again")
 
 
 def _unknown_outcome(path: str, reason: StorageError | None) -> CommitOutcomeUnknownError:

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, cast
+from urllib.parse import quote
 
+import obstore
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from paimon_pyds.storage import scheme_of
@@ -46,6 +48,8 @@ _NAMES: dict[str, dict[str, str]] = {
 """What pyarrow's arguments are called by obstore."""
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _WHOLE_REQUEST = timedelta(minutes=5)
+_SIGNED = timedelta(minutes=5)
+"""For how long an address is good."""
 
 
 def is_served(root: str, arguments: Mapping[str, Any]) -> bool:
@@ -129,3 +133,24 @@ def has_keys(arguments: Mapping[str, Any]) -> bool:
     return bool(
         {"access_key", "access_token", "account_key", "sas_token", "client_secret", "anonymous"} & arguments.keys()
     )
+
+
+def listing_address(store: S3Store, prefix: str, after: str) -> str:
+    """The signed address of a listing of what lies directly below a prefix, behind a name.
+
+    obstore signs addresses of objects only. It puts ``/`` and the key behind its endpoint: with the endpoint being a
+    listing that lacks its delimiter, and an empty key, that is the address of the listing.
+    """
+    own: dict[str, Any] = {**store.config}
+    anonymous = own.pop("skip_signature", "false") == "true"
+    keys: dict[str, Any] = {"credential_provider": cast(Any, store.credential_provider)}
+    if anonymous:
+        keys = {"credential_provider": lambda: {"access_key_id": "-", "secret_access_key": "-", "expires_at": None}}
+    plain = S3Store(config=cast(Any, own), client_options=store.client_options, **keys)
+    bucket = obstore.sign(plain, "GET", "x", _SIGNED).partition("?")[0].removesuffix("/x")
+    names = {"list-type": "2", "max-keys": "10", **({"start-after": after} if after else {}), "prefix": prefix}
+    query = "&".join(f"{name}={quote(text, safe='')}" for name, text in names.items())
+    own |= {"endpoint": f"{bucket}?{query}&delimiter=", "virtual_hosted_style_request": "true"}
+    listing = S3Store(config=cast(Any, own), client_options=store.client_options, **keys)
+    address = obstore.sign(listing, "GET", "", _SIGNED)
+    return address.partition("&X-Amz-")[0] if anonymous else address

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.catalog import Catalog, rest_auth, rest_client, rest_publisher
+from paimon_pyds.catalog import Catalog, rest_auth, rest_client, rest_publisher, rest_table
 from paimon_pyds.catalog.rest_auth import Bearer, DlfSignature, Request
 from paimon_pyds.catalog.rest_client import RestClient
 from paimon_pyds.errors import (
@@ -49,6 +49,7 @@ SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest_client, "_FIRST_PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(rest_publisher, "_PAUSES_SECONDS", (0.001, 0.001))
+    monkeypatch.setattr(rest_table, "_PAUSES_SECONDS", (0.001, 0.001))
 
 
 @pytest.fixture
@@ -262,6 +263,79 @@ def test_a_commit_that_is_refused(
     assert (left, ids_of(table)) == ([], [])
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 501])
+def test_a_commit_that_is_refused_and_was_done(catalog: Catalog, server: RestCatalogServer, status: int) -> None:
+    """As by a gateway that sends it again, of which the second is refused: its files are the table's."""
+    table = catalog.create_table("shop.t", SCHEMA)
+    table.append(rows(0))
+    server.faults = [Fault("POST", "/commit", status, after=True)]
+    table.append(rows(2))
+    assert (ids_of(catalog.table("shop.t")), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+
+
+@pytest.mark.parametrize("looks", [1, 99])
+def test_a_commit_that_is_in_conflict_with_itself(catalog: Catalog, server: RestCatalogServer, looks: int) -> None:
+    """It was published, the second one that a gateway sent was in conflict, and nobody can say so at once."""
+    table = catalog.create_table("shop.t", SCHEMA)
+    table.append(rows(0))
+    server.faults = [
+        Fault("POST", "/commit", 409, after=True, times=9),
+        Fault("GET", "/snapshot", 500, times=looks, commits=2),
+    ]
+    if looks == 1:
+        table.append(rows(2))
+    else:
+        with pytest.raises(CommitOutcomeUnknownError):
+            table.append(rows(2))
+    server.faults = []
+    assert (ids_of(catalog.table("shop.t")), len(table.snapshots())) == ([0, 1, 2, 3], 2)
+
+
+@pytest.mark.parametrize("answer", [None, "", "<html>not found</html>", '"gone"', "[]", "{}", '{"error": "no route"}'])
+def test_what_a_gateway_does_not_find_is_not_missing(
+    catalog: Catalog, server: RestCatalogServer, answer: str | None
+) -> None:
+    """A catalog says of what type the thing is that it does not have; what stands before it knows of no things."""
+    table = catalog.create_table("shop.t", SCHEMA)
+    table.append(rows(0))
+
+    def failing(method: str, ending: str) -> None:
+        server.faults = [Fault(method, ending, 404, times=99, body=answer)]
+
+    calls: list[tuple[str, str, Callable[[], object]]] = [
+        ("GET", "/shop", lambda: catalog.tables("shop")),
+        ("GET", "/shop", lambda: catalog.drop_database("shop", ignore_if_not_exists=True)),
+        ("GET", "/t", lambda: catalog.table("shop.t")),
+        ("GET", "/snapshot", lambda: ids_of(catalog.table("shop.t"))),
+        ("DELETE", "/t", lambda: catalog.drop_table("shop.t", ignore_if_not_exists=True)),
+        ("POST", "/rename", lambda: catalog.rename_table("shop.t", "u")),
+    ]
+    for method, ending, call in calls:
+        failing(method, ending)
+        if answer is None:
+            with suppress(NotFoundError):
+                call()
+            continue
+        with pytest.raises(StorageError, match="404"):
+            call()
+    failing("POST", "/commit")
+    with pytest.raises(TableNotFoundError if answer is None else CommitOutcomeUnknownError):
+        table.append(rows(2))
+    failing("POST", "/branches")
+    with pytest.raises(UnsupportedError, match="too old"):
+        table.create_branch("b")
+    server.faults = []
+    assert (catalog.tables("shop"), ids_of(catalog.table("shop.t"))) == (["t"], [0, 1])
+
+
+def test_what_an_earlier_try_may_have_renamed(catalog: Catalog, server: RestCatalogServer) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    server.faults = [Fault("POST", "/rename", 503, after=True)]
+    with pytest.raises(TableNotFoundError, match="an earlier try may have done it"):
+        catalog.rename_table("shop.t", "u")
+    assert catalog.tables("shop") == ["u"]
+
+
 def test_a_table_that_was_made_anew_is_another_one(catalog: Catalog) -> None:
     old = catalog.create_table("shop.t", SCHEMA)
     catalog.drop_table("shop.t")
@@ -400,6 +474,32 @@ def test_changes_that_the_server_makes(
             change(table)
     assert is_done(catalog.table("shop.t")) == after
     assert len([path for method, path in server.log if method == "POST" and "/tables/t" in path]) == 5
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("status", [429, 503])
+def test_changes_that_a_busy_server_puts_off(
+    catalog: Catalog, server: RestCatalogServer, status: int, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked for again, after the time that it says, but not where it has made them."""
+    table = catalog.create_table("shop.t", rows(0))
+    table.append(rows(2))
+    waited: list[float] = []
+    monkeypatch.setattr(rest_table.time, "sleep", waited.append)
+    for change in (
+        lambda: table.alter({"file.format": "orc"}),
+        lambda: table.create_tag("one", 1),
+        lambda: table.create_branch("b", "one"),
+        lambda: table.rollback(1),
+    ):
+        server.faults = [Fault("POST", "", status, after, times=2, retry_after="7")]
+        change()
+    assert waited == ([] if after else [7.0] * 8)
+    assert (table.options["file.format"], list(table.tags()), table.branches()) == ("orc", ["one"], ["b"])
+    assert ids_of(catalog.table("shop.t")) == [0, 1]
+    server.faults = [Fault("POST", "", status, times=99)]
+    with pytest.raises(CommitOutcomeUnknownError, match="before doing it again"):
+        table.create_tag("two")
 
 
 @pytest.mark.parametrize("writes_files", [True, False])

@@ -104,6 +104,48 @@ def test_java_and_rust_read_and_write_on_s3(java: Java, server: Server, keyed: b
     assert catalog.tables("shop") == ["u"]
 
 
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+def test_java_reads_what_maintenance_leaves_in_a_store(java: Java, server: Server, format_: str) -> None:
+    root = server.bucket()
+    options = {**server.options(), "warehouse": f"{root}/wh"}
+    catalog = pp.Catalog(options["warehouse"], server.options())
+    catalog.create_database("shop")
+    own = {"bucket": "2", "deletion-vectors.enabled": "true", "file.format": format_, "changelog-producer": "lookup"}
+    table = catalog.create_table("shop.t", SCHEMA, ["id"], options=own)
+
+    def same(name: str = "shop.t") -> int:
+        found = _read(catalog.table(name))
+        assert _of_java(java, options, name) == found
+        return len(found)
+
+    for first in range(0, 12, 3):
+        table.append(_rows(first, 6))
+    table.create_tag("early")
+    table.delete("id % 5 = 0")
+    table.compact(full=True)
+    assert same() == 12
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.expire_changelogs(everything=True)
+    table.remove_orphan_files("0 s", dry_run=False)
+    assert same() == 12
+    table.create_branch("b", "early")
+    catalog.table("shop.t$branch_b").append(_rows(100, 2))
+    assert same("shop.t$branch_b") == 17
+    table.rescale(3)
+    table.compact_manifests()
+    table.analyze()
+    assert same() == 12
+    table.clone(f"{server.bucket()}/wh/shop.db/c", storage_options=server.options())
+    table.clone(f"{root}/wh/shop.db/c", storage_options=server.options())
+    assert same("shop.c") == 12
+    table.rollback(tag="early")
+    assert same() == 15
+    table.fast_forward("b")
+    java(options, "write", "shop.t", 200, 2, 1)
+    assert same() == 19
+    assert catalog.table("shop.t").verify(deep=True).ok
+
+
 @pytest.fixture(params=[*(pytest.param(n, marks=pytest.mark.long) for n in ("sqlite", "mariadb")), "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
     """Options of a catalog with a lock: ours, and Java's."""

@@ -87,3 +87,39 @@ def test_a_catalog_whose_tables_lie_in_a_store(frames, server, tmp_path: Path):
     frames.save("SELECT 1L AS id, 'a' AS p", "shop.t", **options)
     frames.save("SELECT 2L AS id, 'b' AS p", "shop.t", **options)
     assert frames.ids(frames.load("shop.t", filter="p = 'b'", **options).select("id")) == [2]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"bucket": "2", "deletion-vectors.enabled": "true", "file.format": "orc"},
+        {"bucket": "-1"},
+        {"bucket": "-2"},
+    ],
+    ids=["fixed", "moving", "postpone"],
+)
+def test_operations_on_key_tables(frames, server, own: dict[str, str]):
+    options, spark = server.options(), frames.spark
+    moving = own["bucket"] == "-1"
+    schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    table = pp.Table.create(
+        f"{server.bucket()}/wh/t", schema, ["id"], ["p"] if moving else [], options=own, storage_options=options
+    )
+    path = table.path
+    paimon.write(spark.range(0, 20, 1, 2).selectExpr("id", "concat('p', id % 2) AS p"), path, options=options)
+    paimon.write(spark.range(10, 30, 1, 2).selectExpr("id", "concat('p', id % 3) AS p"), path, options=options)
+    paimon.compact(spark, path, full=True, storage_options=options)
+    model = {i: f"p{i % 2}" for i in range(20)} | {i: f"p{i % 3}" for i in range(10, 30)}
+    paimon.delete(spark, path, "id % 7 = 0", storage_options=options)
+    source = spark.range(28, 32).selectExpr("id", "'new' AS p")
+    how = {"when_matched": "update", "when_not_matched": "insert"}
+    paimon.merge(spark, path, source, ["id"], **how, storage_options=options)
+    model = {i: p for i, p in model.items() if i % 7} | dict.fromkeys(range(28, 32), "new")
+    if own["bucket"] == "2":
+        paimon.rescale(spark, path, 3, storage_options=options)
+    orphan = f"{path}/manifest/manifest-00000000-0000-0000-0000-000000000000-0"
+    table.store.io.write_bytes(orphan, b"x")
+    assert paimon.remove_orphan_files(spark, path, "0 s", False, storage_options=options).files.num_rows == 1
+    paimon.compact(spark, path, storage_options=options)
+    assert frames.rows(frames.load(path, **options)) == sorted(model.items(), key=repr)
+    assert table.verify(deep=True).ok

@@ -100,6 +100,14 @@ def test_tables(store: Store) -> None:
     assert catalog.tables("shop") == []
 
 
+def test_directories_keep_their_names(store: Store) -> None:
+    catalog = pp.Catalog(store.root, store.options)
+    catalog.create_table("default.t", ROWS)
+    with pytest.raises(UnsupportedError, match=r"can't rename a directory.*copy it, then drop it"):
+        catalog.rename_table("t", "u")
+    assert catalog.tables() == ["t"]
+
+
 @pytest.mark.parametrize(("writers", "commits"), [(3, 2), pytest.param(8, 25, marks=pytest.mark.long)])
 def test_writers_side_by_side_lose_nothing(store: Store, writers: int, commits: int) -> None:
     pp.Table.create(f"{store.root}/t", ROWS.schema, options=PATIENT, storage_options=store.options)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,8 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, StorageError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import object_store, open_file_io
+from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from paimon_pyds.storage.store_clients import listing_address
 from support.s3_server import BEFORE, Respond, Server, serving
 from support.servers import forwarding
 
@@ -237,3 +240,111 @@ def test_hints_go_by_statuses_not_by_digits() -> None:
     text = "Error performing PUT http://127.0.0.1:44030/b401 in 3.640194ms - 400: AuthorizationHeaderMalformed"
     assert "s3.region" in object_store._hint(text)
     assert "network" in object_store._hint("Error performing GET http://127.0.0.1:40301/b in 1.403ms - broken")
+
+
+def test_a_listing_that_is_answered_with_something_else(server: Server) -> None:
+    """A client takes any XML for a list of nothing: tags would not be there, and what they need be an orphan."""
+    root, whole = server.bucket(), server.app
+    table = pp.Table.create(f"{root}/t", pa.schema([("id", pa.int64())]), storage_options=server.options())
+    table.append(pa.table({"id": [1]}))
+    table.create_tag("x")
+    table.overwrite(pa.table({"id": [2]}))
+    table.expire_snapshots(retain_max=1)
+    io, left = table.store.io, [0]
+    current = [b""]
+
+    def answer(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
+        if "list-type" not in environ["QUERY_STRING"] or not left[0]:
+            return cast("Iterable[bytes]", whole(environ, respond))
+        left[0] -= 1
+        respond("200 OK", [("Content-Length", str(len(current[0]))), ("Content-Type", "application/xml")])
+        return current
+
+    server.app = answer
+    tag_dir = f"{table.path}/tag"
+    bodies = [b"<html><body>Sign in</body></html>", b"<Error><Code>SlowDown</Code></Error>", b"<ListBucketResult/>"]
+    for current[0] in bodies:
+        left[0] = 1
+        assert [entry.name for entry in io.list(tag_dir)] == ["tag-x"]
+        left[0] = 1
+        assert io.exists(tag_dir)
+        left[0] = 1
+        assert not table.remove_orphan_files("0 s", dry_run=False).files.num_rows
+        assert table.scan(tag="x").to_arrow().to_pylist() == [{"id": 1}]
+    for current[0] in bodies[:2]:
+        for call in (
+            lambda: io.list(tag_dir),
+            lambda: io.exists(tag_dir),
+            lambda: io.delete_tree(tag_dir),
+            lambda: pp.Table.open(table.path, storage_options=server.options()).tags(),
+            lambda: table.remove_orphan_files("0 s", dry_run=False),
+        ):
+            left[0] = 1000
+            with pytest.raises(StorageError, match="is no list"):
+                call()
+    left[0] = 0
+    assert io.list(f"{root}/nothing") == [] and not io.exists(f"{root}/nothing")
+    assert table.scan(tag="x").to_arrow().to_pylist() == [{"id": 1}]
+
+
+def test_a_listing_whose_second_page_is_something_else(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, whole, left = server.bucket(), server.app, [0]
+    io, _ = open_file_io(root, server.options())
+    monkeypatch.setattr(object_store, "_PAGE", 3)
+    names = [f"a b+{i}é" for i in range(6)]
+    for name in names:
+        io.write_bytes(f"{root}/d/{name}", b"1")
+    io.write_bytes(f"{root}/d/z/x", b"1")
+
+    def answer(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
+        query = environ["QUERY_STRING"]
+        if "list-type" not in query:
+            return cast("Iterable[bytes]", whole(environ, respond))
+        if "continuation-token" in query and left[0]:
+            left[0] -= 1
+            respond("200 OK", [("Content-Length", "8"), ("Content-Type", "application/xml")])
+            return [b"<Error/>"]
+        environ["QUERY_STRING"] = f"{query}&max-keys=3" if "max-keys" not in query else query
+        return cast("Iterable[bytes]", whole(environ, respond))
+
+    server.app = answer
+    assert [entry.name for entry in io.list(f"{root}/d")] == [*names, "z"]
+    left[0] = 1
+    assert [entry.name for entry in io.list(f"{root}/d")] == [*names, "z"]
+    left[0] = 1000
+    with pytest.raises(StorageError, match="cut short"):
+        io.list(f"{root}/d")
+
+
+def test_listings_of_nothing_are_looked_at_as_they_are_asked_for(server: Server) -> None:
+    """By keys, by none; where objects are that stand for directories, or have names that no file has."""
+    nobody = {"s3.endpoint": server.address, "s3.region": "us-east-1", "s3.anonymous": "true"}
+    for options in (server.options(), nobody):
+        root = server.bucket()
+        io, _ = open_file_io(root, options)
+        begin = len(server.requests)
+        assert io.list(root) == [] and io.list(f"{root}/a b/é=%2F") == []
+        assert len(server.requests) - begin == 4
+        assert not io.exists(f"{root}/a")
+    io, _ = open_file_io(root, server.options())
+    io.make_dir(f"{root}/marked")
+    assert io.list(f"{root}/marked") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "begin"),
+    [
+        ({"s3.region": "eu-west-1"}, "https://s3.eu-west-1.amazonaws.com/b?"),
+        ({"s3.region": "eu-west-1", "s3.path-style-access": "false"}, "https://b.s3.eu-west-1.amazonaws.com/?"),
+        ({"s3.endpoint": "https://h:9", "s3.path-style-access": "true"}, "https://h:9/b?"),
+        ({"s3.endpoint": "https://h:9", "s3.path-style-access": "false"}, "https://b.h:9/?"),
+        ({"s3.endpoint": "https://h:9/in/it", "s3.session-token": "t+/="}, "https://h:9/in/it/b?"),
+    ],
+)
+def test_addresses_of_listings(options: dict[str, str], begin: str) -> None:
+    io, _ = open_file_io("s3://b/t", {"s3.access-key": "someone", "s3.secret-key": "hush-hush", **options})
+    address = listing_address(cast("ObjectStoreFileIO", io)._locate("s3://b/t")[0], "a b/é+%/", "a b/é+%/x")
+    assert address.startswith(begin) and "hush" not in address
+    found = dict(parse_qsl(urlsplit(address).query))
+    assert (found["prefix"], found["delimiter"], found["start-after"]) == ("a b/é+%/", "/", "a b/é+%/x")
+    assert found.get("X-Amz-Security-Token") == options.get("s3.session-token") and "X-Amz-Signature" in found

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io as _io
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import orc
 
 import paimon_pyds as pp
 from benchmarks import slow_store
 from paimon_pyds.errors import CorruptFileError, StorageError
+from paimon_pyds.formats import ReadCounters, by_path
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata import ahead
 from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileSource, open_file_io
 from paimon_pyds.storage.kept_ranges import KEPT_RANGES
+from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table_scan import Scan
 from support.s3_server import AFTER, BEFORE, Server, serving
 
@@ -216,3 +222,46 @@ def test_a_new_file_whose_put_is_sent_again(server: Server, when: str) -> None:
     assert io.read_bytes(f"{root}/new") == b"mine"
     with pytest.raises(StorageError, match="bucket does not exist"):
         open_file_io("s3://nothing-here", server.options())[0].write_bytes("s3://nothing-here/x", b"")
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["checksums", "none"])
+def test_orc_stripes_are_read_at_once(server: Server, tmp_path: Path, kept: bool) -> None:
+    """By a request for the footer of a stripe and one for its columns."""
+    count = 200_000
+    rows = pa.table(
+        {
+            "id": pa.array(range(count), pa.int64()),
+            "s": [f"{i * 7919 % 65537:x}" * 3 for i in range(count)],
+            "t": pa.array([i * 1_000_003 for i in range(count)], pa.timestamp("us")),
+            "l": [[i, i + 1] for i in range(count)],
+        }
+    )
+    options = {"file.format": "orc", "orc.stripe.size": "64 kb", "file.block-size": "64 kb"}
+    table = pp.Table.create(f"{server.bucket()}/t", rows.schema, options=options, storage_options=server.options())
+    table.append(rows)
+    (file,) = table.scan().plan().files
+    io = table.store.io
+    if not kept:  # as others write
+        data = _io.BytesIO()
+        orc.write_table(rows, data, stripe_size=64 << 10, compression="zstd")
+        io.replace(file.path, data.getvalue())
+    size = io.size(file.path)
+    local = tmp_path / "f.orc"
+    local.write_bytes(io.read_bytes(file.path))
+    reads = {}
+    for name, storage, path in (("disk", LocalFileIO(), str(local)), ("store", io, file.path)):
+        for columns in (["id", "s", "t", "l"], ["t"], ["id", "l"]):
+            counters = ReadCounters()
+            with closing(by_path(path).open_reader(storage, path, size, counters)) as reader:
+                fields = [f for f in table.schema.fields if f.name in columns]
+                before = len(server.requests)
+                batches = list(reader.read(fields, RowSelection.ALL, 10_000))
+                asked = len(server.requests) - before
+            found = pa.Table.from_batches(batches).cast(rows.select(columns).schema)
+            assert found.equals(rows.select(columns))
+            reads[name, len(columns)] = counters.requests
+            stripes = len(reader.groups())
+            assert stripes > 3
+            if name == "store":
+                assert asked <= 2 * stripes + 2
+    assert reads["store", 4] < reads["disk", 4]

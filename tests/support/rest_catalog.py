@@ -31,7 +31,8 @@ class Refusal(Exception):
 @dataclass
 class Fault:
     """One request that fails. ``status`` 0 cuts the connection, 200 sends ``answer``; ``later`` waits for the first
-    commit."""
+    commit, and ``commits`` for more of them; ``body`` is sent as it is; ``retry_after`` is
+    a header."""
 
     method: str
     ending: str
@@ -42,6 +43,9 @@ class Fault:
     later: bool = False
     answer: Any = None
     resource: str | None = None
+    body: str | None = None
+    commits: int = 0
+    retry_after: str = ""
 
 
 @dataclass
@@ -66,7 +70,7 @@ class RestCatalogServer:
 
     def fault(self, method: str, path: str, after: bool) -> Fault | None:
         for fault in self.faults:
-            if fault.later and not self.bodies:
+            if (fault.later and not self.bodies) or len(self.bodies) < fault.commits:
                 continue
             if (fault.method, fault.after) == (method, after) and path.endswith(fault.ending) and fault.times:
                 fault.times -= 1
@@ -256,11 +260,13 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
                 fault = fault or catalog.fault(self.command, address.path, True)
             if fault is None:
                 return self.reply(status, answer)
+            if fault.body is not None:
+                return self.send(fault.status, fault.body.encode())
             if fault.status == 200:
                 return self.reply(200, fault.answer)
             if fault.status:
                 body = {"code": fault.status, "message": fault.message, "resourceType": fault.resource}
-                return self.reply(fault.status, body)
+                return self.reply(fault.status, body, fault.retry_after)
             self.close_connection = True
             with suppress(OSError):
                 self.connection.shutdown(2)
@@ -268,9 +274,13 @@ def _handler(catalog: RestCatalogServer) -> type[BaseHTTPRequestHandler]:
 
         do_GET = do_POST = do_DELETE = handle_one
 
-        def reply(self, status: int, answer: Any) -> None:
-            data = json.dumps(answer).encode()
+        def reply(self, status: int, answer: Any, retry_after: str = "") -> None:
+            self.send(status, json.dumps(answer).encode(), retry_after)
+
+        def send(self, status: int, data: bytes, retry_after: str = "") -> None:
             self.send_response(status)
+            if retry_after:
+                self.send_header("Retry-After", retry_after)
             self.send_header("Content-Length", str(len(data)))
             if status in (301, 302, 307):
                 self.send_header("Location", "http://127.0.0.1:9/elsewhere")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io as _io
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +15,12 @@ from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.encoding import Field, OrcChecksums, pack, read_message, write_message
 from paimon_pyds.formats.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
 from paimon_pyds.redaction import scrubbed
-from paimon_pyds.storage import storage_error
+from paimon_pyds.storage import FileIO, storage_error
 
 _KEPT_BLOCKS = 16
 """Blocks at the ends of what was read that are kept, as the next read goes on there: a megabyte at most."""
+_GAP = 1 << 20
+"""Bytes between ranges that are read along, rather than making two requests."""
 _STRIPES, _ROWS, _CONTENT = 3, 6, 2
 """Fields of the file's footer."""
 
@@ -114,14 +116,67 @@ class _Seekable(_io.RawIOBase):
         return self._at
 
 
-class CountedInput(_Seekable):
-    """A file as pyarrow reads it, which counts what is read and keeps the errors that pyarrow garbles."""
+class FetchedRanges:
+    """Ranges of a file in an object store, where each request takes long whatever it asks for: what is going to be read
+    piece by piece is asked for at once, and the end of the file is asked for once."""
 
-    def __init__(self, source: pa.NativeFile, counters: ReadCounters, tail: OrcTail, path: str) -> None:
+    def __init__(self, io: FileIO, path: str, counters: ReadCounters) -> None:
+        self._io, self._path, self._counters = io, path, counters
+        self._ends: dict[int, bytes] = {}
+        self._fetched: dict[int, bytes] = {}
+
+    def read(self, offset: int, length: int) -> bytes:
+        """The bytes of a range, of which a request is made where they are not there."""
+        for ranges in (self._fetched, self._ends):
+            for start, data in ranges.items():
+                if start <= offset and offset + length <= start + len(data):
+                    return data[offset - start : offset - start + length]
+        return self._counters.read_range(self._io, self._path, offset, length)
+
+    def read_end(self, offset: int, length: int) -> bytes:
+        """The same, of the end of the file, which pyarrow is going to ask for, too."""
+        data = self._ends[offset] = self.read(offset, length)
+        return data
+
+    def fetch(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Ask for ranges side by side, and forget those of before."""
+        self._fetched = {}
+        found = self._io.read_ranges(self._path, ranges)
+        self._fetched = {offset: data for (offset, _), data in zip(ranges, found, strict=True)}
+        self._counters.bytes_read += sum(map(len, found))
+        self._counters.requests += len(found)
+
+
+def joined(ranges: Iterable[tuple[int, int]], block: int, stop: int) -> list[tuple[int, int]]:
+    """Ranges as whole blocks that end at ``stop`` at the latest, in order, those at most 1 MiB apart as one."""
+    found: list[list[int]] = []
+    for offset, length in sorted(ranges):
+        first, last = offset // block * block, min(-(-(offset + length) // block) * block, max(stop, offset + length))
+        if found and first <= found[-1][1] + _GAP:
+            found[-1][1] = max(found[-1][1], last)
+        else:
+            found.append([first, last])
+    return [(first, last - first) for first, last in found]
+
+
+class CountedInput(_Seekable):
+    """A file as pyarrow reads it, which counts what is read and keeps the errors that pyarrow garbles.
+
+    ``fetched``: what was asked for already, of a file in an object store.
+    """
+
+    def __init__(
+        self,
+        source: pa.NativeFile,
+        counters: ReadCounters,
+        tail: OrcTail,
+        path: str,
+        fetched: FetchedRanges | None = None,
+    ) -> None:
         self._source = source
         self._counters = counters
         self._path = path
-        self._read = checked(self._range, tail, path)
+        self._read = checked(self._range if fetched is None else fetched.read, tail, path)
         self.error: OSError | CorruptFileError | None = None
 
     def read(self, size: int | None = -1) -> bytes:

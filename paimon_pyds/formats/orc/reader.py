@@ -30,7 +30,7 @@ from paimon_pyds.errors import CorruptFileError, MissingColumnError, PaimonError
 from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
 from paimon_pyds.formats.orc.arrays import StripeStreams, check_type, decode_timestamps, from_orc
 from paimon_pyds.formats.orc.encoding import as_bytes, as_number, numbers_of, read_message, unpack
-from paimon_pyds.formats.orc.input import CountedInput, SingleStripeFile, checked
+from paimon_pyds.formats.orc.input import CountedInput, FetchedRanges, SingleStripeFile, checked, joined
 from paimon_pyds.formats.orc.tail import (
     OrcKind,
     OrcTail,
@@ -45,7 +45,7 @@ from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
-from paimon_pyds.storage import FileIO
+from paimon_pyds.storage import FileIO, saves_requests
 from paimon_pyds.types import DataField, DataType, RowType, arrow_schema, arrow_type
 from paimon_pyds.types.kinds import FLOAT_KINDS, INTEGER_KINDS, Kind
 
@@ -55,6 +55,8 @@ _SAFE_MILLIS = (-9_223_200_000_000, 9_223_200_000_000)
 _WHOLE = frozenset({OrcKind.BYTE, OrcKind.SHORT, OrcKind.INT, OrcKind.LONG})
 _FLOATS = frozenset({OrcKind.FLOAT, OrcKind.DOUBLE})
 _MOST_ROWS = 1 << 32
+_INDEX_STREAMS = (6, 7, 8)
+"""Kinds of streams that pyarrow does not read: of row groups' places and Bloom filters."""
 
 
 class OrcReader:
@@ -66,7 +68,11 @@ class OrcReader:
         self._counters = counters
         self._hints = hints
         self._unnamed: str | None = None
-        self._tail: OrcTail = parse_tail(self._unchecked, size, path)
+        self._size = size
+        by_requests: bool = saves_requests(io)
+        self._fetched = FetchedRanges(io, path, counters) if by_requests else None
+        read_end = self._unchecked if self._fetched is None else self._fetched.read_end
+        self._tail: OrcTail = parse_tail(read_end, size, path)
         self._range = checked(self._unchecked, self._tail, path)
         self._has_timestamps = any(inner.kind in _TIMESTAMPS for inner in self._tail.root.walk())
         counters.footer_bytes += self._tail.tail_length
@@ -77,6 +83,8 @@ class OrcReader:
         self._stripe_footer: tuple[Stripe, StripeFooter] | None = None
 
     def _unchecked(self, offset: int, length: int) -> bytes:
+        if self._fetched is not None:
+            return self._fetched.read(offset, length)
         return self._counters.read_range(self._io, self._path, offset, length)
 
     def groups(self) -> Sequence[tuple[int, int]]:
@@ -187,8 +195,11 @@ class OrcReader:
         wanted = None if any(name.startswith(structs) for name in names) else names
         self._footer(stripe)  # a damaged one ends the process where pyarrow is old
         if self._counted is None:
-            self._input = self._io.open_input(self._path)
-            self._counted = CountedInput(self._input, self._counters, self._tail, self._path)
+            opened = self._io.open_sized(self._path, self._size) if saves_requests(self._io) else None
+            self._input = self._io.open_input(self._path) if opened is None else opened
+            self._counted = CountedInput(self._input, self._counters, self._tail, self._path, self._fetched)
+        if self._fetched is not None:
+            self._fetched.fetch(self._needed(stripe, wanted))
         counted = self._counted
         try:
             if is_utc(clocks.zone):
@@ -209,6 +220,16 @@ class OrcReader:
         if batch.num_rows != stripe.rows or not set(names) <= set(batch.schema.names):
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)
+
+    def _needed(self, stripe: Stripe, names: Sequence[str] | None) -> list[tuple[int, int]]:
+        """The ranges that a stripe's columns take up (all columns when None), and its footer."""
+        footer = self._footer(stripe)
+        types = [self._tail.root.child(name) for name in names or self._tail.root.names]
+        numbers = {self._tail.root.id, *(inner.id for type_ in types if type_ is not None for inner in type_.walk())}
+        ranges = [(s.offset, s.length) for s in footer.streams if s.column in numbers and s.kind not in _INDEX_STREAMS]
+        ranges.append((stripe.offset + stripe.index_length + stripe.data_length, stripe.footer_length))
+        checksums = self._tail.checksums
+        return joined(ranges, 1 if checksums is None else checksums.block_size, self._tail.metadata[0])
 
     def _footer(self, stripe: Stripe) -> StripeFooter:
         if self._stripe_footer is None or self._stripe_footer[0] is not stripe:
