@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import fastavro
@@ -436,3 +437,47 @@ def test_schemas_that_lead_nowhere() -> None:
         deep = {"type": "array", "items": deep}
     with pytest.raises(CorruptFileError, match="nested deeper"):
         parse_schema(deep)
+
+
+def _record(name: str, types: Sequence[Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": f"f{i}", "type": t} for i, t in enumerate(types)]}
+
+
+def _doubled(leaf: str) -> dict[str, Any]:
+    """A short schema, of which each record has the one before twice: 2 to the 30 leaves."""
+    found = _record("R0", [leaf, leaf])
+    for number in range(1, 30):
+        found = _record(f"R{number}", [found, f"R{number - 1}"])
+    return found
+
+
+def _in_a_row(length: int) -> dict[str, Any]:
+    """Records that each have the one before, by its name."""
+    return _record("top", [_record("C0", ["int"]), *(_record(f"C{i}", [f"C{i - 1}"]) for i in range(1, length))])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (_record("top", ["int", _doubled("null")]), "take no bytes"),
+        (_record("top", [{"type": "array", "items": _doubled("null")}]), "take no bytes"),
+        (_record("top", ["int", _doubled("int")]), "more than 100000"),
+        (_record("top", ["int", *["null"] * 20]), "take no bytes"),
+        (_in_a_row(2000), "nested deeper"),
+        (_record("top", [{"type": "array", "items": _record("empty", [])}]), "without bytes"),
+    ],
+)
+def test_short_schemas_of_very_many_values(schema: Any, message: str) -> None:
+    """A manifest list with such a schema was read for hours, or overflowed Python's stack."""
+    data = write_container(schema, "null", [(1, b"\x02" * 3000)])
+    for decode in (decode_manifest_list, decode_index_manifest, decode_manifest):
+        with pytest.raises(CorruptFileError, match=message):
+            decode(data, "m")
+
+
+def test_a_type_may_be_named_again() -> None:
+    node = parse_schema(
+        _record("top", [_record("s", ["int", ["null", "string"]]), "s", {"type": "array", "items": "s"}])
+    )
+    assert isinstance(node, Record) and node.fields[0][1] == node.fields[1][1]
