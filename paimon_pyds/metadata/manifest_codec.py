@@ -202,7 +202,7 @@ def _check_versions(versions: pa.Array, container: Container) -> None:
 
 
 def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: frozenset[str]) -> list[pa.Array]:
-    records = decode_records(container)
+    records = list(decode_records(container))
     _check_versions(array([record["_VERSION"] for record in records], pa.int64()), container)
     arrays = []
     for field in fields:

@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -481,3 +482,28 @@ def test_a_type_may_be_named_again() -> None:
         _record("top", [_record("s", ["int", ["null", "string"]]), "s", {"type": "array", "items": "s"}])
     )
     assert isinstance(node, Record) and node.fields[0][1] == node.fields[1][1]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("types", [["int"], [{"type": "array", "items": _record("item", ["int"])}]])
+def test_lists_that_unpack_to_very_much(types: list[Any]) -> None:
+    """A few kilobytes that became a hundred million Python objects."""
+    head = b"" if types == ["int"] else b"\x80\x80\x80\x40"
+    body = head + bytes(64 << 20) + b"\0" * bool(head)
+    data = write_container(_record("top", types), "zstandard", [(1 if head else 64 << 20, body)])
+    assert len(data) < 8192
+    for decode in (decode_manifest_list, decode_index_manifest):
+        with pytest.raises(CorruptFileError, match=r"bytes that unpack to 67108"):
+            decode(data, "m")
+
+
+def test_lists_that_are_much_alike_are_read() -> None:
+    """The names of all manifests of a writer differ in a number only."""
+    alike = ManifestFile(
+        file_name="", file_size=1000, num_added_files=1, num_deleted_files=0,
+        partition_stats=SimpleStats(EMPTY_ROW, EMPTY_ROW, ()), schema_id=0,
+    )  # fmt: skip
+    found = [replace(alike, file_name=f"manifest-5bf3a2a4-98f2-4e3f-b4ac-3c7ed79ec5a0-{n}") for n in range(40_000)]
+    data = encode_manifest_list(found, "zstd")
+    assert len(data) * 40 < sum(map(len, read_container(data).blocks))
+    assert decode_manifest_list(data, "m") == found
