@@ -188,6 +188,8 @@ _REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "made anew": (_nested(99, "t"), "field tags.t was renamed, or made anew"),
     "no fields": (_nested(99, "u"), "none of the fields of tags"),
     "time": (_column(7, type="time"), "not supported: 'time'"),
+    "types in types": (_column(7, type=_deep()), "nested deeper"),
+    "a name that is none": (_column(7, name=5), "no name of a column"),
     "no ids": (lambda t: _rewritten(t, ids=False), "columns without ids: k, at"),
 }
 
