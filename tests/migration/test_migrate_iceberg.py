@@ -167,6 +167,13 @@ def _nested(number: int, name: str) -> Callable[[Path], None]:
     return lambda table: _changed_json(table, change)
 
 
+def _deep() -> Any:
+    found: Any = "long"
+    for number in range(200):
+        found = {"type": "list", "element-id": 1000 + number, "element": found, "element-required": False}
+    return found
+
+
 _REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "version": (_in_metadata(format_version=3), "format version 3"),
     "keys": (_in_metadata(encryption_keys=[{"key-id": "1"}]), "encrypted"),
