@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.avro import container
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader
-from paimon_pyds.avro.schema import put_bytes
+from paimon_pyds.avro.schema import put_bytes, put_long
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.avro.types import plain_schema, write_schema
@@ -135,6 +135,29 @@ def test_large_files_are_fetched_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     assert reader.row_count == 3000
     assert pa.Table.from_batches(list(reader.read(fields, RowSelection.ALL, 10_000))).equals(table)
     assert counters.requests > 5
+
+
+@pytest.mark.parametrize("selected", [None, [0, 65_535, 65_536, 149_999, 150_000], [149_999]])
+def test_a_block_of_very_many_records(selected: list[int] | None, tmp_path: Path) -> None:
+    """It is decoded in parts: a few kilobytes may claim to have millions."""
+    path, count = tmp_path / "a.avro", 150_000
+    schema = {"type": "record", "name": "r", "fields": [{"name": "c0", "type": ["null", "long"]}]}
+    body = bytearray()
+    for number in range(count):
+        body.append(2)
+        put_long(body, number)
+    blocks = [(count, bytes(body)), (1, b"\x02\x0e")]
+    path.write_bytes(container.write_container(schema, "zstandard", blocks))
+    selection = RowSelection.of(selected) if selected else RowSelection.ALL
+    reader = open_reader(path)
+    found = list(reader.read(fields_of("BIGINT"), selection, 10_000))
+    values = pa.Table.from_batches(found)["c0"].to_pylist()
+    everything = [*range(count), 7]
+    assert values == ([everything[row] for row in selected] if selected else everything)
+    for blocks in ([(count, bytes(body) + b"\0")], [(count, bytes(body[:-1]))], [(count - 1, bytes(body))]):
+        path.write_bytes(container.write_container(schema, "null", blocks))
+        with pytest.raises(CorruptFileError, match=f"does not hold {blocks[0][0]} records"):
+            read_file(path, fields_of("BIGINT"))
 
 
 def test_a_record_larger_than_a_block(tmp_path: Path) -> None:
