@@ -507,3 +507,16 @@ def test_lists_that_are_much_alike_are_read() -> None:
     data = encode_manifest_list(found, "zstd")
     assert len(data) * 40 < sum(map(len, read_container(data).blocks))
     assert decode_manifest_list(data, "m") == found
+
+
+def test_manifests_that_are_read_one_by_one_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block of zeros is not held as millions of records until the first one is looked at."""
+    entries = entries_to_batch([entry(f"data-{number}.parquet", first_row_id=number) for number in range(25)])
+    monkeypatch.setattr(manifest_codec, "_AT_ONCE", 10)
+    assert decode_manifest(encode_manifest(entries, "zstd"), "m").equals(entries)
+    asked: list[int] = []
+    monkeypatch.setattr(manifest_codec, "_walk_manifest", lambda *_: None)
+    monkeypatch.setattr(manifest_codec, "decode_records", lambda c: (asked.append(1) or r for r in decode_records(c)))
+    with pytest.raises((CorruptFileError, UnsupportedError)):
+        decode_manifest(write_container(ENTRY, "zstandard", [(1 << 20, bytes(8 << 20))]), "m")
+    assert len(asked) <= 10
