@@ -1320,7 +1320,8 @@ class Table(RowStream):
         """Find files in the table's directories that no snapshot, tag, branch or changelog names, and remove them.
 
         Writers that were killed leave such files. One that is being written looks the same: choose an age that no write
-        reaches. ``print(table.remove_orphan_files().files)`` lists what would go.
+        reaches. ``print(table.remove_orphan_files().files)`` lists what would go. What lies in directories that are
+        links stays.
 
         Args:
             older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as text in UTC.

@@ -289,13 +289,12 @@ def _schema(text: bytes) -> Node:
     return node
 
 
-def decode_records(container: Container) -> list[dict[str, Any]]:
-    """Every record, by field names of the writer's schema: int, str, bytes, list, dict, None.
+def decode_records(container: Container) -> Iterator[dict[str, Any]]:
+    """Each record, by field names of the writer's schema: int, str, bytes, list, dict, None.
     Raises CorruptFileError: a block whose bytes are not its records."""
     if not isinstance(container.schema, Record):
         raise CorruptFileError("the schema is not a record", path=container.path, field="avro.schema")
     read = reader_of(container.schema)
-    records: list[dict[str, Any]] = []
     for count, block, offset in zip(container.counts, container.blocks, container.offsets, strict=True):
         corrupt = functools.partial(CorruptFileError, path=container.path, offset=offset)
         at = 0
@@ -306,10 +305,9 @@ def decode_records(container: Container) -> list[dict[str, Any]]:
                 raise corrupt(f"record {index} of a block does not decode", field="record") from None
             if record.pop(BRANCH, 1) != 1:
                 raise corrupt(f"record {index} of a block is null", field="record")
-            records.append(record)
+            yield record
         if at != len(block):
             raise corrupt(f"{len(block) - at} bytes after the last record of a block", field="block size")
-    return records
 
 
 def first_record(container: Container) -> dict[str, Any]:

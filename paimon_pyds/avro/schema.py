@@ -9,13 +9,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from paimon_pyds.buffers import write_varint
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.records import dataclass
 
 MAX_DEPTH = 32
+MAX_VALUES = 100_000
+"""What a record is made of, at most; it has no more columns than that."""
+MAX_EMPTY = 16
+"""Values of a record that take no bytes, at most: nothing else bounds what reading them costs. Iceberg has one."""
 MAX_FIXED_BYTES = 256 * 2**20
 
 
@@ -87,58 +91,104 @@ def optional(node: Node) -> tuple[Node, int] | None:
     return None
 
 
-def parse_schema(schema: object, path: object = None) -> Node:
-    """A schema from its JSON value. Raises CorruptFileError: not an Avro schema, or one that contains itself."""
+def parse_schema(schema: object, path: object = None, max_depth: int = MAX_DEPTH) -> Node:
+    """A schema from its JSON value.
+
+    Raises CorruptFileError: not an Avro schema, one that contains itself or is deeper than ``max_depth``, or one under
+    which a few bytes claim to be very many values.
+    """
     try:
-        return _parse(schema, {}, "", 0)
+        return _Parser(max_depth).parse(schema, "", 0).node
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptFileError(f"not an Avro schema: {error}", path=path, field="avro.schema") from error
 
 
-def _parse(schema: Any, named: dict[str, Node], space: str, depth: int) -> Node:
-    if depth > MAX_DEPTH:
-        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
-    if isinstance(schema, str):
-        if schema in _PRIMITIVES:
-            return _PRIMITIVES[schema]
-        full = schema if "." in schema or not space else f"{space}.{schema}"
-        return named[full] if full in named else named[schema]
-    if isinstance(schema, list):
-        return Union(tuple(_parse(branch, named, space, depth + 1) for branch in schema))
-    kind = schema["type"]
-    if kind in ("record", "error", "enum", "fixed"):
+class _Parsed(NamedTuple):
+    """A type, with what its values are made of when all names stand for their types: a type that is named twice counts
+    twice, so that twenty lines which each name the one before twice are a million.
+
+    ``values``: how many there are in one, of an array or map with one item. ``empty``: how many of them take no bytes.
+    ``depth``: levels. ``takes_bytes``: whether one takes any.
+    """
+
+    node: Node
+    values: int = 1
+    empty: int = 0
+    depth: int = 0
+    takes_bytes: bool = True
+
+
+class _Parser:
+    def __init__(self, max_depth: int) -> None:
+        self._max_depth = max_depth
+        self._named: dict[str, _Parsed] = {}
+
+    def parse(self, schema: Any, space: str, depth: int) -> _Parsed:
+        """The type of a JSON value. A name is known from the end of its type on: none is within itself."""
+        if isinstance(schema, str):
+            return self._checked(self._by_name(schema, space), depth)
+        if depth > self._max_depth:
+            raise ValueError(f"nested deeper than {self._max_depth} levels")
+        if isinstance(schema, list):
+            branches = [self.parse(branch, space, depth + 1) for branch in schema]
+            return self._checked(_around(Union(tuple(branch.node for branch in branches)), branches, True), depth)
+        kind = schema["type"]
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._definition(schema, kind, space, depth)
+        if kind == "array":
+            item = self.parse(schema["items"], space, depth + 1)
+            if not item.takes_bytes:  # nothing would bound how many a few bytes claim
+                raise ValueError("an array of items without bytes")
+            return self._checked(_around(Array(item.node), [item], True), depth)
+        if kind == "map":
+            value = self.parse(schema["values"], space, depth + 1)
+            return self._checked(_around(Mapping(value.node), [value], True), depth)
+        return self.parse(kind, space, depth + 1)
+
+    def _by_name(self, name: str, space: str) -> _Parsed:
+        if name in _PRIMITIVES:
+            takes_bytes = name != "null"
+            return _Parsed(_PRIMITIVES[name], 1, int(not takes_bytes), 0, takes_bytes)
+        full = name if "." in name or not space else f"{space}.{name}"
+        return self._named[full] if full in self._named else self._named[name]
+
+    def _definition(self, schema: Any, kind: str, space: str, depth: int) -> _Parsed:
         name = schema["name"]
         space = name.rpartition(".")[0] if "." in name else schema.get("namespace", space)
         full = name if "." in name or not space else f"{space}.{name}"
-        node: Node
         if kind == "fixed":
-            if not isinstance(schema["size"], int) or not 0 <= schema["size"] <= MAX_FIXED_BYTES:
-                raise ValueError(f"a fixed of size {schema['size']!r}")
-            node = Sized(schema["size"])
+            size = schema["size"]
+            if not isinstance(size, int) or not 0 <= size <= MAX_FIXED_BYTES:
+                raise ValueError(f"a fixed of size {size!r}")
+            found = _Parsed(Sized(size), 1, int(not size), 0, size > 0)
         elif kind == "enum":
-            node = _PRIMITIVES["int"]
+            found = _Parsed(_PRIMITIVES["int"])
         else:
-            node = Record(tuple((str(f["name"]), _parse(f["type"], named, space, depth + 1)) for f in schema["fields"]))
-        named[full] = node
-        return node
-    if kind == "array":
-        return Array(_wide(_parse(schema["items"], named, space, depth + 1)))
-    if kind == "map":
-        return Mapping(_parse(schema["values"], named, space, depth + 1))
-    return _parse(kind, named, space, depth + 1)
+            members = [(str(f["name"]), self.parse(f["type"], space, depth + 1)) for f in schema["fields"]]
+            node = Record(tuple((member, found.node) for member, found in members))
+            found = _around(node, [found for _, found in members], False)
+        self._named[full] = self._checked(found, depth)
+        return found
+
+    def _checked(self, found: _Parsed, depth: int) -> _Parsed:
+        if depth + found.depth > self._max_depth:
+            raise ValueError(f"nested deeper than {self._max_depth} levels")
+        if found.values > MAX_VALUES:
+            raise ValueError(f"a value is made of more than {MAX_VALUES}")
+        if found.empty > MAX_EMPTY:
+            raise ValueError(f"more than {MAX_EMPTY} values take no bytes")
+        return found
 
 
-def _wide(item: Node) -> Node:
-    """An item of an array, refused when it takes no bytes: then nothing would bound how many a few bytes claim."""
-    if not _takes_bytes(item):
-        raise ValueError("an array of items without bytes")
-    return item
-
-
-def _takes_bytes(node: Node) -> bool:
-    if isinstance(node, Record):
-        return any(_takes_bytes(member) for _, member in node.fields)
-    return node not in (_PRIMITIVES["null"], Sized(0))
+def _around(node: Node, inner: Sequence[_Parsed], takes_bytes: bool) -> _Parsed:
+    """A type that is made of others; ``takes_bytes``: also where these take none."""
+    takes_bytes = takes_bytes or any(found.takes_bytes for found in inner)
+    values, empty = sum(found.values for found in inner), sum(found.empty for found in inner)
+    if not isinstance(node, Union):
+        values, empty = values + 1, empty + (not takes_bytes)
+    else:  # of which one is there, after the number that says which
+        empty = max((found.empty for found in inner if found.node != _PRIMITIVES["null"]), default=0)
+    return _Parsed(node, values, empty, 1 + max((found.depth for found in inner), default=0), takes_bytes)
 
 
 class Overrun(Exception):

@@ -102,14 +102,15 @@ def sample_files(files: Sequence[PlannedFile], count: int) -> list[PlannedFile]:
 
 def read_sample(read: ReadSpec, file: PlannedFile, names: set[str], max_rows: int = _MOST_ROWS) -> FileSample:
     """The first rows of some columns (of the file's schema) of a data file.
-    Raises CorruptFileError, StorageError: the file can't be read."""
+    Raises CorruptFileError, StorageError: the file can't be read; SnapshotNotFoundError: it is gone."""
     own = read.fields_of(file)
     fields = tuple(f for f in own if f.name in names)
     rows = min(file.row_count, max_rows)
     selection = RowSelection.ALL if rows == file.row_count else RowSelection.of(range(rows))
     if not fields:
         return FileSample(file, own, fields, (_no_columns(rows),), rows)
-    batches = tuple(indexed_batches(read, file, fields, selection))
+    with file.must_exist():
+        batches = tuple(indexed_batches(read, file, fields, selection))
     return FileSample(file, own, fields, batches, sum(b.num_rows for b in batches))
 
 

@@ -55,6 +55,7 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         for directory in directories.paths
         for status in io.list(directory)
         if not status.is_dir
+        and _is_text(status.path)
         and 0 < status.modified_ms < before
         and (directories.kind != "temporary" or directories.left_over or TEMPORARY.fullmatch(status.name))
     ]
@@ -65,6 +66,15 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         "modified": [status.modified_ms for status in found],
     }
     return pa.table(columns, schema=FILES)
+
+
+def _is_text(path: str) -> bool:
+    """False where a name on the path is not UTF-8: it is none of Paimon's, nor can a column of texts have it."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def names_of(files: pa.Table) -> pa.ChunkedArray:

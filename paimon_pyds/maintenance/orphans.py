@@ -3,6 +3,7 @@
 Writers that were killed leave them. A file that is being written looks the same, so only old files count. Directories
 are listed first, and what is needed is read then: what is committed meanwhile names its files before these are judged.
 A file is known by its name, which is unique; what any manifest names counts as needed, as in Java, live or not.
+Directories that are links are left alone: no metadata names what lies there, and it may be anybody's.
 (Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, class OrphanFilesClean.)
 """
 
@@ -13,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import array
-from paimon_pyds.errors import NotFoundError, OptionError, SnapshotNotFoundError
+from paimon_pyds.errors import NotFoundError, OptionError, SecurityError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
 from paimon_pyds.maintenance.expire import maintenance_options, past_ms
 from paimon_pyds.maintenance.orphan_tasks import (
@@ -36,7 +38,8 @@ from paimon_pyds.maintenance.references import Reference, has_changelog, is_expi
 from paimon_pyds.maintenance.removal import delete_files, threads_of
 from paimon_pyds.metadata.changelogs import changes_of
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.paths import MAIN_BRANCH
+from paimon_pyds.metadata.paths import ALLOW, MAIN_BRANCH, lies_below
+from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, counts_text
@@ -106,6 +109,7 @@ def remove_orphan_files(
         OptionError: a time to come.
         NotFoundError: a snapshot, tag or branch needs a file that is gone: nothing was removed.
         CorruptFileError: metadata is damaged: nothing was removed.
+        SecurityError: an external path that is not allowed, or is another table: nothing was removed.
     """
     started = time.monotonic()
     options = maintenance_options(store, None)
@@ -149,29 +153,43 @@ def _limit_ms(older_than: timedelta | datetime | str | int) -> int:
 def _directories(store: TableStore, threads: int, *, external: bool) -> list[Directories]:
     """All directories of a table that may have orphans."""
     paths = store.paths
+    linked = _links_in(store.io, store.root)
     shared = {"manifest": paths.manifest_dir, "index": paths.index_dir, "statistics": f"{store.root}/statistics"}
-    tasks = [Directories(kind, (path,)) for kind, path in shared.items()]
-    tasks.append(Directories("temporary", tuple(_named_directories(store))))
+    tasks = [Directories(kind, (path,)) for kind, path in shared.items() if path not in linked]
+    tasks.append(Directories("temporary", tuple(_named_directories(store, linked))))
     if half := _half_branches(store):
         tasks.append(Directories("temporary", tuple(half), left_over=True))
     buckets = _bucket_directories(store, threads, external=external)
     return tasks + [Directories("data", tuple(buckets[i : i + _TOGETHER])) for i in range(0, len(buckets), _TOGETHER)]
 
 
-def _named_directories(store: TableStore) -> Iterator[str]:
+def _links_in(io: FileIO, directory: str) -> set[str]:
+    return {status.path for status in io.list(directory) if status.is_link}
+
+
+def _named_directories(store: TableStore, linked: set[str]) -> Iterator[str]:
     """Directories whose files have names of their own, or temporary ones."""
+    branches_dir = store.paths.branches_dir
+    linked = linked | _links_in(store.io, branches_dir)
     for branch in (MAIN_BRANCH, *store.branches()):
         paths = on_branch(store, branch).paths
-        yield from (paths.schema_dir, paths.snapshot_dir, paths.tag_dir, paths.consumer_dir, paths.changelog_dir)
+        if branch != MAIN_BRANCH:
+            if branches_dir in linked or paths.branch_root in linked:
+                continue
+            linked = linked | _links_in(store.io, paths.branch_root)
+        named = (paths.schema_dir, paths.snapshot_dir, paths.tag_dir, paths.consumer_dir, paths.changelog_dir)
+        yield from (path for path in named if path not in linked)
 
 
 def _half_branches(store: TableStore) -> list[str]:
     """The directories of branches that were being made or deleted when a process was killed, the innermost last."""
     found: list[str] = []
-    level = [s.path for s in store.io.list(store.paths.branches_dir) if s.is_dir and TEMPORARY.fullmatch(s.name)]
-    while level:
+    if store.paths.branches_dir in _links_in(store.io, store.root):
+        return found
+    half = [s for s in store.io.list(store.paths.branches_dir) if TEMPORARY.fullmatch(s.name)]
+    while level := [status.path for status in half if status.is_dir and not status.is_link]:
         found += level
-        level = [status.path for path in level for status in store.io.list(path) if status.is_dir]
+        half = [status for path in level for status in store.io.list(path)]
     return found
 
 
@@ -187,19 +205,53 @@ def _remove_directories(store: TableStore, removed: pa.Table) -> None:
 
 def _bucket_directories(store: TableStore, threads: int, *, external: bool) -> list[str]:
     schemas = [store.schema(id_) for id_ in store.schema_ids()]
-    roots = dict.fromkeys(store.paths.with_options(schema.options).data_root for schema in schemas)
+    places = dict.fromkeys(store.paths.with_options(schema.options).data_root for schema in schemas)
+    roots = [path for path in places if not _is_linked(store, path)]
     if external:
-        texts = [text for s in schemas for text in comma_separated(s.options.get("data-file.external-paths", ""))]
-        roots.update(dict.fromkeys(map(normalise_location, texts)))
-    level = list(roots)
+        roots += _external_roots(store, schemas)
+    level = roots
     for _ in schemas[-1].partition_keys:
         level = _below(store.io, level, threads, lambda name: "=" in name)
     return _below(store.io, level, threads, lambda name: name.startswith("bucket-"))
 
 
+def _is_linked(store: TableStore, data_root: str) -> bool:
+    """Whether a directory of the table, or one between it and the table's own, is a link."""
+    path = store.root
+    for step in filter(None, data_root.removeprefix(store.root).split("/")):
+        if f"{path}/{step}" in _links_in(store.io, path):
+            return True
+        path = f"{path}/{step}"
+    return False
+
+
+def _external_roots(store: TableStore, schemas: Sequence[TableSchema]) -> list[str]:
+    """The directories of ``data-file.external-paths``. Files go there that this table does not name: what it says is
+    not enough to take another table, or what the caller's own directories exclude.
+
+    Raises SecurityError.
+    """
+    texts = [text for s in schemas for text in comma_separated(s.options.get("data-file.external-paths", ""))]
+    roots = list(dict.fromkeys(map(normalise_location, texts)))
+    allowed = store.external.roots(schema.options for schema in schemas)
+    for root in roots:
+        if root not in allowed and not lies_below(root, allowed):
+            raise SecurityError(
+                "data-file.external-paths names a directory that is not allowed",
+                path=root,
+                hint=f"if its orphans are this table's, allow it by the storage option {ALLOW}",
+            )
+        if {"schema", "snapshot"} <= {status.name for status in store.io.list(root)}:
+            raise SecurityError(
+                "data-file.external-paths names the directory of another table, whose files would go", path=root
+            )
+    return roots
+
+
 def _below(io: FileIO, directories: Sequence[str], threads: int, wanted: Any) -> list[str]:
     listed = concurrent_map(io.list, directories, threads)
-    return [status.path for found in listed for status in found if status.is_dir and wanted(status.name)]
+    statuses = chain.from_iterable(listed)
+    return [s.path for s in statuses if s.is_dir and not s.is_link and wanted(s.name)]
 
 
 # ------------------------------------------------------------------------------------------------------- what is needed

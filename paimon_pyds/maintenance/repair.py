@@ -10,15 +10,18 @@ anything is changed. Older snapshots and tags name a damaged index until they ex
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from paimon_pyds.commit import Changes, commit
-from paimon_pyds.commit.publisher import Retries, on_newest
+from paimon_pyds.commit.publisher import Retries, on_newest, removing_unpublished
 from paimon_pyds.commit_message import Increment, vector_places
+from paimon_pyds.deletion.files import NewVectors, VectorFiles
 from paimon_pyds.errors import NotFoundError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.execution.live_files import live_of, snapshot_files
@@ -29,13 +32,16 @@ from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import on_branch
 from paimon_pyds.maintenance.removal import threads_of
 from paimon_pyds.metadata.changelogs import changelog_ids, write_changelog_hint
+from paimon_pyds.metadata.manifest import IndexEntry
+from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
-from paimon_pyds.options import check_writable
+from paimon_pyds.options import TableOptions, check_writable
 from paimon_pyds.options.option import refused_argument
 from paimon_pyds.redaction import counted
 from paimon_pyds.scan.planned_files import file_locations
+from paimon_pyds.storage import discard
 from paimon_pyds.storage.concurrent import concurrent_map
 
 
@@ -203,6 +209,8 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> Unexi
 
     Raises:
         CommitError: not published; the table is as it was.
+        CorruptFileError, SnapshotNotFoundError: deletion vectors of other files, which lie in one file with those of
+            files that are gone, can't be read.
         StorageError: the storage does not tell whether a file is there.
     """
     options = maintenance_options(store, None)
@@ -217,20 +225,48 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> Unexi
         files = pa.table({"file_path": pa.array(lost, pa.string()), "record_count": gone.column("row_count")})
         if dry_run or not lost or snapshot is None:
             return UnexistingFiles(files, None, dry_run)
-        made = commit(store, Changes((_removal_of_missing(store, snapshot, live, gone),)), options)
+        entries = () if snapshot.index_manifest is None else store.read_index_manifest(snapshot.index_manifest)
+        vectors = _vectors_without(store, options, entries, live, gone)
+        with removing_unpublished(partial(discard, store.io, vectors.paths)):
+            removal = _removal_of_missing(snapshot, entries, live, gone, vectors)
+            made = commit(store, Changes((removal,)), options)
         return UnexistingFiles(files, None if made is None else made.id, dry_run=False)
 
     return on_newest(store, once)
 
 
-def _removal_of_missing(store: TableStore, snapshot: Snapshot, live: pa.RecordBatch, gone: pa.RecordBatch) -> Increment:
-    entries = () if snapshot.index_manifest is None else store.read_index_manifest(snapshot.index_manifest)
+def _vectors_without(
+    store: TableStore, options: TableOptions, entries: Sequence[IndexEntry], live: pa.RecordBatch, gone: pa.RecordBatch
+) -> NewVectors:
+    """Index files without the vectors of files that are gone, for those that hold vectors of others, too.
+
+    Raises:
+        CorruptFileError, SnapshotNotFoundError, StorageError: these others can't be read; nothing is written.
+    """
+    places = vector_places(entries)
+    changes: dict[PartitionBucket, dict[str, BitMap | None]] = {}
+    columns = (gone.column(name).to_pylist() for name in ("partition", "bucket", "file_name"))
+    for partition, bucket, name in zip(*columns, strict=True):
+        if name in places:
+            changes.setdefault(PartitionBucket(partition, bucket), {})[name] = None
+    return VectorFiles(store, store.latest_schema(), options, entries, live).write(changes)
+
+
+def _removal_of_missing(
+    snapshot: Snapshot,
+    entries: Sequence[IndexEntry],
+    live: pa.RecordBatch,
+    gone: pa.RecordBatch,
+    vectors: NewVectors,
+) -> Increment:
     places = vector_places(entries)
     return Increment(
         kind=CommitKind.OVERWRITE,
         operation=Operation.DELETE,
         deleted=gone,
         expected_vectors={name: places.get(name) for name in gone.column("file_name").to_pylist()},
+        index_entries=vectors.entries,
+        replaced_index_files=vectors.replaced,
         base_snapshot=snapshot,
         base_files=live,
     )

@@ -28,6 +28,11 @@ class JsonObject:
             raise CorruptFileError(f"not valid JSON: {error}", path=path) from error
         if not isinstance(value, dict):
             raise CorruptFileError("a JSON object was expected", path=path, offset=0)
+        if b"\\ud" in data.lower():  # pairs of surrogates, or half ones, which nothing can encode again
+            try:
+                json.dumps(value, ensure_ascii=False).encode()
+            except (UnicodeEncodeError, RecursionError) as error:
+                raise CorruptFileError(f"not valid JSON: {error}", path=path) from error
         self._members: dict[str, Any] = value
 
     def corrupt(self, message: str, member: str) -> CorruptFileError:

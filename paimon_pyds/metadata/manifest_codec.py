@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, cast
 
 import numpy as np
@@ -30,6 +30,8 @@ from paimon_pyds.metadata.record_codec import Misfit, check_version
 
 _ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
+_AT_ONCE = 10_000
+"""Records that are held at once where they are read one by one."""
 _TOGETHER_BYTES = 4 << 20
 """Manifests of so many bytes together, decompressed, are decoded at once."""
 _LEAST = {
@@ -202,7 +204,18 @@ def _check_versions(versions: pa.Array, container: Container) -> None:
 
 
 def _read_one_by_one(container: Container, fields: Sequence[pa.Field], wanted: frozenset[str]) -> list[pa.Array]:
+    """A part at a time: records take some hundred times the memory of their columns, and a few kilobytes may unpack to
+    millions of them."""
     records = decode_records(container)
+    parts = [_columns_of(list(islice(records, _AT_ONCE)), container, fields, wanted)]
+    while part := list(islice(records, _AT_ONCE)):
+        parts.append(_columns_of(part, container, fields, wanted))
+    return parts[0] if len(parts) == 1 else [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
+
+
+def _columns_of(
+    records: list[dict[str, Any]], container: Container, fields: Sequence[pa.Field], wanted: frozenset[str]
+) -> list[pa.Array]:
     _check_versions(array([record["_VERSION"] for record in records], pa.int64()), container)
     arrays = []
     for field in fields:

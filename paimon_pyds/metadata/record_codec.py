@@ -28,6 +28,11 @@ from paimon_pyds.metadata.manifest import (
 
 _T = TypeVar("_T")
 _KINDS: dict[str, type] = {"int": int, "long": int, "string": str, "bytes": bytes}
+_FEW_BYTES = 4 * 2**20
+_MOST_TIMES = 500
+"""What a list unpacks to becomes Python objects, of some hundred bytes for each byte. So it is held against the size of
+the list: to the first number of bytes, and to so many times that size. A list of 100,000 manifests whose names differ
+in a number alone unpacks to 80 times its size."""
 _COUNTS = frozenset({"_FILE_SIZE", "_ROW_COUNT", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"})
 
 
@@ -162,8 +167,12 @@ _MANIFEST_FILE, _INDEX_ENTRY, _GLOBAL_INDEX = map(_plain_members, (MANIFEST_FILE
 
 
 def _decode(data: bytes, path: str, make: Callable[[dict[str, Any]], _T], version: int) -> list[_T]:
+    container = read_container(data, path)
+    unpacked = sum(map(len, container.blocks))
+    if unpacked > max(_FEW_BYTES, _MOST_TIMES * len(data)):
+        raise CorruptFileError(f"{len(data)} bytes that unpack to {unpacked}", path=path, field="block")
     found = []
-    for record in decode_records(read_container(data, path)):
+    for record in decode_records(container):
         try:
             check_version(_need(record, "_VERSION", int), version, path)
             found.append(make(record))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_pyds.avro.container import ContainerReader
+from paimon_pyds.avro.schema import parse_schema
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.migration.columns import FileFacts
 from paimon_pyds.storage import FileIO
@@ -42,6 +43,7 @@ def describe(io: FileIO, path: str, size: int) -> FileFacts:
     file = ContainerReader(lambda offset, length: io.read_range(path, offset, length), size, path)
     try:
         schema = json.loads(file.schema)
+        parse_schema(schema, path, _DEPTH)
         root = _Types(path).read(schema, "", 0)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, CorruptFileError):

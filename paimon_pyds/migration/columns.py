@@ -27,6 +27,17 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
+MAX_DEPTH = 64
+"""Levels of types, as schema files may have them."""
+
+
+def checked_name(name: object) -> str:
+    """A column's name as a source's metadata has it. Raises TypeError: no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r:.40} is no name of a column")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class FileFacts:
     """What a file's own footer or header says.

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
-
-from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
-from paimon_pyds.migration.columns import Source, SourceFile
-from paimon_pyds.storage import FileIO, normalise_location
+from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
+from paimon_pyds.formats.parquet.source import decoding
+from paimon_pyds.migration.columns import MAX_DEPTH, Source, SourceFile, checked_name
+from paimon_pyds.storage import FileIO, is_path, normalise_location
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 
 _COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
@@ -63,8 +62,8 @@ def read_delta(io: FileIO, root: str) -> Source:
             )
         fields = _fields(json.loads(metadata["schemaString"])["fields"])
         keys = tuple(metadata["partitionColumns"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, CorruptFileError | SchemaError | UnsupportedError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, PaimonError):
             raise
         raise CorruptFileError(f"the log is damaged: {error!r:.200}", path=f"{root}/_delta_log") from error
     return Source("delta", tuple(files.values()), keys, fields, instants=True)
@@ -73,6 +72,8 @@ def read_delta(io: FileIO, root: str) -> Source:
 def _location(root: str, action: Mapping[str, Any]) -> str:
     """Where a file lies. Writers encode its path in different ways: one removes what another has added."""
     path = unquote(action["path"])
+    if not is_path(path):
+        raise ValueError(f"{path!r:.80} is no path")
     return normalise_location(path) if _ABSOLUTE.match(path) else f"{root}/{path}"
 
 
@@ -123,14 +124,18 @@ def _of_checkpoint(io: FileIO, path: str) -> Iterator[Mapping[str, Any]]:
     import pyarrow.parquet as pq
 
     wanted = ("add", "metaData", "protocol")
-    try:
-        with io.open_input(path) as source:
+    with io.open_input(path) as source:
+        with decoding(path):
             file = pq.ParquetFile(source)
             columns = [name for name in wanted if name in file.schema_arrow.names]
-            for batch in file.iter_batches(columns=columns):
-                yield from batch.to_pylist()
-    except pa.ArrowException as error:
-        raise CorruptFileError(f"the checkpoint can't be read: {error}", path=path) from error
+            batches = file.iter_batches(columns=columns)
+        while True:
+            with decoding(path):
+                batch = next(batches, None)
+                actions = [] if batch is None else batch.to_pylist()
+            if batch is None:
+                return
+            yield from actions
 
 
 def _check_protocol(protocol: Mapping[str, Any], metadata: Mapping[str, Any], root: str) -> None:
@@ -147,16 +152,19 @@ def _check_protocol(protocol: Mapping[str, Any], metadata: Mapping[str, Any], ro
         )
 
 
-def _fields(fields: Iterable[Mapping[str, Any]]) -> tuple[DataField, ...]:
+def _fields(fields: Iterable[Mapping[str, Any]], depth: int = 0) -> tuple[DataField, ...]:
     found = []
     for column in fields:
         comment = (column.get("metadata") or {}).get("comment")
-        type_ = _type(column["type"], column["name"]).with_nullable(bool(column.get("nullable", True)))
-        found.append(DataField(-1, column["name"], type_, comment))
+        name = checked_name(column["name"])
+        type_ = _type(column["type"], name, depth).with_nullable(bool(column.get("nullable", True)))
+        found.append(DataField(-1, name, type_, comment))
     return tuple(found)
 
 
-def _type(type_: Any, name: str) -> DataType:
+def _type(type_: Any, name: str, depth: int) -> DataType:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"types nested deeper than {MAX_DEPTH} levels")
     if isinstance(type_, str):
         if type_ in _TYPES:
             return _TYPES[type_]
@@ -166,11 +174,11 @@ def _type(type_: Any, name: str) -> DataType:
         return AtomicType(Kind.DECIMAL, precision=int(match[1]), scale=int(match[2]))
     match type_["type"]:
         case "struct":
-            return RowType(fields=_fields(type_["fields"]))
+            return RowType(fields=_fields(type_["fields"], depth + 1))
         case "array":
-            return ArrayType(element=_type(type_["elementType"], name).with_nullable(type_["containsNull"]))
+            return ArrayType(element=_type(type_["elementType"], name, depth + 1).with_nullable(type_["containsNull"]))
         case "map":
-            key = _type(type_["keyType"], name).with_nullable(False)
-            value = _type(type_["valueType"], name).with_nullable(type_["valueContainsNull"])
+            key = _type(type_["keyType"], name, depth + 1).with_nullable(False)
+            value = _type(type_["valueType"], name, depth + 1).with_nullable(type_["valueContainsNull"])
             return MapType(key=key, value=value)
     raise UnsupportedError(f"column {name} has a type that is not supported: {type_['type']!r:.60}")

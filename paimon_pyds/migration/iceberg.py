@@ -17,7 +17,7 @@ from typing import Any
 
 from paimon_pyds.avro.container import ContainerReader, decode_records, read_container
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError, UnsupportedError
-from paimon_pyds.migration.columns import Source, SourceFile
+from paimon_pyds.migration.columns import MAX_DEPTH, Source, SourceFile, checked_name
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO, normalise_location, scheme_of
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
@@ -250,20 +250,22 @@ def _text(value: Any, column: DataField) -> str | None:
     raise CorruptFileError(f"partition {column.name}={value!r:.100} is no value of {column.type}")
 
 
-def _fields(fields: Iterable[Mapping[str, Any]], within: str = "") -> tuple[DataField, ...]:
+def _fields(fields: Iterable[Mapping[str, Any]], within: str = "", depth: int = 0) -> tuple[DataField, ...]:
     """Columns, with Iceberg's ids."""
     return tuple(
         DataField(
             int(f["id"]),
-            f["name"],
-            _type(f["type"], f"{within}{f['name']}").with_nullable(not f["required"]),
+            checked_name(f["name"]),
+            _type(f["type"], f"{within}{f['name']}", depth).with_nullable(not f["required"]),
             f.get("doc"),
         )
         for f in fields
     )
 
 
-def _type(type_: Any, name: str) -> DataType:
+def _type(type_: Any, name: str, depth: int) -> DataType:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"types nested deeper than {MAX_DEPTH} levels")
     if isinstance(type_, str):
         found = _TYPES.get(type_) or _sized(type_)
         if found is None:
@@ -273,12 +275,14 @@ def _type(type_: Any, name: str) -> DataType:
         return found
     match type_["type"]:
         case "struct":
-            return RowType(fields=_fields(type_["fields"], f"{name}."))
+            return RowType(fields=_fields(type_["fields"], f"{name}.", depth + 1))
         case "list":
-            return ArrayType(element=_type(type_["element"], name).with_nullable(not type_["element-required"]))
+            return ArrayType(
+                element=_type(type_["element"], name, depth + 1).with_nullable(not type_["element-required"])
+            )
         case "map":
-            value = _type(type_["value"], name).with_nullable(not type_["value-required"])
-            return MapType(key=_type(type_["key"], name).with_nullable(False), value=value)
+            value = _type(type_["value"], name, depth + 1).with_nullable(not type_["value-required"])
+            return MapType(key=_type(type_["key"], name, depth + 1).with_nullable(False), value=value)
     raise UnsupportedError(f"column {name} has a type that is not supported: {type_['type']!r:.60}")
 
 

@@ -65,13 +65,15 @@ _ALTERNATIVES = {
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """One entry of a directory listing. ``modified_ms`` is milliseconds since the epoch, 0 where unknown."""
+    """One entry of a directory listing. ``modified_ms`` is milliseconds since the epoch, 0 where unknown; ``is_link``:
+    the entry is a link, and the rest is of what it leads to."""
 
     path: str
     name: str
     size: int
     is_dir: bool
     modified_ms: int
+    is_link: bool = False
 
 
 class OutputFile(Protocol):

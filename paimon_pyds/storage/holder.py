@@ -40,7 +40,7 @@ def holder_text(data: bytes) -> str:
 def _parsed(data: bytes) -> dict[str, object]:
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

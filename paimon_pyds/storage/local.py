@@ -367,7 +367,8 @@ def _pread(fd: int, path: str, offset: int, length: int) -> bytes:
 def _status(entry: os.DirEntry[str]) -> FileStatus:
     info = entry.stat()
     is_dir = stat.S_ISDIR(info.st_mode)
-    return FileStatus(entry.path, entry.name, 0 if is_dir else info.st_size, is_dir, info.st_mtime_ns // 1_000_000)
+    size, modified = 0 if is_dir else info.st_size, info.st_mtime_ns // 1_000_000
+    return FileStatus(entry.path, entry.name, size, is_dir, modified, entry.is_symlink())
 
 
 def create_new(path: str) -> int:

@@ -176,13 +176,18 @@ def _aggregation_fields(store: TableStore, request: Request) -> _Rows:
         yield field.name, type_text(field.type), f"[{values}]", f"[{keys}]", field.description
 
 
+def _shown(name: str) -> str:
+    """The name of a file, its bytes that are not UTF-8 written out: no column of texts can have them."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 def _tags(store: TableStore, request: Request) -> _Rows:
     for name in request.kept(_columns("tags")[0], store.tag_names()):
         tag, path = store.tag(name), store.paths.tag(name)
         made, seconds = tag_times(store.io.read_bytes(path), path)
         created = None if made is None else int(made.replace(tzinfo=dt.timezone.utc).timestamp() * 1000)
         retained = None if seconds is None else _java_duration(seconds)
-        yield name, tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained
+        yield _shown(name), tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained
 
 
 def _java_duration(seconds: float) -> str:
@@ -198,7 +203,7 @@ def _java_duration(seconds: float) -> str:
 
 def _branches(store: TableStore, request: Request) -> _Rows:
     found = [s for s in store.io.list(store.paths.branches_dir) if s.is_dir and s.name.startswith("branch-")]
-    return ((s.name.removeprefix("branch-"), s.modified_ms) for s in found)
+    return ((_shown(s.name.removeprefix("branch-")), s.modified_ms) for s in found)
 
 
 def _manifests(store: TableStore, request: Request) -> _Rows:
@@ -295,7 +300,7 @@ def _global_index(index: GlobalIndex | None, schema: TableSchema) -> tuple[Any, 
 
 def _consumers(store: TableStore, request: Request) -> _Rows:
     """The snapshot that each streaming reader reads next."""
-    return iter(consumers(store).items())
+    return ((_shown(name), snapshot) for name, snapshot in consumers(store).items())
 
 
 def _statistics(store: TableStore, request: Request) -> _Rows:

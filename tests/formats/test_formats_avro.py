@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from paimon_pyds.avro import container
 from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader
-from paimon_pyds.avro.schema import put_bytes
+from paimon_pyds.avro.schema import put_bytes, put_long
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.formats import ReadCounters, by_name
 from paimon_pyds.formats.avro.types import plain_schema, write_schema
+from paimon_pyds.migration.avro_file import describe
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import METADATA_FIELDS
@@ -136,6 +137,29 @@ def test_large_files_are_fetched_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     assert counters.requests > 5
 
 
+@pytest.mark.parametrize("selected", [None, [0, 65_535, 65_536, 149_999, 150_000], [149_999]])
+def test_a_block_of_very_many_records(selected: list[int] | None, tmp_path: Path) -> None:
+    """It is decoded in parts: a few kilobytes may claim to have millions."""
+    path, count = tmp_path / "a.avro", 150_000
+    schema = {"type": "record", "name": "r", "fields": [{"name": "c0", "type": ["null", "long"]}]}
+    body = bytearray()
+    for number in range(count):
+        body.append(2)
+        put_long(body, number)
+    blocks = [(count, bytes(body)), (1, b"\x02\x0e")]
+    path.write_bytes(container.write_container(schema, "zstandard", blocks))
+    selection = RowSelection.of(selected) if selected else RowSelection.ALL
+    reader = open_reader(path)
+    found = list(reader.read(fields_of("BIGINT"), selection, 10_000))
+    values = pa.Table.from_batches(found)["c0"].to_pylist()
+    everything = [*range(count), 7]
+    assert values == ([everything[row] for row in selected] if selected else everything)
+    for blocks in ([(count, bytes(body) + b"\0")], [(count, bytes(body[:-1]))], [(count - 1, bytes(body))]):
+        path.write_bytes(container.write_container(schema, "null", blocks))
+        with pytest.raises(CorruptFileError, match=f"does not hold {blocks[0][0]} records"):
+            read_file(path, fields_of("BIGINT"))
+
+
 def test_a_record_larger_than_a_block(tmp_path: Path) -> None:
     fields = fields_of("BYTES")
     table = table_of(fields, [b"a", b"x" * 300_000, None, b"y" * 70_000])
@@ -238,6 +262,50 @@ def test_broken_schemas(schema: str, tmp_path: Path) -> None:
     path.write_bytes(content + b"\x00" + b"s" * 16)
     with pytest.raises(CorruptFileError):
         read_file(path, fields_of("INT"))
+
+
+def _with_column(type_: Any, value: bytes) -> bytes:
+    """A file of one row, with a column of another writer beside the table's own."""
+    members = [{"name": "c0", "type": ["null", "int"]}, {"name": "other", "type": type_}]
+    schema = {"type": "record", "name": "r", "fields": members}
+    return container.write_container(schema, "null", [(1, b"\x02\x02" + value)])
+
+
+def _doubled() -> dict[str, Any]:
+    found: Any = {"type": "record", "name": "R0", "fields": [{"name": "a", "type": "null"}]}
+    for number in range(1, 40):
+        members = [{"name": "a", "type": found}, {"name": "b", "type": f"R{number - 1}"}]
+        found = {"type": "record", "name": f"R{number}", "fields": members}
+    return found
+
+
+_ITSELF = {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}
+_MANY = b"\x80\x80\x80\x80\x80\x01\x00"
+"""2 to the 34 items, and no more."""
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (
+            {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]},
+            b"\x02" * 3_000_000 + b"\0",
+        ),
+        ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}, _MANY),
+        ({"type": "array", "items": {"type": "record", "name": "E", "fields": [{"name": "e", "type": "null"}]}}, _MANY),
+        (_doubled(), b""),
+    ],
+    ids=["contains itself", "no bytes", "nothing in a record", "doubled"],
+)
+def test_types_that_few_bytes_make_endless(type_: Any, value: bytes, tmp_path: Path) -> None:
+    """fastavro reads what is not asked for, too: it ended the process, or did not end."""
+    path = tmp_path / "a.avro"
+    path.write_bytes(_with_column(type_, value))
+    with pytest.raises(CorruptFileError, match="not an Avro schema"):
+        read_file(path, fields_of("INT"))
+    with pytest.raises(CorruptFileError):
+        describe(open_file_io(str(tmp_path))[0], str(path), path.stat().st_size)
 
 
 def test_wrong_columns(tmp_path: Path) -> None:

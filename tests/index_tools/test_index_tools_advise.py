@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.errors import OptionError, PredicateError
+from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError
 from paimon_pyds.index_tools.advise import Advice, AdviceReport
 from paimon_pyds.index_tools.cost import sample_files
 from paimon_pyds.index_tools.needs import RecordedFilter, read_recorded
@@ -325,3 +326,18 @@ def test_indexes_that_outgrow_the_data_are_told_once_and_before(
     assert bitmap.endswith("from file-index.bitmap.columns (it is id) to file-index.bloom-filter.columns")
     others = table.index_cost({"file-index.bsi.columns": "id", "file-index.range-bitmap.columns": "id"}).size_advice
     assert others.endswith("no filter asks for out of file-index.bsi.columns and file-index.range-bitmap.columns")
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        lambda table: table.index_cost(options={"file-index.bitmap.columns": "id"}),
+        lambda table: table.index_advise("id = 3"),
+        lambda table: table.advise_partition("id"),
+    ],
+)
+def test_a_data_file_that_is_gone(sample: Callable[[pp.Table], object], tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1, 2, 3], "s": ["a", "b", "c"]})
+    Path(table.system("files")["file_path"][0].as_py()).unlink()
+    with pytest.raises(SnapshotNotFoundError, match="a file of the table is gone"):
+        sample(table)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import NotFoundError, OptionError
+from paimon_pyds.errors import NotFoundError, OptionError, SecurityError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.executors import ShufflingWorkers
@@ -165,6 +165,57 @@ def test_external_directories_are_looked_into_when_asked(tmp_path: Path) -> None
     assert not table.remove_orphan_files(dry_run=False).files.num_rows
     assert table.remove_orphan_files(dry_run=False, external=True).files["path"].to_pylist() == [orphan]
     assert not Path(orphan).exists()
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["p=z", "p=z/bucket-0", "p=a/bucket-9", "index", "statistics", "changelog", "branch/branch-b/changelog",
+     f"branch/.b.{_UUID}.tmp"],
+)  # fmt: skip
+@_EXECUTORS
+def test_what_links_lead_to_stays(table: pp.Table, place: str, executor: Executor | None, tmp_path: Path) -> None:
+    """Who may write into a table could have any directory emptied by who looks after it."""
+    names = ["keep.txt", "bucket-0/data-x-0.parquet", "p=a/bucket-0/data-x-0.parquet", f".x.{_UUID}.tmp"]
+    files = [_put(str(tmp_path / "elsewhere"), name) for name in names]
+    link = Path(table.path, place)
+    if link.is_dir():
+        shutil.copytree(link, tmp_path / "elsewhere", dirs_exist_ok=True)  # the table is whole
+        shutil.rmtree(link)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    assert not table.remove_orphan_files(dry_run=False, executor=executor).files.num_rows
+    assert all(os.path.exists(file) for file in files)
+
+
+@pytest.mark.parametrize("link", ["inner", "inner/data"])
+def test_a_directory_of_data_that_is_a_link_is_left(link: str, tmp_path: Path) -> None:
+    options = {"data-file.path-directory": "inner/data"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
+    files = [_put(str(tmp_path / "elsewhere"), f"{step}p=a/bucket-0/data-x-0.parquet") for step in ("", "data/")]
+    Path(table.path, link).parent.mkdir(exist_ok=True)
+    Path(table.path, link).symlink_to(tmp_path / "elsewhere")
+    assert not table.remove_orphan_files(dry_run=False).files.num_rows
+    assert all(os.path.exists(file) for file in files)
+
+
+def test_external_directories_of_others_are_not_emptied(tmp_path: Path) -> None:
+    """The option is the table's own: who made it may mean any directory."""
+    other = pp.Table.create(tmp_path / "other", _SCHEMA, partition_by=["p"])
+    other.append(pa.table({"p": ["a"], "id": [1]}, _SCHEMA))
+    options = {"data-file.external-paths": f"file://{tmp_path}/other"}
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, partition_by=["p"], options=options)
+    _age(other.path)
+    with pytest.raises(SecurityError, match="another table"):
+        table.remove_orphan_files(dry_run=False, external=True)
+    table.alter(set_options={"data-file.external-paths": f"file://{tmp_path}/free"})
+    orphan = _put(str(tmp_path / "free"), "p=a/bucket-0/data-x-0.parquet")
+    shutil.rmtree(tmp_path / "other")
+    careful = {"external-paths.trust-table": "false"}
+    with pytest.raises(SecurityError, match=r"not allowed.*external-paths\.allow"):
+        pp.Table.open(table.path, storage_options=careful).remove_orphan_files(dry_run=False, external=True)
+    allowing = careful | {"external-paths.allow": f"file://{tmp_path}/other,file://{tmp_path}/free"}
+    found = pp.Table.open(table.path, storage_options=allowing).remove_orphan_files(dry_run=False, external=True)
+    assert found.files["path"].to_pylist() == [orphan]
 
 
 def test_a_time_to_come_is_refused(table: pp.Table) -> None:

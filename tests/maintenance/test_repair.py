@@ -179,6 +179,28 @@ def test_entries_of_files_that_are_gone_are_taken_out(key: list[str], vectors: s
     assert table.remove_unexisting_files(dry_run=False).snapshot_id is None
 
 
+@pytest.mark.parametrize("bucket", ["-1", "1"])
+@pytest.mark.parametrize("with_vector", [True, False])
+def test_a_file_that_is_gone_shared_an_index_file_with_others(bucket: str, with_vector: bool, tmp_path: Path) -> None:
+    """The vectors of the others stay, in a new index file."""
+    schema = pa.schema([pa.field("id", pa.int64(), False), ("v", pa.int32())])
+    options = {"deletion-vectors.enabled": "true", "bucket": bucket} | ({"bucket-key": "id"} if bucket == "1" else {})
+    table = pp.Table.create(tmp_path / "t", schema, options=options)
+    for n in range(3):
+        table.append(pa.table({"id": range(10 * n, 10 * n + 10), "v": [n] * 10}, schema))
+    table.delete("id IN (3, 23)" if not with_vector else "id IN (3, 13, 23)")
+    files = table.system("files")
+    lowest = dict(zip(files["file_path"].to_pylist(), files["min_value_stats"].to_pylist(), strict=True))
+    (gone,) = (path for path, text in lowest.items() if "id=10" in text)
+    left = rows_of(table, filter="id < 10 OR id >= 20")
+    Path(gone).unlink()
+    done = table.remove_unexisting_files(dry_run=False)
+    assert done.files["file_path"].to_pylist() == [gone]
+    assert rows_of(table) == left
+    table.expire_snapshots(retain_max=1)
+    assert not table.verify(deep=True).findings
+
+
 def test_it_fails_at_any_point_and_can_be_done_again(tmp_path: Path) -> None:
     """Each call of the storage fails in turn: rows are those of before, or those that are left."""
     from faults.faults_io import FaultyIO, fault_points

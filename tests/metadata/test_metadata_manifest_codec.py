@@ -6,6 +6,8 @@ import copy
 import io
 import json
 import pickle
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -436,3 +438,85 @@ def test_schemas_that_lead_nowhere() -> None:
         deep = {"type": "array", "items": deep}
     with pytest.raises(CorruptFileError, match="nested deeper"):
         parse_schema(deep)
+
+
+def _record(name: str, types: Sequence[Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": f"f{i}", "type": t} for i, t in enumerate(types)]}
+
+
+def _doubled(leaf: str) -> dict[str, Any]:
+    """A short schema, of which each record has the one before twice: 2 to the 30 leaves."""
+    found = _record("R0", [leaf, leaf])
+    for number in range(1, 30):
+        found = _record(f"R{number}", [found, f"R{number - 1}"])
+    return found
+
+
+def _in_a_row(length: int) -> dict[str, Any]:
+    """Records that each have the one before, by its name."""
+    return _record("top", [_record("C0", ["int"]), *(_record(f"C{i}", [f"C{i - 1}"]) for i in range(1, length))])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (_record("top", ["int", _doubled("null")]), "take no bytes"),
+        (_record("top", [{"type": "array", "items": _doubled("null")}]), "take no bytes"),
+        (_record("top", ["int", _doubled("int")]), "more than 100000"),
+        (_record("top", ["int", *["null"] * 20]), "take no bytes"),
+        (_in_a_row(2000), "nested deeper"),
+        (_record("top", [{"type": "array", "items": _record("empty", [])}]), "without bytes"),
+    ],
+)
+def test_short_schemas_of_very_many_values(schema: Any, message: str) -> None:
+    """A manifest list with such a schema was read for hours, or overflowed Python's stack."""
+    data = write_container(schema, "null", [(1, b"\x02" * 3000)])
+    for decode in (decode_manifest_list, decode_index_manifest, decode_manifest):
+        with pytest.raises(CorruptFileError, match=message):
+            decode(data, "m")
+
+
+def test_a_type_may_be_named_again() -> None:
+    node = parse_schema(
+        _record("top", [_record("s", ["int", ["null", "string"]]), "s", {"type": "array", "items": "s"}])
+    )
+    assert isinstance(node, Record) and node.fields[0][1] == node.fields[1][1]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("types", [["int"], [{"type": "array", "items": _record("item", ["int"])}]])
+def test_lists_that_unpack_to_very_much(types: list[Any]) -> None:
+    """A few kilobytes that became a hundred million Python objects."""
+    head = b"" if types == ["int"] else b"\x80\x80\x80\x40"
+    body = head + bytes(64 << 20) + b"\0" * bool(head)
+    data = write_container(_record("top", types), "zstandard", [(1 if head else 64 << 20, body)])
+    assert len(data) < 8192
+    for decode in (decode_manifest_list, decode_index_manifest):
+        with pytest.raises(CorruptFileError, match=r"bytes that unpack to 67108"):
+            decode(data, "m")
+
+
+def test_lists_that_are_much_alike_are_read() -> None:
+    """The names of all manifests of a writer differ in a number only."""
+    alike = ManifestFile(
+        file_name="", file_size=1000, num_added_files=1, num_deleted_files=0,
+        partition_stats=SimpleStats(EMPTY_ROW, EMPTY_ROW, ()), schema_id=0,
+    )  # fmt: skip
+    found = [replace(alike, file_name=f"manifest-5bf3a2a4-98f2-4e3f-b4ac-3c7ed79ec5a0-{n}") for n in range(40_000)]
+    data = encode_manifest_list(found, "zstd")
+    assert len(data) * 40 < sum(map(len, read_container(data).blocks))
+    assert decode_manifest_list(data, "m") == found
+
+
+def test_manifests_that_are_read_one_by_one_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block of zeros is not held as millions of records until the first one is looked at."""
+    entries = entries_to_batch([entry(f"data-{number}.parquet", first_row_id=number) for number in range(25)])
+    monkeypatch.setattr(manifest_codec, "_AT_ONCE", 10)
+    assert decode_manifest(encode_manifest(entries, "zstd"), "m").equals(entries)
+    asked: list[int] = []
+    monkeypatch.setattr(manifest_codec, "_walk_manifest", lambda *_: None)
+    monkeypatch.setattr(manifest_codec, "decode_records", lambda c: (asked.append(1) or r for r in decode_records(c)))
+    with pytest.raises((CorruptFileError, UnsupportedError)):
+        decode_manifest(write_container(ENTRY, "zstandard", [(1 << 20, bytes(8 << 20))]), "m")
+    assert len(asked) <= 10

@@ -97,6 +97,11 @@ def test_members_that_are_not_known_pass_and_values_may_be_bare() -> None:
     assert parse_schema(_without("comment", "timeMillis", "options"), "s").time_millis == 0
 
 
+def test_pairs_of_surrogates_are_text() -> None:
+    assert parse_schema(_data(comment="a face \U0001f600"), "schema-2").comment == "a face \U0001f600"
+    assert b"ud83d" in _data(comment="a face \U0001f600")
+
+
 @pytest.mark.parametrize(
     ("data", "what"),
     [
@@ -110,6 +115,8 @@ def test_members_that_are_not_known_pass_and_values_may_be_bare() -> None:
         (b'{"a": NaN}', "not valid JSON"),
         (b"[" * 100_000, "not valid JSON"),
         (b'{"id": ' + b"9" * 10_000 + b"}", "not valid JSON|64-bit"),
+        (_data(comment="half \ud800 of a pair"), "not valid JSON"),
+        (_data(options={"\udfff": "1"}), "not valid JSON"),
         (_data(id="0"), "64-bit integer"),
         (_data(id=2**63), "64-bit integer"),
         (_data(id=True), "64-bit integer"),

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +189,45 @@ def test_columns_in_another_case(tmp_path: Path) -> None:
     source = _table(tmp_path / "s", add={"column": {"name": "A"}}, configuration={}, protocol={})
     with pytest.raises(PaimonError, match="differ in case only"):
         pp.migrate(source, str(tmp_path / "t"))
+
+
+_DEEP = "[" * 100_000
+
+
+def _deep_type() -> Any:
+    found: Any = "long"
+    for _ in range(400):
+        found = {"type": "array", "elementType": found, "containsNull": True}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ({"path": "a%00.parquet"}, ""),
+        ({"column": {"name": 5}}, ""),
+        ({"column": {"type": _deep_type()}}, ""),
+        ({}, _DEEP),
+        ({}, json.dumps({"add": None})[:-1] + f', "other": {_DEEP}'),
+    ],
+    ids=["NUL in a path", "a name that is none", "types in types", "deep", "a deep member"],
+)
+def test_logs_that_no_writer_makes(tmp_path: Path, said: dict[str, Any], line: str) -> None:
+    source = _table(tmp_path / "s", add=said, configuration={}, protocol={})
+    if line:
+        (tmp_path / "s" / "_delta_log" / f"{1:020}.json").write_text(line)
+    with pytest.raises(CorruptFileError, match="the log is damaged"):
+        pp.migrate(source, str(tmp_path / "t"))
+    assert not (tmp_path / "t").exists()
+
+
+def test_damaged_checkpoints(tmp_path: Path) -> None:
+    """Cut or changed anywhere: an error of ours."""
+    source = str(_unpacked(tmp_path / "s"))
+    (path,) = Path(source, "_delta_log").glob("*.checkpoint.parquet")
+    data, rng = path.read_bytes(), random.Random(0)
+    for _ in range(40):
+        at = rng.randrange(len(data))
+        path.write_bytes(data[:at] + rng.choice([b"", b"\xff" * 8 + data[at + 8 :], rng.randbytes(4) + data[at + 4 :]]))
+        with suppress(PaimonError):
+            pp.migrate(source, str(tmp_path / "t"), dry_run=True)

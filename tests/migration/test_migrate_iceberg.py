@@ -167,6 +167,13 @@ def _nested(number: int, name: str) -> Callable[[Path], None]:
     return lambda table: _changed_json(table, change)
 
 
+def _deep() -> Any:
+    found: Any = "long"
+    for number in range(200):
+        found = {"type": "list", "element-id": 1000 + number, "element": found, "element-required": False}
+    return found
+
+
 _REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "version": (_in_metadata(format_version=3), "format version 3"),
     "keys": (_in_metadata(encryption_keys=[{"key-id": "1"}]), "encrypted"),
@@ -188,6 +195,8 @@ _REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "made anew": (_nested(99, "t"), "field tags.t was renamed, or made anew"),
     "no fields": (_nested(99, "u"), "none of the fields of tags"),
     "time": (_column(7, type="time"), "not supported: 'time'"),
+    "types in types": (_column(7, type=_deep()), "nested deeper"),
+    "a name that is none": (_column(7, name=5), "no name of a column"),
     "no ids": (lambda t: _rewritten(t, ids=False), "columns without ids: k, at"),
 }
 

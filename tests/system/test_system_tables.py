@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -327,3 +329,22 @@ def test_consumers_and_statistics_are_java_s(oracle: Oracle, tmp_path: Path) -> 
     (path / "consumer" / "consumer-a").write_text("{}")
     with pytest.raises(CorruptFileError, match="nextSnapshot"):
         pp.Table.open(path).system("consumers")
+
+
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    """As a program in another encoding makes them; a file of such a name is nobody's orphan."""
+    table = pp.Table.create(tmp_path / "t", {"id": [1]})
+    table.create_tag("kept")
+    root = os.fsencode(table.path)
+    shutil.copyfile(root + b"/tag/tag-kept", root + b"/tag/tag-k\xe4")
+    shutil.copytree(root + b"/schema", root + b"/branch/branch-k\xe4/schema")
+    (tmp_path / "t/consumer").mkdir()
+    Path(os.fsdecode(root + b"/consumer/consumer-k\xe4")).write_text('{"nextSnapshot": 1}')
+    stray = os.fsdecode(root + b"/bucket-0/data-k\xe4")
+    Path(stray).write_bytes(b"x")
+    os.utime(stray, (0, 86_400))
+    assert table.system("tags")["tag_name"].to_pylist() == ["kept", "k\\udce4"]
+    assert table.system("branches")["branch_name"].to_pylist() == ["k\\udce4"]
+    assert table.system("consumers")["consumer_id"].to_pylist() == ["k\\udce4"]
+    assert not table.remove_orphan_files(dry_run=False).files.num_rows
+    assert os.path.exists(stray)

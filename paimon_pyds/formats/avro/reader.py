@@ -81,9 +81,13 @@ class AvroReader:
             if block.body is None or not block.count:
                 continue
             self._counters.rows_decoded += block.count
-            batch = to_batch(decoder.records(block), fields, self._path)
-            window = selection.window(start, first)
-            yield batch if window.is_all else batch.take(pa.array(window.to_array(block.count)))
+            for records in decoder.pieces(block):
+                window = selection.window(start, start + len(records))
+                start += len(records)
+                if window.is_none:
+                    continue
+                batch = to_batch(records, fields, self._path)
+                yield batch if window.is_all else batch.take(pa.array(window.to_array(len(records))))
 
     def close(self) -> None:
         self._file.close()

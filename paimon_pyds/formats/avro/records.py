@@ -8,15 +8,16 @@ specification 1.11, Binary Encoding; what types become is in `types`).
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.avro.container import Block
+from paimon_pyds.avro.container import Block, block_bytes, header_bytes
 from paimon_pyds.avro.encode import encode_field, join, list_pieces, varints
 from paimon_pyds.avro.schema import Primitive
 from paimon_pyds.buffers import Flags, fixed_binary, fixed_values, slices
@@ -31,6 +32,8 @@ _NULL = pa.scalar(b"\x00", pa.binary())
 _THERE = pa.scalar(b"\x02", pa.binary())
 _EMPTY = pa.scalar(b"", pa.binary())
 _BYTES = Primitive("bytes")
+_AT_ONCE = 65_536
+"""Records of a block that are held at once. Blocks of usual files have fewer; reading these whole is faster."""
 
 
 class RecordDecoder:
@@ -41,10 +44,12 @@ class RecordDecoder:
     """
 
     def __init__(self, plain: Any, projected: Any, path: object) -> None:
-        from fastavro import parse_schema, schemaless_reader
+        from fastavro import block_reader, parse_schema, schemaless_reader
 
         self._path = path
+        self._plain, self._projected = plain, projected
         self._read: Callable[..., Any] = schemaless_reader
+        self._read_block: Callable[..., Any] = block_reader
         try:
             # A block is read in one call, as one array of records.
             self._writer = parse_schema({"type": "array", "items": plain}, _write_hint=False)
@@ -52,17 +57,43 @@ class RecordDecoder:
         except Exception as error:
             raise CorruptFileError(f"not an Avro schema: {error}", path=path, field="avro.schema") from error
 
-    def records(self, block: Block) -> list[dict[str, Any]]:
-        """The records of a block. Raises CorruptFileError: bytes that are no such records, or not that many."""
-        head = varints(np.array([block.count]))[0].as_py() if block.count else b""
-        data = io.BytesIO(b"".join([head, block.body or b"", b"\0"]))
+    def pieces(self, block: Block) -> Iterator[list[dict[str, Any]]]:
+        """The records of a block, so many at a time that they don't fill the memory: a compressed block of kilobytes
+        may have millions. Raises CorruptFileError: bytes that are no such records, or not that many."""
+        if block.count <= _AT_ONCE:
+            yield self.records(block)
+            return
+        head, sync = header_bytes(self._plain, "null")
+        data = io.BytesIO(b"".join([head, block_bytes(block.count, block.body or b"", sync)]))
+        with self._told(block):
+            (found,) = self._read_block(data, reader_schema=self._projected)
+            records = iter(found)
+        while True:
+            with self._told(block):
+                piece = list(islice(records, _AT_ONCE))
+                if not piece and found.bytes_.read(1):
+                    raise ValueError("it has more bytes")
+            if not piece:
+                return
+            yield piece
+
+    @contextmanager
+    def _told(self, block: Block) -> Iterator[None]:
+        """Turns the errors of fastavro into ours."""
         try:
-            found: list[dict[str, Any]] = self._read(data, self._writer, self._reader)
-            if data.read(1) or len(found) != block.count:
-                raise ValueError(f"it has others, {len(found)} at least")
+            yield
         except (EOFError, LookupError, ValueError, TypeError, OverflowError, MemoryError) as error:
             message = f"a block does not hold {block.count} records: {error!r:.200}"
             raise CorruptFileError(message, path=self._path, offset=block.offset, field="block") from error
+
+    def records(self, block: Block) -> list[dict[str, Any]]:
+        """All records of a block, with the errors of `pieces`."""
+        head = varints(np.array([block.count]))[0].as_py() if block.count else b""
+        data = io.BytesIO(b"".join([head, block.body or b"", b"\0"]))
+        with self._told(block):
+            found: list[dict[str, Any]] = self._read(data, self._writer, self._reader)
+            if data.read(1) or len(found) != block.count:
+                raise ValueError(f"it has others, {len(found)} at least")
         return found
 
 

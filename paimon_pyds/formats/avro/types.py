@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paimon_pyds.avro.schema import parse_schema
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 from paimon_pyds.types.kinds import STRING_KINDS, Kind
@@ -122,6 +123,9 @@ def plain_schema(schema: Any, path: object = None) -> Any:
     """
     try:
         plain = _plain(schema, 0)
+        parse_schema(plain, path, _MAX_DEPTH)  # fastavro follows types that contain themselves until the stack ends
+    except CorruptFileError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptFileError(f"not an Avro schema: {error!r:.200}", path=path, field="avro.schema") from error
     records = [branch for branch in plain if branch != "null"] if isinstance(plain, list) else [plain]
@@ -139,10 +143,7 @@ def _plain(schema: Any, depth: int) -> Any:
         return [_plain(branch, depth + 1) for branch in schema]
     kind = schema["type"]
     if kind == "array":
-        items = _plain(schema["items"], depth + 1)
-        if items in ("null", []) or items == ["null"]:
-            raise ValueError("an array of items without bytes")
-        return {"type": "array", "items": items}
+        return {"type": "array", "items": _plain(schema["items"], depth + 1)}
     if kind == "map":
         return {"type": "map", "values": _plain(schema["values"], depth + 1)}
     named = {k: schema[k] for k in ("name", "namespace") if isinstance(schema.get(k), str)}
