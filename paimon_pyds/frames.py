@@ -10,8 +10,9 @@ import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import one_batch, to_numpy
@@ -262,8 +263,13 @@ class RowStream:
                 hint = "table.head(n) gives the first rows"
             raise ArgumentTypeError(f"a {type(self).__name__} takes no [{item!r:.40}]", hint=hint)
 
-        def __array__(self, *_: object, **__: object) -> Any:
-            """Without it pandas and numpy would take the batches for values: a frame of one column of objects."""
+        def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
+            """Without it pandas would take the batches for values: a frame of one column of objects. In arrays and
+            frames of objects it is one of them."""
+            if dtype is not None and np.dtype(cast("Any", dtype)) == np.dtype(object):
+                one = np.empty((), object)
+                one[()] = self
+                return one
             raise ArgumentTypeError(
                 f"an array, and pandas.DataFrame(…), can't be made of a {type(self).__name__} itself",
                 hint="write to_pandas(), or to_arrow(); for arrays to_arrow()[column].to_numpy()",

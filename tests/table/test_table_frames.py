@@ -171,6 +171,8 @@ def test_a_table_is_no_array_of_batches(tmp_path: Path) -> None:
         for made in (pd.DataFrame, np.asarray, np.array):
             with pytest.raises(ArgumentTypeError, match=r"itself — write to_pandas\(\), or to_arrow\(\)"):
                 made(rows)
+        assert np.asarray(rows, object)[()] is rows and pd.Series([rows, rows])[1] is rows
+        assert pd.DataFrame({"rows": [rows]}).loc[0, "rows"] is rows
         assert [type(batch) for batch in rows] == [pa.RecordBatch]
         assert pa.table(rows).num_rows == rows.to_pandas().shape[0]
     other = pp.Table.create(tmp_path / "u", table.scan("id > 0"))
