@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array, from_numpy, one_array
 from paimon_pyds.errors import NotFoundError
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options.option import is_utf8
 from paimon_pyds.row import hash_rows
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import parse_type
@@ -55,7 +56,7 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         for directory in directories.paths
         for status in io.list(directory)
         if not status.is_dir
-        and _is_text(status.path)
+        and is_utf8(status.path)  # a name that is not is none of Paimon's, nor can a column of texts have it
         and 0 < status.modified_ms < before
         and (directories.kind != "temporary" or directories.left_over or TEMPORARY.fullmatch(status.name))
     ]
@@ -66,15 +67,6 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         "modified": [status.modified_ms for status in found],
     }
     return pa.table(columns, schema=FILES)
-
-
-def _is_text(path: str) -> bool:
-    """False where a name on the path is not UTF-8: it is none of Paimon's, nor can a column of texts have it."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def names_of(files: pa.Table) -> pa.ChunkedArray:

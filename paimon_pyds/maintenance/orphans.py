@@ -47,7 +47,7 @@ from paimon_pyds.options.option import comma_separated
 from paimon_pyds.progress import counted
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes
-from paimon_pyds.storage import FileIO, normalise_location
+from paimon_pyds.storage import FileIO, normalise_location, scheme_of
 from paimon_pyds.storage.concurrent import concurrent_map
 
 T = TypeVar("T")
@@ -164,6 +164,8 @@ def _directories(store: TableStore, threads: int, *, external: bool) -> list[Dir
 
 
 def _links_in(io: FileIO, directory: str) -> set[str]:
+    if scheme_of(directory) != "file":  # elsewhere there are none: a listing would be a request for nothing
+        return set()
     return {status.path for status in io.list(directory) if status.is_link}
 
 
