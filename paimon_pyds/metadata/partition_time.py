@@ -74,15 +74,16 @@ def strict_check(schema: TableSchema, options: TableOptions) -> Callable[[bytes]
 def _filled(pattern: str | None, names: Sequence[str], texts: Sequence[str | None]) -> str | None:
     """The pattern with the values of a partition in the places of ``$name``; the first value without one.
 
-    None when a value is NULL: such a partition never expires.
+    Where several columns fit, the one with the longest name is meant. None when a value is NULL: such a partition
+    never expires.
     """
     if pattern is None:
         return texts[0]
     if None in texts:
         return None
-    for name, text in zip(names, texts, strict=True):
-        pattern = pattern.replace(f"${name}", str(text))
-    return pattern
+    values = {name: str(text) for name, text in zip(names, texts, strict=True)}
+    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"\$({longest_first})", lambda found: values[found[1]], pattern)
 
 
 def _reader(formatter: str | None) -> Callable[[str], datetime | None]:

@@ -265,3 +265,25 @@ def test_partitions_that_can_t_expire(tmp_path: Path) -> None:
         table.expire_partitions(options={**_OLD, "partition.timestamp-formatter": "EEE"})
     with pytest.raises(OptionError, match="no partitions"):
         pp.Table.create(tmp_path / "u", _SCHEMA).expire_partitions(options=_OLD)
+
+
+@pytest.mark.parametrize(
+    ("columns", "pattern", "gone"),
+    [
+        ({"d": ["x", "x"], "dt": ["2020-01-01", "2999-01-01"]}, "$dt", ["d=x/dt=2020-01-01"]),
+        ({"dt": ["2020-01-01", "2999-01-01"], "d": [" 10:00:00", ""]}, "$dt$d", ["dt=2020-01-01/d= 10%3A00%3A00"]),
+        ({"d": ["2020-01", "2999-01"], "dt": ["-01", "-01"]}, "$d$dt", ["d=2020-01/dt=-01"]),
+        ({"y": ["2020", "2999"], "yy": ["01", "01"], "yyy": ["02", "02"]}, "$y-$yy-$yyy", ["y=2020/yy=01/yyy=02"]),
+        ({"a": ["2020", "$b$b"], "b": ["01", "2020"]}, "$a-$b-01", ["a=2020/b=01"]),
+    ],
+)
+def test_the_longest_column_of_a_pattern_is_meant(
+    tmp_path: Path, columns: dict[str, list[str]], pattern: str, gone: list[str]
+) -> None:
+    """Java replaces `$d` within `$dt`, and such partitions stay there forever."""
+    rows = pa.table({**columns, "id": [1, 2]})
+    options = {**_OLD, "partition.timestamp-pattern": pattern}
+    table = pp.Table.create(tmp_path / "t", rows.schema, partition_by=list(columns), options=options)
+    table.append(rows)
+    assert list(table.expire_partitions().partitions) == gone
+    assert table.to_arrow()["id"].to_pylist() == [2]
