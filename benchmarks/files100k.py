@@ -10,9 +10,10 @@ import pyarrow as pa
 import paimon_pyds as pp
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.metadata.manifest import DataFile, SimpleStats
+from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW, encode_row, encode_rows
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.types import from_arrow_schema
 
 PARTITIONS = 100

@@ -269,8 +269,9 @@ class Table(RowStream):
             **query: ``columns``, ``limit``, and ``options``: Paimon's scan options, as in `scan`.
         """
         from paimon_pyds.system.tables import system_scan
+        from paimon_pyds.table_scan import Scan
 
-        return system_scan(self._store, name, filter, **query)
+        return system_scan(self._store, Scan, name, filter, **query)
 
     def audit_log(
         self,

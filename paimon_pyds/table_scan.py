@@ -20,7 +20,8 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, check_readable, check_shape, parse_value
-from paimon_pyds.options.option import condition, integer, mapping, text, texts
+from paimon_pyds.options.option import integer, mapping, text, texts
+from paimon_pyds.predicate.argument import condition
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
 from paimon_pyds.progress import followed, shown

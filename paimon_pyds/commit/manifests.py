@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import one_batch, to_numpy
-from paimon_pyds.metadata.manifest import FileKind, ManifestFile, SimpleStats, file_identities
+from paimon_pyds.metadata.manifest import FileKind, ManifestFile, file_identities
 from paimon_pyds.metadata.manifest_codec import encode_manifest
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW, decode_rows, encode_row
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.types import DataType, scalar_to_internal
 
 

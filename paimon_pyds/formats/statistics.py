@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import Flags, from_numpy, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.formats import TRAITS, FormatTraits
-from paimon_pyds.metadata.manifest import SimpleStats
 from paimon_pyds.records import dataclass
 from paimon_pyds.row import EMPTY_ROW, encode_row
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.types import AtomicType, DataField, DataType, is_system_name, scalar_to_internal
 from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
 

@@ -24,7 +24,8 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, plain
 from paimon_pyds.options import TableOptions, check_known
-from paimon_pyds.options.option import condition, integer, mapping, several
+from paimon_pyds.options.option import integer, mapping, several
+from paimon_pyds.predicate.argument import condition
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter

@@ -18,6 +18,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import one_array, pc, scalar
 from paimon_pyds.one_line import one_line, size_text
 from paimon_pyds.records import dataclass
+from paimon_pyds.row.simple_stats import SimpleStats
 
 if TYPE_CHECKING:
     from paimon_pyds.avro.schema import Node
@@ -110,15 +111,6 @@ FILE_SOURCE_APPEND = 0
 """_FILE_SOURCE of a file that a write made."""
 FILE_SOURCE_COMPACT = 1
 """_FILE_SOURCE of one that a compaction made."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleStats:
-    """Serialised statistics: min and max rows (4-byte big-endian arity + BinaryRow), null counts per column."""
-
-    min_values: bytes
-    max_values: bytes
-    null_counts: tuple[int | None, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

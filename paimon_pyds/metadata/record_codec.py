@@ -23,8 +23,8 @@ from paimon_pyds.metadata.manifest import (
     GlobalIndex,
     IndexEntry,
     ManifestFile,
-    SimpleStats,
 )
+from paimon_pyds.row.simple_stats import SimpleStats
 
 _T = TypeVar("_T")
 _KINDS: dict[str, type] = {"int": int, "long": int, "string": str, "bytes": bytes}

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from paimon_pyds.errors import ArgumentTypeError, OptionError
-from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField
 
@@ -341,13 +340,6 @@ def option_text(key: str, value: Any) -> str:
         if isinstance(error, OptionError):
             raise
         raise refused_argument(key, "a text", value) from None
-
-
-def condition(name: str, value: Any) -> str | Predicate:
-    """The value when it is SQL text or a predicate. Raises ArgumentTypeError."""
-    if isinstance(value, str | Predicate):
-        return value
-    raise refused_argument(name, "a condition as Spark SQL text", value)
 
 
 def path_like(name: str, value: Any) -> str | os.PathLike[str]:

@@ -8,9 +8,9 @@ Source: Paimon documentation, concepts/system-tables; Java: classes AuditLogTabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ from paimon_pyds.merge.key_values import (
     UPDATE_BEFORE,
     VALUE_KIND,
 )
-from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options.option import texts
 from paimon_pyds.predicate.tree import Const
@@ -38,8 +37,10 @@ from paimon_pyds.read import read_split
 from paimon_pyds.scan.travel import Additions, Difference
 from paimon_pyds.split import Split
 from paimon_pyds.system.scan import Read, Request, SystemScan
-from paimon_pyds.table_scan import Scan
 from paimon_pyds.types import ArrayType, DataField, arrow_schema, column_named
+
+if TYPE_CHECKING:
+    from paimon_pyds.table_scan import Scan
 
 ROW_CHANGES = ("audit_log", "binlog")
 _NUMBER, _KIND = KEY_VALUE_FIELDS
@@ -53,9 +54,8 @@ def row_tracking_columns(scan: Scan) -> list[str]:
     return [*scan.schema.field_names, "_ROW_ID", SEQUENCE_NUMBER]
 
 
-def row_changes(store: TableStore, name: str, options: Mapping[str, str]) -> SystemScan:
+def row_changes(scan: Scan, name: str) -> SystemScan:
     """A query on ``audit_log`` or ``binlog``; a filter of ``audit_log`` on the table's columns acts as in scans."""
-    scan = Scan(store, options=options)
     make = AuditLog if name == "audit_log" else Binlog
 
     def changes(request: Request) -> AuditLog:

@@ -16,7 +16,8 @@ from paimon_pyds.expression.condition import bind_filter
 from paimon_pyds.frames import RowStream
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import names_text, one_line
-from paimon_pyds.options.option import condition, integer, texts
+from paimon_pyds.options.option import integer, texts
+from paimon_pyds.predicate.argument import condition
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate, conjuncts, make_and, root_columns

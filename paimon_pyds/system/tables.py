@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -46,10 +46,14 @@ from paimon_pyds.system.files import (
 )
 from paimon_pyds.system.row_changes import ROW_CHANGES, row_changes, row_tracking_columns
 from paimon_pyds.system.scan import Request, SystemScan, batches_of
-from paimon_pyds.table_scan import Scan
 from paimon_pyds.types import DataField, field_to_json
 from paimon_pyds.types.columns import parse_columns
-from paimon_pyds.typing import Filter
+from paimon_pyds.typing import Filter, SystemArguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from paimon_pyds.table_scan import Scan
 
 _Rows: TypeAlias = Iterator[tuple[Any, ...]]
 _TOGETHER = 1000
@@ -99,21 +103,20 @@ _FIELDS = {
 
 def system_scan(
     store: TableStore,
+    open_scan: Callable[..., Scan],
     name: str,
     filter_: Filter = None,
-    columns: Sequence[str] | None = None,
-    limit: int | None = None,
-    options: Mapping[str, Any] | None = None,
+    **query: Unpack[SystemArguments],
 ) -> RowStream:
     """A query on a system table, of the state that a scan with these options reads.
 
     Args:
         store: the table.
+        open_scan: makes the scan of the table's own rows, where the system table is made of these.
         name: one of `NAMES`; a ``$`` before it is fine.
         filter_: of the columns of the system table; `files`, `snapshots` and others read less by it.
-        columns: names of those to return; all when None.
-        limit: rows to return at most.
-        options: Paimon's scan options; ``incremental-between`` for ``audit_log`` and ``binlog``.
+        **query: ``columns``, names of those to return, all when None; ``limit``, rows to return at most; ``options``:
+            Paimon's scan options; ``incremental-between`` for ``audit_log`` and ``binlog``.
 
     Raises:
         OptionError: another name, with similar ones.
@@ -123,14 +126,15 @@ def system_scan(
     wanted = text("name", name).removeprefix("$").lower()
     if wanted not in NAMES:
         raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, NAMES, "system tables"))
-    given = scan_options(None, None, None, options)
+    columns, limit = query.get("columns"), query.get("limit")
+    given = scan_options(None, None, None, query.get("options"))
     if wanted in ROW_CHANGES:
-        return row_changes(store, wanted, given).narrowed(filter_, columns, limit)
+        return row_changes(open_scan(store, options=given), wanted).narrowed(filter_, columns, limit)
     if wanted in ("ro", "row_tracking"):
         given |= {"read-optimized": "true"} if wanted == "ro" else {}
         if wanted == "row_tracking" and columns is None:
-            columns = row_tracking_columns(Scan(store, options=given))
-        return Scan(store, filter=filter_, columns=columns, limit=limit, options=given)
+            columns = row_tracking_columns(open_scan(store, options=given))
+        return open_scan(store, filter=filter_, columns=columns, limit=limit, options=given)
     check_known({k: v for k, v in given.items() if k != "branch"}, ("timezone",), own=False)
     store = store.for_branch(given["branch"]) if "branch" in given else store
     fields, read = SYSTEM_TABLES[wanted]

@@ -21,11 +21,12 @@ from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.formats import FormatWriter
 from paimon_pyds.formats.statistics import KEY_STATS_EMPTY, StatsCollector, encode_stats
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, size_advice
-from paimon_pyds.metadata.manifest import DataFile, SimpleStats
+from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.progress import count
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes, redact
 from paimon_pyds.row import EMPTY_ROW
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
 

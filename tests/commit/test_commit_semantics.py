@@ -15,11 +15,12 @@ import paimon_pyds as pp
 from paimon_pyds.commit import Changes, Increment, commit, publisher
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, SchemaError, TableNotFoundError
-from paimon_pyds.metadata.manifest import DataFile, SimpleStats
+from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
 from paimon_pyds.row import EMPTY_ROW, encode_row
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.types import from_arrow_schema
 from support.races import race
 

@@ -22,7 +22,7 @@ from paimon_pyds.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.errors import BranchNotFoundError, TableNotFoundError
 from paimon_pyds.maintenance import verify as verify_module
 from paimon_pyds.maintenance.findings import KINDS, Finding, Verification
-from paimon_pyds.metadata.manifest import DELETION_VECTORS, HASH, IndexEntry, SimpleStats
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, HASH, IndexEntry
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import (
     decode_index_manifest,
@@ -30,6 +30,7 @@ from paimon_pyds.metadata.record_codec import (
     encode_index_manifest,
     encode_manifest_list,
 )
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.types import DataField, parse_type
 from support.effort import LONG, SEED, sampled
 from support.executors import Pickling

@@ -33,7 +33,6 @@ from paimon_pyds.metadata.manifest import (
     IndexEntry,
     ManifestEntry,
     ManifestFile,
-    SimpleStats,
     live_entries,
 )
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest, entries_to_batch
@@ -44,6 +43,7 @@ from paimon_pyds.metadata.record_codec import (
     encode_manifest_list,
 )
 from paimon_pyds.row import EMPTY_ROW, encode_row
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.types import parse_type
 from support.manifests import entry_at
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from paimon_pyds.caching import collection_paused
 from paimon_pyds.errors import SecurityError
-from paimon_pyds.metadata.manifest import DataFile, ManifestEntry, SimpleStats
+from paimon_pyds.metadata.manifest import DataFile, ManifestEntry
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.row import EMPTY_ROW, encode_row
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.scan.planned_files import _buckets, files_when_asked, planned_files
 from paimon_pyds.scan.result import ScanPlan
 from paimon_pyds.split import Files

@@ -10,8 +10,9 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.commit_message import BucketFiles
-from paimon_pyds.metadata.manifest import DataFile, SimpleStats
+from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.row import EMPTY_ROW
+from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.types import DataField, parse_type
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.bucket_writer import AppendBucketWriter
