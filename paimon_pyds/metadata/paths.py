@@ -278,35 +278,9 @@ class TablePaths:
         return self.index(file_name)
 
     def _external(self, external_path: str, file_name: str) -> str:
-        parts = re.split(r"[/\\]", external_path)
-        if ".." in parts or parts[-1] != file_name:
+        if re.split(r"[/\\]", external_path)[-1] != file_name:
             raise SecurityError(f"the external path of {file_name} names another file", path=external_path)
-        try:
-            path = self._as_spelled(normalise_location(external_path))
-        except OptionError as error:
-            raise SecurityError("an external path that is no location", path=external_path) from error
-        if not is_absolute(external_path):
-            raise SecurityError("an external path that is not absolute", path=external_path)
-        if not lies_below(path, (self.root, *map(self._as_spelled, self.external_roots))):
-            raise SecurityError(
-                "the table's metadata names a file outside of the table, in no directory that is allowed",
-                path=external_path,
-                hint=f"if it belongs there, allow its directory by the storage option {ALLOW}, a list of directories",
-            )
-        if scheme_of(path) != scheme_of(self.root):
-            raise UnsupportedError(
-                f"a data file lies on {scheme_of(path)}: and the table on {scheme_of(self.root)}:", path=external_path
-            )
-        return path
-
-    def _as_spelled(self, location: str) -> str:
-        """A location with the scheme of the table where both name one kind of store: s3 and s3a, abfs and abfss."""
-        scheme, own = scheme_of(location), scheme_of(self.root)
-        if scheme == own:
-            return location
-        from paimon_pyds.storage.store_options import family
-
-        return own + location[len(scheme) :] if family(scheme) == family(own) != "hdfs" else location
+        return named_file(self.root, external_path, self.external_roots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +328,50 @@ def file_paths(store: TableStore, options: Mapping[str, str], *, outside: bool) 
     return paths.with_external(store.external.roots(schema.options for each in stores for schema in each.schemas()))
 
 
+def named_file(root: str, path: str, allowed: Iterable[str]) -> str:
+    """A file that the metadata of a table names by its whole path, as `normalise_location` spells it.
+
+    ``root``: the table. ``allowed``: directories outside of it that its files may lie in.
+
+    Raises:
+        SecurityError: it lies in none of these, or the path climbs, or is not absolute.
+        UnsupportedError: it lies on another kind of storage than the table.
+    """
+    if _climbs(path):
+        raise SecurityError("the table's metadata names a file by a path with ..", path=path)
+    try:
+        place = _as_spelled(normalise_location(path), root)
+    except OptionError as error:
+        raise SecurityError("an external path that is no location", path=path) from error
+    if not is_absolute(path):
+        raise SecurityError("an external path that is not absolute", path=path)
+    if not lies_below(place, (root, *(_as_spelled(directory, root) for directory in allowed))):
+        raise SecurityError(
+            "the table's metadata names a file outside of the table, in no directory that is allowed",
+            path=path,
+            hint=f"if it belongs there, allow its directory by the storage option {ALLOW}, a list of directories",
+        )
+    if scheme_of(place) != scheme_of(root):
+        raise UnsupportedError(
+            f"a data file lies on {scheme_of(place)}: and the table on {scheme_of(root)}:", path=path
+        )
+    return place
+
+
+def _as_spelled(location: str, root: str) -> str:
+    """A location with the scheme of a table where both name one kind of store: s3 and s3a, abfs and abfss."""
+    scheme, own = scheme_of(location), scheme_of(root)
+    if scheme == own:
+        return location
+    from paimon_pyds.storage.store_options import family
+
+    return own + location[len(scheme) :] if family(scheme) == family(own) != "hdfs" else location
+
+
+def _climbs(path: str) -> bool:
+    return ".." in re.split(r"[/\\]", path)
+
+
 def is_absolute(location: str) -> bool:
     """Whether a location is a path from the root or has a scheme."""
     return _ABSOLUTE.match(location) is not None
@@ -366,7 +384,7 @@ def lies_below(path: str, roots: Iterable[str]) -> bool:
 
 def _root(text: str) -> str | None:
     """The one spelling of a directory; None when it is not absolute, or climbs."""
-    if not is_absolute(text) or ".." in re.split(r"[/\\]", text):
+    if not is_absolute(text) or _climbs(text):
         return None
     try:
         return normalise_location(text)

@@ -82,6 +82,7 @@ class Source:
         fields: its columns, where it declares them.
         instants: timestamps of 96 bits are instants.
         by_id: ``fields`` have ids, and columns of files are those of the same id, whatever their names.
+        links: what was left out, as it is a link to a place that nobody allows.
     """
 
     kind: str
@@ -90,6 +91,7 @@ class Source:
     fields: tuple[DataField, ...] | None = None
     instants: bool = False
     by_id: bool = False
+    links: tuple[str, ...] = ()
 
 
 def widest_fields(

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats.parquet.source import decoding
+from paimon_pyds.metadata.paths import is_absolute, named_file
 from paimon_pyds.migration.columns import MAX_DEPTH, Source, SourceFile, checked_name
 from paimon_pyds.storage import FileIO, is_path, normalise_location
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 
 _COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet", re.ASCII)
-_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]+:")
 _FEATURES = frozenset({"deletionVectors", "columnMapping", "timestampNtz", "vacuumProtocolCheck"})
 """Features of readers under which files give the rows, where no file has a deletion vector and no column a mapping."""
 _TYPES = {
@@ -34,11 +35,14 @@ _TYPES = {
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)", re.ASCII)
 
 
-def read_delta(io: FileIO, root: str) -> Source:
+def read_delta(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
     """The live files and the columns of the table's latest version.
+
+    ``allowed``: directories outside of the table that its files may lie in.
 
     Raises:
         CorruptFileError: a log that is not whole.
+        SecurityError: a live file that lies elsewhere.
         UnsupportedError: a feature under which files alone don't give the rows.
     """
     protocol: Mapping[str, Any] = {}
@@ -62,11 +66,12 @@ def read_delta(io: FileIO, root: str) -> Source:
             )
         fields = _fields(json.loads(metadata["schemaString"])["fields"])
         keys = tuple(metadata["partitionColumns"])
+        live = tuple(replace(file, path=named_file(root, file.path, allowed)) for file in files.values())
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, PaimonError):
             raise
         raise CorruptFileError(f"the log is damaged: {error!r:.200}", path=f"{root}/_delta_log") from error
-    return Source("delta", tuple(files.values()), keys, fields, instants=True)
+    return Source("delta", live, keys, fields, instants=True)
 
 
 def _location(root: str, action: Mapping[str, Any]) -> str:
@@ -74,7 +79,7 @@ def _location(root: str, action: Mapping[str, Any]) -> str:
     path = unquote(action["path"])
     if not is_path(path):
         raise ValueError(f"{path!r:.80} is no path")
-    return normalise_location(path) if _ABSOLUTE.match(path) else f"{root}/{path}"
+    return normalise_location(path) if is_absolute(path) else f"{root}/{path}"
 
 
 def _identity(root: str, action: Mapping[str, Any]) -> tuple[str, str]:

@@ -12,14 +12,15 @@ import datetime as dt
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from paimon_pyds.avro.container import ContainerReader, decode_records, read_container
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.metadata.paths import named_file
 from paimon_pyds.migration.columns import MAX_DEPTH, Source, SourceFile, checked_name
 from paimon_pyds.records import dataclass
-from paimon_pyds.storage import FileIO, normalise_location, scheme_of
+from paimon_pyds.storage import FileIO, normalise_location
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 
 METADATA_SUFFIX = ".metadata.json"
@@ -64,19 +65,21 @@ def table_directory(root: str) -> str:
     return directory
 
 
-def read_iceberg(io: FileIO, root: str) -> Source:
+def read_iceberg(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
     """The live files and the columns of the table's current snapshot.
 
-    ``root``: the directory of the table, or one of its metadata files.
+    ``root``: the directory of the table, or one of its metadata files. ``allowed``: directories outside of the table
+    that its files may lie in.
 
     Raises:
+        SecurityError: a manifest or a live file that lies elsewhere.
         CorruptFileError: metadata that is not whole.
         UnsupportedError: a feature under which files alone don't give the rows.
     """
     directory = table_directory(root)
     path = root if root != directory else _newest(io, f"{root}/metadata")
     try:
-        return _Reader(io, directory, path).source()
+        return _Reader(io, directory, path, allowed).source()
     except (KeyError, TypeError, ValueError, AttributeError, LookupError, RecursionError, zlib.error) as error:
         if isinstance(error, CorruptFileError | SchemaError | UnsupportedError | OptionError):
             raise
@@ -112,8 +115,8 @@ def _newest(io: FileIO, folder: str) -> str:
 class _Reader:
     """One version of a table."""
 
-    def __init__(self, io: FileIO, directory: str, path: str) -> None:
-        self._io, self._directory = io, directory
+    def __init__(self, io: FileIO, directory: str, path: str, allowed: Sequence[str]) -> None:
+        self._io, self._directory, self._allowed = io, directory, allowed
         data = io.read_bytes(path)
         self._metadata: Mapping[str, Any] = json.loads(_unzipped(data, path) if data[:2] == b"\x1f\x8b" else data)
         self._location = normalise_location(self._metadata["location"])
@@ -198,13 +201,11 @@ class _Reader:
         return read_container(data, place), json.loads(reader.schema)
 
     def _path(self, path: str) -> str:
-        """Where a file is: below the table's directory, wherever that is now; or a local path."""
+        """Where a file is: below the table's directory, wherever that is now, or in one that is allowed."""
         place = normalise_location(path)
         if place.startswith(f"{self._location}/"):
-            return f"{self._directory}{place[len(self._location) :]}"
-        if scheme_of(place) != "file" or scheme_of(self._directory) != "file":
-            raise self._refused(f"files outside of its directory: {path:.200}")
-        return place
+            path = f"{self._directory}{place[len(self._location) :]}"
+        return named_file(self._directory, path, self._allowed)
 
     def _refused(self, what: str, hint: str = "append its rows instead") -> UnsupportedError:
         return UnsupportedError(f"the Iceberg table has {what}", path=self._directory, hint=hint)

@@ -14,10 +14,9 @@ bucket 0 without a primary key, statistics of footers; file names are new here, 
 from __future__ import annotations
 
 import logging
+import os
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, Literal
@@ -25,15 +24,16 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.commit.publisher import removing_unpublished
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
+from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.migration.columns import FileFacts, Source, SourceFile
 from paimon_pyds.migration.iceberg import table_directory
+from paimon_pyds.migration.new_table import built, check_free, take_away_left_overs
 from paimon_pyds.migration.plan import Plan, plan_table
 from paimon_pyds.migration.sources import read_source
 from paimon_pyds.one_line import Summary, files_text, names_text, summary_text
@@ -42,14 +42,11 @@ from paimon_pyds.options.option import option_texts, path_like, texts
 from paimon_pyds.progress import phase, shown
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, redact
-from paimon_pyds.storage import FileIO, discard, open_file_io, scheme_of
-from paimon_pyds.storage.holder import holder, holder_text, is_left_over
+from paimon_pyds.storage import FileIO, open_file_io, scheme_of
 from paimon_pyds.storage.transfer import transfer
 from paimon_pyds.types import field_to_json
 
 _log = logging.getLogger("paimon_pyds.migration")
-_LOCK = ".migration-lock"
-"""A file where a table is made that says who makes it."""
 _MODES = ("copy", "move", "link")
 _TABLES = ("delta", "iceberg")
 _FORMATS = ("parquet", "orc", "avro", *_TABLES)
@@ -68,6 +65,7 @@ class MigrationSummary(Summary):
         empty: files without rows, which the table does not get.
         left_out: columns without a type: they hold nothing but NULL in every file.
         kept: files of the source that ``move`` could not remove; the table has their rows.
+        links: what was left out of a directory because it is a link; see ``source``.
         dry_run: nothing was written.
         seconds: time taken.
     """
@@ -80,6 +78,7 @@ class MigrationSummary(Summary):
     empty: int = 0
     left_out: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
     dry_run: bool = False
     seconds: float = 0.0
 
@@ -95,7 +94,19 @@ class MigrationSummary(Summary):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, the files as rows."""
-        plain = ("snapshot_id", "kind", "format", "empty", "left_out", "kept", "dry_run", "seconds", "rows", "bytes")
+        plain = (
+            "snapshot_id",
+            "kind",
+            "format",
+            "empty",
+            "left_out",
+            "kept",
+            "links",
+            "dry_run",
+            "seconds",
+            "rows",
+            "bytes",
+        )
         fields = [field_to_json(column) for column in self.schema.fields]
         of_schema = {"fields": fields, "partition_by": self.schema.partition_keys}
         return {**{name: getattr(self, name) for name in plain}, **of_schema, "files": self.files.to_pylist()}
@@ -109,6 +120,7 @@ class MigrationSummary(Summary):
             f"{counted(self.empty, 'file')} without rows left out" if self.empty else "",
             f"columns without values left out: {names_text(self.left_out)}" if self.left_out else "",
             f"{counted(len(self.kept), 'file')} of the source could not be removed" if self.kept else "",
+            f"{counted(len(self.links), 'link')} left out" if self.links else "",
         ]
         return summary_text(self.snapshot_id, parts, self.seconds)
 
@@ -157,7 +169,10 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
 
     Args:
         source: the directory, with ``k=v`` directories or flat; or a Delta or Iceberg table, of which the live files
-            are taken; or one of the metadata files of an Iceberg table.
+            are taken; or one of the metadata files of an Iceberg table. Links in a directory are left out, and files
+            that a Delta or Iceberg table names outside of its directory are refused; but where they lie in a directory
+            that the storage option ``external-paths.allow`` names, ``copy`` and ``link`` take them. ``move`` never
+            leaves the directory.
         target: where the new table goes; nothing may be there.
         format: parquet, orc, avro, delta or iceberg: refuse another source than this.
         mode: ``copy`` files; ``link`` to them (hard links: one local disk, and nobody changes the source's files in
@@ -167,7 +182,7 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         primary_key: must be empty: files of tables with a primary key are sorted by it.
         options: table options.
         comment: about the table.
-        storage_options: credentials and endpoints, of source and target.
+        storage_options: credentials and endpoints, of source and target; ``external-paths.allow``.
         dry_run: only tell what would be made.
         executor: where footers are read and files copied; this machine by default.
         progress: see `paimon_pyds.show_progress`.
@@ -176,6 +191,7 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         NotFoundError: no data files.
         AlreadyExistsError: something is at the target.
         CorruptFileError, UnsupportedError, SchemaError: files that can't be one table that Java reads alike.
+        SecurityError: a Delta or Iceberg table names files outside of its directory.
     """
     started = time.perf_counter()
     _check(format, mode, primary_key)
@@ -188,17 +204,20 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         raise OptionError("source and target lie in one another", path=root, hint="choose another target")
     with shown("migrate", progress):
         call = f"migration of {redact(source_root)}"
-        _check_free(io, root)
+        check_free(io, root)
         if not dry_run:
-            _take_away_left_overs(io, root, call)
-        found = read_source(source_io, source_root)
+            take_away_left_overs(io, root, call)
+        allowed = ExternalPaths.of(storage_options).allowed
+        found = read_source(source_io, source_root, () if mode == "move" else allowed)
+        if found.links:
+            _log.warning("%s left out, such as %s", counted(len(found.links), "link"), found.links[0])
         _check_kind(found, format, mode, source_root)
         runs = executor or LocalExecutor()
         plan = plan_table(found, _described(runs, source_io, found), partition_by, option_texts(options), comment)
         if format in ("parquet", "orc", "avro") and plan.format != format:
             raise SchemaError(f"the files are of format {plan.format}, not {format}", path=source_root)
         snapshot = None if dry_run else _made(plan, source_io, io, root, call, partial(_transferred, runs, mode))
-        kept = _removed(source_io, plan) if mode == "move" and not dry_run else ()
+        kept = _removed(source_io, source_root, plan) if mode == "move" and not dry_run else ()
     return MigrationSummary(
         snapshot_id=None if snapshot is None else snapshot.id,
         kind=found.kind,
@@ -208,6 +227,7 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         empty=plan.empty,
         left_out=plan.left_out,
         kept=kept,
+        links=found.links,
         dry_run=dry_run,
         seconds=time.perf_counter() - started,
     )
@@ -223,36 +243,6 @@ def _check(format_: str | None, mode: str, primary_key: Sequence[str]) -> None:
             "files of a table with a primary key are sorted by it, and these are not",
             hint="create the table with its primary key, and append the rows",
         )
-
-
-def _check_free(io: FileIO, root: str) -> None:
-    if TableStore(io, root).schema_ids():
-        raise AlreadyExistsError("a table already exists", path=root, hint="choose another target, or append the rows")
-    names = {entry.name for entry in io.list(root)}
-    if _LOCK in names:
-        raise AlreadyExistsError(
-            f"a table is made here, or was left half made, by {holder_text(io.read_bytes(f'{root}/{_LOCK}'))}",
-            path=root,
-            hint="if that process runs no more, remove this directory with all that is in it, and migrate again",
-        )
-    if names:
-        raise AlreadyExistsError("the target is not empty", path=root, hint="choose another target")
-
-
-def _take_away_left_overs(io: FileIO, root: str, call: str) -> None:
-    """Remove what the same call has left beside the target where it was killed on this machine; others are told of."""
-    parent, _, name = root.rpartition("/")
-    for entry in io.list(parent) if scheme_of(root) == "file" else ():
-        if entry.name.startswith(f".{name}.migrating-") and entry.is_dir:
-            place = f"{parent}/{entry.name}"
-            try:
-                found = io.read_bytes(f"{place}/{_LOCK}")
-            except FileNotFoundError:  # it is complete but for its name
-                found = b""
-            if is_left_over(found, call):
-                io.delete_tree(place)
-            else:
-                _log.warning("%s is of a migration by %s: if that runs no more, remove it", place, holder_text(found))
 
 
 def _check_kind(source: Source, format_: str | None, mode: str, root: str) -> None:
@@ -323,7 +313,7 @@ def _made(
     plan: Plan, source_io: FileIO, io: FileIO, root: str, call: str, transferred: Callable[[list[_Transfer]], None]
 ) -> Snapshot | None:
     """The first snapshot of the table; None where no file has a row."""
-    with _built(io, root, call) as (place, made):
+    with built(io, root, call) as (place, made):
         store = TableStore(io, place)
         table = plan.schemas[-1]
         paths = store.paths.with_options(table.options)
@@ -348,34 +338,6 @@ def _made(
         return commit(store, changes, TableOptions(table.options))
 
 
-@contextmanager
-def _built(io: FileIO, root: str, call: str) -> Iterator[tuple[str, list[str]]]:
-    """Where to build the table, and a list for the files that are made; on an error these are removed."""
-    made: list[str] = []
-    if scheme_of(root) != "file":  # there are no directories to rename
-        lock = f"{root}/{_LOCK}"
-        with removing_unpublished(lambda: discard(io, reversed(made))):
-            made.append(lock)
-            if not io.create_if_absent(lock, holder(call)):
-                made.pop()
-                raise AlreadyExistsError("another table is made here", path=root, hint="choose another target")
-            yield root, made
-        discard(io, [lock])
-        return
-    parent, _, name = root.rpartition("/")
-    place = f"{parent}/.{name}.migrating-{uuid.uuid4()}"
-    try:
-        io.write_bytes(f"{place}/{_LOCK}", holder(call))
-        yield place, made
-        discard(io, [f"{place}/{_LOCK}"])
-        io.remove_empty_dir(root)
-        io.rename(place, root)
-    except BaseException:
-        with suppress(OSError):
-            io.delete_tree(place)
-        raise
-
-
 def _transferred(executor: Executor, mode: str, tasks: list[_Transfer]) -> None:
     total = sum(task.file.size for task in tasks)
     with phase("copying" if mode == "copy" else "linking", files=len(tasks), bytes=total) as step:
@@ -393,10 +355,16 @@ def _transfer(task: _Transfer) -> int:
     return task.number
 
 
-def _removed(io: FileIO, plan: Plan) -> tuple[str, ...]:
-    """Remove the source's files; those that stay."""
+def _removed(io: FileIO, root: str, plan: Plan) -> tuple[str, ...]:
+    """Remove the source's files; those that stay. A directory may have become a link to another table meanwhile."""
+    local = scheme_of(root) == "file"
+    inside = os.path.realpath(root)
     kept = []
     for _, file, _ in plan.files():
+        if local and os.path.realpath(file.path) != f"{inside}{file.path[len(root) :]}":
+            _log.warning("%s was not removed: it, or a directory above it, has become a link", file.path)
+            kept.append(file.path)
+            continue
         try:
             io.delete([file.path])
         except OSError as error:

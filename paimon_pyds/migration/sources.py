@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from urllib.parse import unquote
 
 from paimon_pyds.errors import NotFoundError, SchemaError, StorageError, UnsupportedError
+from paimon_pyds.metadata.paths import ALLOW, lies_below
 from paimon_pyds.migration.columns import Source, SourceFile
 from paimon_pyds.migration.iceberg import HINT, METADATA_SUFFIX, read_iceberg
 from paimon_pyds.storage import FileIO, FileStatus
@@ -26,24 +28,27 @@ _ACID = re.compile(r"(base_\d{7,}|(delete_)?delta_\d{7,}_\d{7,}(_\d+)?)(_v\d+)?"
 _STEP = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 
 
-def read_source(io: FileIO, root: str) -> Source:
+def read_source(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
     """The data files of a directory, or the live ones of a Delta or Iceberg table.
 
+    ``allowed``: directories outside of it that its files may lie in, as `normalise_location` spells them.
+
     Raises:
+        SecurityError: the table's metadata names a file that lies in none of these.
         NotFoundError: there is nothing.
         UnsupportedError: a table of a kind, or with a feature, of which files alone don't give the rows.
         SchemaError: partitions of unlike columns.
     """
     if root.endswith(METADATA_SUFFIX):
-        return read_iceberg(io, root)
+        return read_iceberg(io, root, allowed)
     names = {entry.name for entry in io.list(root)}
     if "_delta_log" in names:
         from paimon_pyds.migration.delta import read_delta
 
-        return read_delta(io, root)
+        return read_delta(io, root, allowed)
     _check_no_part(io, root)
     if "metadata" in names and any(e.name.endswith((HINT, METADATA_SUFFIX)) for e in io.list(f"{root}/metadata")):
-        return read_iceberg(io, root)
+        return read_iceberg(io, root, allowed)
     if ".hoodie" in names:
         raise UnsupportedError(
             "Hudi tables can't be migrated: only some of their files are live",
@@ -52,9 +57,12 @@ def read_source(io: FileIO, root: str) -> Source:
         )
     if {"schema", "snapshot"} <= names:
         raise UnsupportedError("this is a Paimon table already", path=root, hint="clone it")
-    files = tuple(_files(io, root))
+    links: list[str] = []
+    files = tuple(_files(io, root, allowed, links))
     if not files:
-        raise NotFoundError("no data files here", path=root, hint="give the directory that they are in")
+        hint = f"links are not followed: allow the directories that they lead to by the storage option {ALLOW}"
+        hint = hint if links else "give the directory that they are in"
+        raise NotFoundError("no data files here", path=root, hint=hint)
     keys = [tuple(name for name, _ in file.partition) for file in files]
     for file, found in zip(files, keys, strict=True):
         if found != keys[0] or len(set(found)) != len(found):
@@ -63,14 +71,22 @@ def read_source(io: FileIO, root: str) -> Source:
                 path=file.path,
                 hint="migrate one of these directories alone",
             )
-    return Source("directory", files, keys[0])
+    return Source("directory", files, keys[0], links=tuple(links))
 
 
 def _files(
-    io: FileIO, directory: str, partition: tuple[tuple[str, str | None], ...] = (), level: int = 0
+    io: FileIO,
+    directory: str,
+    allowed: Sequence[str],
+    links: list[str],
+    partition: tuple[tuple[str, str | None], ...] = (),
+    level: int = 0,
 ) -> Iterator[SourceFile]:
     """Data files, at any depth. As in Spark and Hive names that begin with ``_`` or ``.`` are none, unless they have
-    the value of a partition. Raises UnsupportedError: files of another table, of which some may be live no more."""
+    the value of a partition. Raises UnsupportedError: files of another table, of which some may be live no more.
+
+    A link is followed only where it leads into one of the ``allowed`` directories; the others are added to ``links``.
+    """
     if level > _LEVELS:
         raise UnsupportedError(f"directories in directories, {level} levels: a link that leads back?", path=directory)
     entries = io.list(directory)
@@ -79,14 +95,20 @@ def _files(
         step = _STEP.fullmatch(entry.name) if entry.is_dir else None
         if entry.name.startswith(("_", ".")) and (step is None or entry.name.startswith(".")):
             continue
-        if not entry.is_dir:
+        if entry.is_link and not _leads_into(entry.path, allowed):
+            links.append(entry.path)
+        elif not entry.is_dir:
             yield SourceFile(entry.path, entry.size, partition)
         elif step is None:
-            yield from _files(io, entry.path, partition, level + 1)
+            yield from _files(io, entry.path, allowed, links, partition, level + 1)
         else:
             name, text = unquote(step[1]), unquote(step[2])
             value = None if text in _HIVE_NULL else text
-            yield from _files(io, entry.path, (*partition, (name, value)), level + 1)
+            yield from _files(io, entry.path, allowed, links, (*partition, (name, value)), level + 1)
+
+
+def _leads_into(link: str, allowed: Sequence[str]) -> bool:
+    return lies_below(f"{os.path.realpath(link)}/", [os.path.realpath(directory) for directory in allowed])
 
 
 def _check_no_part(io: FileIO, root: str) -> None:

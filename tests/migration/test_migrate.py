@@ -61,6 +61,80 @@ def test_modes(tmp_path: Path, mode: Any) -> None:
     assert first.stat().st_nlink == (2 if mode == "link" else 1)
 
 
+def _linked_away(path: Path) -> tuple[Path, pp.Table]:
+    """A directory of files in which links lead to a table, to a file elsewhere, and back into it; and the table."""
+    table = pp.Table.create(path / "other", {"k": pa.array([100], pa.int32()), "s": ["x"]})
+    source = path / "s"
+    source.mkdir()
+    pq.write_table(_ROWS, source / "own.parquet")
+    pq.write_table(_ROWS, path / "elsewhere.parquet")
+    (source / "table").symlink_to(path / "other" / "bucket-0")
+    (source / "file.parquet").symlink_to(path / "elsewhere.parquet")
+    (source / "again").symlink_to(source)
+    return source, table
+
+
+@pytest.mark.parametrize("mode", ["copy", "link", "move"])
+def test_links_are_left_out(tmp_path: Path, mode: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Files behind them belong to others: a move removed those of a table, and the same file was there twice."""
+    source, table = _linked_away(tmp_path)
+    names = ("again", "file.parquet", "table")
+    done = pp.migrate(str(source), str(tmp_path / "t"), mode=mode)
+    assert (done.rows, done.links) == (6, tuple(str(source / name) for name in names))
+    assert "3 links left out" in str(done)
+    assert "3 links left out" in caplog.text
+    assert done.to_dict()["links"] == done.links
+    assert table.scan().count() == 1
+    assert (tmp_path / "elsewhere.parquet").exists()
+    assert sorted(os.listdir(source)) == sorted([*names, *(["own.parquet"] if mode != "move" else [])])
+
+
+@pytest.mark.parametrize("mode", ["copy", "link", "move"])
+def test_links_into_a_directory_that_is_allowed(tmp_path: Path, mode: Any) -> None:
+    source, table = _linked_away(tmp_path)
+    allowed = {"external-paths.allow": f"file:{tmp_path}/other/,{tmp_path}/elsewhere.parquet"}
+    done = pp.migrate(str(source), str(tmp_path / "t"), mode=mode, storage_options=allowed)
+    left = ("again", "file.parquet", "table") if mode == "move" else ("again",)
+    assert (done.rows, done.links) == (6 if mode == "move" else 13, tuple(str(source / name) for name in left))
+    assert (table.scan().count(), (tmp_path / "elsewhere.parquet").exists()) == (1, True)
+
+
+def test_links_only(tmp_path: Path) -> None:
+    pq.write_table(_ROWS, tmp_path / "a.parquet")
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "a.parquet").symlink_to(tmp_path / "a.parquet")
+    with pytest.raises(PaimonError, match=r"no data files here.*links are not followed.*external-paths.allow"):
+        pp.migrate(str(tmp_path / "s"), str(tmp_path / "t"))
+
+
+def test_a_directory_that_becomes_a_link_while_its_files_are_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, others = _source(tmp_path / "s"), tmp_path / "others"
+    made = module._made
+
+    def swapped(*arguments: Any) -> Any:
+        done = made(*arguments)
+        shutil.copytree(source / "day=2024-02-01", others)
+        shutil.rmtree(source / "day=2024-02-01")
+        (source / "day=2024-02-01").symlink_to(others)
+        return done
+
+    monkeypatch.setattr(module, "_made", swapped)
+    done = pp.migrate(str(source), str(tmp_path / "t"), mode="move")
+    assert done.kept == (str(source / "day=2024-02-01/part-0.parquet"),)
+    assert os.listdir(others) == ["part-0.parquet"]
+    assert os.listdir(source / "day=2024-01-31") == []
+
+
+def test_the_directory_itself_may_be_a_link(tmp_path: Path) -> None:
+    _source(tmp_path / "s")
+    (tmp_path / "link").symlink_to(tmp_path / "s")
+    done = pp.migrate(str(tmp_path / "link"), str(tmp_path / "t"), mode="move")
+    assert (done.rows, done.kept, done.links) == (6, (), ())
+    assert list(_state(tmp_path / "s")) == [".hidden", "_SUCCESS"]
+
+
 def test_statistics_prune_and_indexes_are_built(tmp_path: Path) -> None:
     pp.migrate(str(_source(tmp_path / "s")), str(tmp_path / "t"), options={"file-index.bloom-filter.columns": "s"})
     table = pp.Table.open(tmp_path / "t")

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CorruptFileError, PaimonError
+from paimon_pyds.errors import CorruptFileError, PaimonError, SecurityError
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 
@@ -189,6 +189,39 @@ def test_columns_in_another_case(tmp_path: Path) -> None:
     source = _table(tmp_path / "s", add={"column": {"name": "A"}}, configuration={}, protocol={})
     with pytest.raises(PaimonError, match="differ in case only"):
         pp.migrate(source, str(tmp_path / "t"))
+
+
+_OUTSIDE = ("{}/other/x.parquet", "file:{}/other/x.parquet", "file://{}/other/x.parquet", "../other/x.parquet")
+
+
+@pytest.mark.parametrize("path", [*_OUTSIDE, "%2E%2E/other/x.parquet", "b/../../other/x.parquet"])
+@pytest.mark.parametrize("mode", ["copy", "link"])
+def test_files_outside_of_the_table(tmp_path: Path, path: str, mode: Any) -> None:
+    """Who can write a log would get files that only whoever migrates may read."""
+    source = tmp_path / "s"
+    _table(source, add={}, configuration={}, protocol={})
+    (tmp_path / "other").mkdir()
+    pq.write_table(pa.table({"a": [5]}), tmp_path / "other/x.parquet")
+    size = (tmp_path / "other/x.parquet").stat().st_size
+    named = path.format(tmp_path)
+    _add(source, 1, {"add": {"path": named, "size": size, "partitionValues": {}}})
+    with pytest.raises(
+        SecurityError, match=r"path with \.\." if ".." in named or "%" in named else "external-paths.allow"
+    ):
+        pp.migrate(str(source), str(tmp_path / "t"), mode=mode)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["other", "s"]
+    assert (tmp_path / "other/x.parquet").stat().st_nlink == 1
+    if named.endswith(f"{tmp_path}/other/x.parquet"):
+        allowed = {"external-paths.allow": str(tmp_path / "other")}
+        assert pp.migrate(str(source), str(tmp_path / "t"), mode=mode, storage_options=allowed).rows == 2
+    _add(source, 2, {"remove": {"path": named}})
+    assert pp.migrate(str(source), str(tmp_path / "u"), mode=mode).rows == 1
+
+
+def test_whole_paths_of_files_in_the_table(tmp_path: Path) -> None:
+    source = tmp_path / "s"
+    _table(source, add={"path": f"file:{source}/a.parquet"}, configuration={}, protocol={})
+    assert pp.migrate(str(source), str(tmp_path / "t")).rows == 1
 
 
 _DEEP = "[" * 100_000

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import PaimonError
+from paimon_pyds.errors import PaimonError, SecurityError
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 
@@ -183,7 +183,7 @@ _REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "position": (_in_files(content=1), "position deletes"),
     "manifest of deletes": (_in_lists(content=1), "position deletes"),
     "orc": (_in_files(file_format="ORC"), "data files of ORC"),
-    "elsewhere": (_in_files(file_path="s3://other/a.parquet"), "outside of its directory"),
+    "elsewhere": (_in_files(file_path="s3://other/a.parquet"), "outside of the table"),
     "gone": (_in_files(file_path="/wh/t/data/gone.parquet"), "data file of the source is missing"),
     "size": (_in_files(file_size_in_bytes=7), "parquet"),
     "specification": (_in_lists(partition_spec_id=9), "metadata is damaged"),
@@ -246,7 +246,33 @@ def test_names_of_metadata_files(tmp_path: Path) -> None:
 
     for path in (source / "metadata").glob("*-m0.avro"):
         _changed_records(path, change)
-    assert pp.migrate(str(source), str(tmp_path / "a"), mode="link").rows == 4
+    with pytest.raises(SecurityError, match=r"outside of the table.*external-paths.allow"):
+        pp.migrate(str(source), str(tmp_path / "a"), mode="link")
+    allowed = {"external-paths.allow": str(moved)}
+    assert pp.migrate(str(source), str(tmp_path / "a"), mode="link", storage_options=allowed).rows == 4
+
+
+@pytest.mark.parametrize("place", ["{}/x.parquet", "file:{}/x.parquet", "file:///wh/e/../../x.parquet"])
+@pytest.mark.parametrize("what", ["file", "manifest", "list"])
+def test_files_outside_of_the_table(tmp_path: Path, place: str, what: str) -> None:
+    """Who can write a manifest would get files that only whoever migrates may read."""
+    source = _unpacked(tmp_path / "s", "e")
+    named = place.format(tmp_path)
+    if what == "file":
+        shutil.copy(next((source / "data").rglob("*.parquet")), tmp_path / "x.parquet")
+        size = (tmp_path / "x.parquet").stat().st_size
+        _in_files(file_path=named, file_size_in_bytes=size)(source)
+    elif what == "manifest":
+        shutil.copy(next((source / "metadata").glob("*-m0.avro")), tmp_path / "x.parquet")
+        _in_lists(manifest_path=named)(source)
+    else:
+        shutil.copy(next((source / "metadata").glob("snap-*.avro")), tmp_path / "x.parquet")
+        _changed_json(source, lambda m: [s.update({"manifest-list": named}) for s in m["snapshots"]])
+    before = (tmp_path / "x.parquet").stat().st_nlink
+    with pytest.raises(SecurityError):
+        pp.migrate(str(source), str(tmp_path / "t"), mode="link")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["s", "x.parquet"]
+    assert (tmp_path / "x.parquet").stat().st_nlink == before
 
 
 def test_tables_without_rows(tmp_path: Path) -> None:
