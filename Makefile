@@ -1,4 +1,4 @@
-# `make demo` and `make test` do everything on a machine with Python 3.10+ and Java 17+. `make help` lists the rest.
+# `make demo` and `make test` do everything on a machine with Python 3.11+ and Java 17+. `make help` lists the rest.
 
 PYTHON ?= python3
 NEWEST := .venvs/newest/bin/python
@@ -49,11 +49,12 @@ test: java newest oldest  ## all checks and tests: without Spark, newest Spark, 
 	  plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
 
-check: newest  ## style, types and layers
+check: newest  ## style, types, layers and commit messages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(NEWEST) tools/commit_messages.py
 
 test-newest: java newest  ## every test, newest Spark
 	$(NEWEST) -m pytest -m "not long" $(ARGS)
@@ -106,6 +107,6 @@ servers: java  ## real servers for the tests of stores and catalogs: s3proxy, Az
 
 python:
 	@command -v $(PYTHON) >/dev/null || { \
-	  echo; echo "$(PYTHON) is missing; paimon_pyds needs Python 3.10 or later."; \
+	  echo; echo "$(PYTHON) is missing; paimon_pyds needs Python 3.11 or later."; \
 	  echo "  On Debian 12 and later:  sudo apt-get install python3 python3-venv"; \
 	  echo "  Another interpreter:     make test PYTHON=/path/to/python3.11"; echo; exit 1; } >&2

@@ -6,13 +6,13 @@ Nothing here fails, reads a file or shows a secret; what is long is cut.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
 
 _LONGEST = 400
 _MOST_NAMES = 8
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def one_line(thing: object, *parts: str) -> str:

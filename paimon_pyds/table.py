@@ -26,9 +26,10 @@ from paimon_pyds.rowlevel.clauses import MergeOptions
 from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import duckdb
     import polars
-    from typing_extensions import Unpack
 
     from paimon_pyds.commit_message import CommitMessage
     from paimon_pyds.compact.compact import CompactSummary

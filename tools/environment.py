@@ -18,7 +18,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = "{}.{}".format(*sys.version_info[:2])
-OLDEST_PYTHON = (3, 10)
+OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
 ENVIRONMENTS = {
     "newest": {"extras": ["spark", "test", "cross", "notebook", "check", "docs"], "pins": [], "floors": False},
@@ -26,7 +26,7 @@ ENVIRONMENTS = {
     "oldest": {"extras": ["spark", "test"], "pins": ["pyspark==4.0.*", "pandas<3"], "floors": True},
     "pypaimon": {"extras": [], "pins": ["pypaimon"], "floors": False},
 }
-# The lowest versions have wheels for Python 3.10 to 3.12; a newer Python takes newer versions of them.
+# The lowest versions have wheels for Python 3.11 and 3.12; a newer Python takes newer versions of them.
 NEWEST_PYTHON_WITH_FLOORS = (3, 12)
 
 
@@ -38,7 +38,7 @@ def fail(what, *hints):
 def check_python():
     if sys.version_info < OLDEST_PYTHON:
         fail(
-            f"This is Python {PYTHON} ({sys.executable}); paimon_pyds needs Python 3.10 or later.",
+            f"This is Python {PYTHON} ({sys.executable}); paimon_pyds needs Python 3.11 or later.",
             "On Debian 12 and later:  sudo apt-get install python3 python3-venv",
             "Another interpreter:     make test PYTHON=/path/to/python3.11",
         )

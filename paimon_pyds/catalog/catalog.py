@@ -35,8 +35,9 @@ from paimon_pyds.storage import OPTIONS_OF_ALL
 from paimon_pyds.table import Table, table_definition
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow as pa
-    from typing_extensions import Unpack
 
     from paimon_pyds.catalog.backend import CatalogBackend
     from paimon_pyds.ddl.alter import SchemaChanges

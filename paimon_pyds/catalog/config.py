@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,10 +81,8 @@ def _catalogs(file: Path) -> dict[str, dict[str, str]]:
 
 
 def _parsed(data: bytes, file: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
+
     try:
         if len(data) > _LONGEST_FILE:
             raise ValueError

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -88,7 +88,7 @@ class DlfSignature:
         return [] if key is None else [key.secret, *([key.security_token] if key.security_token else [])]
 
     def headers(self, request: Request) -> dict[str, str]:
-        return self.signed(request, datetime.now(timezone.utc))
+        return self.signed(request, datetime.now(UTC))
 
     def signed(self, request: Request, now: datetime) -> dict[str, str]:
         """The headers of a request that is sent at a time, which is in UTC."""
@@ -142,7 +142,7 @@ def _parsed_key(values: Any) -> _Key:
     expires = values.get("Expiration")
     until = float("inf")
     if expires is not None:
-        until = datetime.strptime(expires, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp() * 1000
+        until = datetime.strptime(expires, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp() * 1000
     return _Key(str(values["AccessKeyId"]), str(values["AccessKeySecret"]), values.get("SecurityToken"), until)
 
 

@@ -168,7 +168,7 @@ def text_value(value: Any) -> None:
 
 def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot for people."""
-    moment = datetime.datetime.fromtimestamp(snapshot.time_millis / 1000, datetime.timezone.utc)
+    moment = datetime.datetime.fromtimestamp(snapshot.time_millis / 1000, datetime.UTC)
     return {
         "snapshot": snapshot.id,
         "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

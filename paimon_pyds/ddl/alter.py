@@ -36,7 +36,7 @@ from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.types import DataField
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing import Unpack
 
 _RETRIES = 100
 _TEXTS_OR_NONE = ("column_comments", "column_defaults")

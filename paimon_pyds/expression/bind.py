@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -50,7 +50,7 @@ class Binder:
         self.zone = zone
         self._source = source
         self._names: dict[tuple[str, ...], Node] = {}
-        self.now = now or datetime.now(timezone.utc)
+        self.now = now or datetime.now(UTC)
 
     def bind(self, expression: Expression) -> Node:
         """The tree with types and kernels.
@@ -250,7 +250,7 @@ class Binder:
 
     def timestamp(self) -> Constant:
         """CURRENT_TIMESTAMP, one for all expressions of a statement."""
-        epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+        epoch = datetime(1970, 1, 1, tzinfo=UTC)
         micros = round((self.now - epoch).total_seconds() * 1_000_000)
         return Constant(TIMESTAMP, pa.scalar(micros, arrow_of(TIMESTAMP)))
 

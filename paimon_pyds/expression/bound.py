@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -264,7 +264,7 @@ class RowBinder:
     """Binds parts of one condition on a table: all of them see the same current time."""
 
     def __init__(self, source: SqlText, fields: tuple[DataField, ...], qualifiers: tuple[str, ...], zone: str) -> None:
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         self._binder = Binder((Scope(qualifiers, fields),), zone, source, now)
 
     def constant(self, expression: Expression) -> Literal | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 
 import pyarrow as pa
@@ -120,7 +120,7 @@ def _instant(clock_ms: int | None) -> float:
     past where it is unknown."""
     if clock_ms is None:
         return math.inf
-    clock = datetime.fromtimestamp(clock_ms / 1000, timezone.utc).replace(tzinfo=None)
+    clock = datetime.fromtimestamp(clock_ms / 1000, UTC).replace(tzinfo=None)
     return max(clock_ms, clock.timestamp() * 1000)
 
 

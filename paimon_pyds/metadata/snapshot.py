@@ -39,7 +39,7 @@ class CommitKind(enum.Enum):
         return self in (CommitKind.COMPACT, CommitKind.ANALYZE)
 
 
-class Operation(str, enum.Enum):
+class Operation(enum.StrEnum):
     """What a snapshot's member ``operation`` says of commits that are made here (source: Java Paimon 2, class
     Snapshot)."""
 

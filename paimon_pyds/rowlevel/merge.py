@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,7 @@ def merge_into(
     joined, own = join_operand(on), dict(how.options or {})
     zone = own.pop("timezone", "UTC")
     rows, fields = source_table(source)
-    request = _Request(rows, fields, joined, clauses, zone, datetime.now(timezone.utc))
+    request = _Request(rows, fields, joined, clauses, zone, datetime.now(UTC))
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:

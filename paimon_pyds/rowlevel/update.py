@@ -8,8 +8,7 @@ primary key the new versions are upserts, of the kind +U, and keys stay.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from datetime import timezone as zones
+from datetime import UTC, datetime
 from typing import ClassVar
 
 import numpy as np
@@ -106,7 +105,7 @@ def assignments_of(
     if not set:
         name = schema.fields[-1].name
         raise OptionError("an update needs columns to set", hint=f"such as {{{name!r}: …}}")
-    moment = now or datetime.now(zones.utc)
+    moment = now or datetime.now(UTC)
     bound: dict[str, BoundExpression] = {}
     for name, operand in set.items():
         field = _column(schema, text("set", name))

@@ -19,8 +19,9 @@ from paimon_pyds.spark.preparation import prepared
 from paimon_pyds.write.conform import SPARK
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from pyspark.sql import DataFrame, SparkSession
-    from typing_extensions import Unpack
 
     from paimon_pyds.compact.compact import CompactSummary
     from paimon_pyds.compact.rescale import RescaleSummary

@@ -13,7 +13,7 @@ import struct
 
 from paimon_pyds.errors import PredicateError
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 DAY_MICROS = 86_400_000_000
 FLOAT_MAX = 3.4028234663852886e38
 """The largest finite FLOAT."""

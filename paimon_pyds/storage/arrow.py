@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from copy import copy
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from threading import Lock
 from typing import Any, BinaryIO, TypeVar, cast
@@ -374,5 +374,5 @@ def _pyarrow_arguments(store: str, root: str, arguments: dict[str, Any]) -> dict
     elif slashes:
         arguments |= {"scheme": scheme, "endpoint_override": host}
     if "access_token" in arguments:  # nobody tells when it ends; the store refuses it then
-        arguments["credential_token_expiration"] = datetime.now(timezone.utc) + timedelta(days=1)
+        arguments["credential_token_expiration"] = datetime.now(UTC) + timedelta(days=1)
     return arguments

@@ -9,7 +9,7 @@ import configparser
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from typing import Any
 
@@ -59,7 +59,7 @@ class Profile:
             "access_key_id": settings["aws_access_key_id"],
             "secret_access_key": settings["aws_secret_access_key"],
             "token": settings.get("aws_session_token"),
-            "expires_at": datetime.now(timezone.utc) + _REREAD,
+            "expires_at": datetime.now(UTC) + _REREAD,
         }
 
 
@@ -106,7 +106,7 @@ def _of_boto3(name: str) -> Callable[[], dict[str, Any]]:
             "access_key_id": frozen.access_key,
             "secret_access_key": frozen.secret_key,
             "token": frozen.token,
-            "expires_at": datetime.now(timezone.utc) + _REREAD,
+            "expires_at": datetime.now(UTC) + _REREAD,
         }
 
     return fetch

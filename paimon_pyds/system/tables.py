@@ -51,7 +51,7 @@ from paimon_pyds.types.columns import parse_columns
 from paimon_pyds.typing import Filter, SystemArguments
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing import Unpack
 
     from paimon_pyds.table_scan import Scan
 
@@ -189,7 +189,7 @@ def _tags(store: TableStore, request: Request) -> _Rows:
     for name in request.kept(_columns("tags")[0], store.tag_names()):
         tag, path = store.tag(name), store.paths.tag(name)
         made, seconds = tag_times(store.io.read_bytes(path), path)
-        created = None if made is None else int(made.replace(tzinfo=dt.timezone.utc).timestamp() * 1000)
+        created = None if made is None else int(made.replace(tzinfo=dt.UTC).timestamp() * 1000)
         retained = None if seconds is None else _java_duration(seconds)
         yield _shown(name), tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained
 

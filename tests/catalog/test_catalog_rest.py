@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
@@ -620,7 +620,7 @@ def test_the_signature_of_a_request() -> None:
     signature = DlfSignature("cn-hangzhou", ("access-key-id", "access-key-secret", "securityToken"), None)
     body = b'{"name":"database","options":{"a":"b"}}'
     request = Request("POST", "/v1/paimon/databases", {"k2": "v2", "k1": "v1"}, body)
-    headers = signature.signed(request, datetime(2023, 12, 3, 12, 12, 12, tzinfo=timezone.utc))
+    headers = signature.signed(request, datetime(2023, 12, 3, 12, 12, 12, tzinfo=UTC))
     assert headers["Authorization"] == (
         "DLF4-HMAC-SHA256 Credential=access-key-id/20231203/cn-hangzhou/DlfNext/aliyun_v4_request,"
         "Signature=c72caf1d40b55b1905d891ee3e3de48a2f8bebefa7e39e4f277acc93c269c5e3"
@@ -631,7 +631,7 @@ def test_signatures_follow_the_file_of_the_key(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(rest_auth, "_READ_AGAIN_SECONDS", (0.0,))
     path = tmp_path / "key.json"
     signature = DlfSignature("cn-hangzhou", None, str(path))
-    request, now = Request("GET", "/v1/databases", {"k": "v"}), datetime(2025, 4, 16, 3, 44, 46, tzinfo=timezone.utc)
+    request, now = Request("GET", "/v1/databases", {"k": "v"}), datetime(2025, 4, 16, 3, 44, 46, tzinfo=UTC)
     with pytest.raises(OptionError, match="token file"):
         signature.signed(request, now)
     key = {"AccessKeyId": "a", "AccessKeySecret": "canary-1", "SecurityToken": "s"}

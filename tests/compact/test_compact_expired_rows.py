@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def _time(name: str, key: int, days: float) -> Any:
     seconds = int(time.time() - days * _DAY)
     if name in ("seconds", "millis", "mixed"):
         return seconds * (1000 if name == "millis" or (name == "mixed" and key % 2) else 1)
-    return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=timezone.utc if name == "instant" else None)
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=UTC if name == "instant" else None)
 
 
 def _rows(name: str, days: dict[int, float | None]) -> pa.Table:

@@ -23,7 +23,7 @@ DDL = (
     "t tinyint, n smallint, i int, l bigint, f float, d double, m decimal(10,2), w decimal(38,10), s string, u string,"
     " bo boolean, da date, ts timestamp, nt timestamp_ntz, bi binary, r struct<x: int, y: string>, mp map<string, int>"
 )
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 
 def rows() -> pa.Table:

@@ -255,7 +255,7 @@ def test_wide_timestamps_by_another_writer(zone: str, tmp_path: Path) -> None:
     assert found.column(1).to_pylist() == list(range(len(moments)))
     expected = [row[0] for row in pyorc.Reader(path.open("rb"), timezone=ZoneInfo(zone)).read()]
     # Java's clocks know nothing before 1900: Shanghai's showed 8 hours more than UTC, not 8:05:43.
-    first = datetime.datetime(1900, 1, 1, tzinfo=datetime.timezone.utc)
+    first = datetime.datetime(1900, 1, 1, tzinfo=datetime.UTC)
     ahead = datetime.timedelta(seconds=0 if zone == "UTC" else 343)
     by_java = [m and (m.replace(tzinfo=None) - (ahead if m < first else ahead * 0)) for m in expected]
     assert found.column(0).to_pylist() == by_java

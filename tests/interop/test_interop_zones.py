@@ -60,7 +60,7 @@ def _spans_no_gap(moment: dt.datetime, zone: str) -> bool:
 
 
 def _back(moment: dt.datetime, zone: ZoneInfo) -> dt.datetime:
-    return moment.replace(tzinfo=zone).astimezone(dt.timezone.utc).astimezone(zone).replace(tzinfo=None)
+    return moment.replace(tzinfo=zone).astimezone(dt.UTC).astimezone(zone).replace(tzinfo=None)
 
 
 def _moments(zone: str, seed: int) -> list[tuple[dt.datetime, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -129,7 +129,7 @@ def test_a_tag_of_each_batch_write(tmp_path: Path, write_only: str) -> None:
     assert table.create_due_tags() == ()
     for day in range(1, 5):
         _append(table, day)
-        today = datetime.now(timezone.utc).strftime("batch-write-%Y-%m-%d")
+        today = datetime.now(UTC).strftime("batch-write-%Y-%m-%d")
         (name,) = set(table.tags()) & {today}
         assert rows_of(table, tag=name) == rows_of(table)
         assert table.create_due_tags() == ()
@@ -149,7 +149,7 @@ def test_java_makes_the_same_tag_of_a_batch_write(oracle: Oracle, tmp_path: Path
     for name in ("batch-write-2026-01-06", "mine"):
         table = pp.Table.create(tmp_path / name, _SCHEMA)
         _append(table, 1)
-        _made_at(table, 1, datetime(2026, 1, 6, 23, 30, tzinfo=timezone.utc))
+        _made_at(table, 1, datetime(2026, 1, 6, 23, 30, tzinfo=UTC))
         options = {"tag.automatic-creation": "batch", "sink.process-time-zone": "UTC", "write-only": "true"}
         table.alter(options | ({"tag.batch.customized-name": name} if name == "mine" else {}))
         oracle.program("MaintenanceOracle", "batch-tag", table.path)

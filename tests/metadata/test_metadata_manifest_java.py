@@ -27,7 +27,7 @@ from support.manifests import entry_at
 
 pytestmark = pytest.mark.skipif(DEV is None, reason="needs tables written by Java Paimon")
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def files(prefix: str) -> list[Path]:

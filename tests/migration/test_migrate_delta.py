@@ -42,7 +42,7 @@ def test_live_files(tmp_path: Path) -> None:
     assert [row["k"] for row in rows] == [0, 2, 3, 5, 6, 7]
     for row in rows:
         k = row["k"]
-        assert row["at"] == dt.datetime(2024, 2, 29, 12, 0, k, tzinfo=dt.timezone.utc)
+        assert row["at"] == dt.datetime(2024, 2, 29, 12, 0, k, tzinfo=dt.UTC)
         assert (row["day"], row["name"]) == (dt.date(2024, 1, 1 + k % 2), None if k == 3 else f"a/b:{k}")
         assert (float(row["price"]), row["tags"], row["late"]) == (k / 4, [{"t": k}], {6: 0.5, 7: 1.5}.get(k))
     assert table.scan("name = 'a/b:7'").count() == 1
@@ -173,11 +173,11 @@ def test_partitions_by_instants(tmp_path: Path, text: str) -> None:
     if text.endswith("Z"):
         pp.migrate(str(source), str(tmp_path / "t"))
         (row,) = pp.Table.open(tmp_path / "t").scan().to_arrow().to_pylist()
-        assert row["at"] == dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+        assert row["at"] == dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     else:
         with pytest.raises(PaimonError, match=r"does not tell.*'TIMESTAMP\(6\)'} for a clock's time"):
             pp.migrate(str(source), str(tmp_path / "t"))
-        for number, zone in enumerate((None, dt.timezone.utc)):
+        for number, zone in enumerate((None, dt.UTC)):
             type_ = "TIMESTAMP(6) WITH LOCAL TIME ZONE" if zone else "TIMESTAMP(6)"
             pp.migrate(str(source), str(tmp_path / f"t{number}"), partition_by={"at": type_})
             (row,) = pp.Table.open(tmp_path / f"t{number}").scan().to_arrow().to_pylist()

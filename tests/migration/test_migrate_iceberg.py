@@ -52,7 +52,7 @@ def test_live_files(tmp_path: Path) -> None:
     assert [row["k"] for row in rows] == [0, 2, 3, 5, 6, 7]
     for row in rows:
         k = row["k"]
-        assert row["at"] == dt.datetime(2024, 2, 29, 12, 0, k, tzinfo=dt.timezone.utc)
+        assert row["at"] == dt.datetime(2024, 2, 29, 12, 0, k, tzinfo=dt.UTC)
         assert (row["day"], row["name"]) == (dt.date(2024, 1, 1 + k % 2), None if k == 3 else f"a/b:{k // 2}")
         assert (float(row["price"]), row["tags"], row["renamed"]) == (k / 4, [{"t": k}], k * 10)
         assert (row["late"], row["gone"]) == ((k / 2, float(k)) if k > 5 else (None, None))

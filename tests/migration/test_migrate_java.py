@@ -20,7 +20,7 @@ from support.values import lines
 pytestmark = [pytest.mark.java, requires_java_oracle]
 
 _DAY, _TIME = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30, 15, 123456)
-_ZONED = _TIME.replace(tzinfo=dt.timezone.utc)
+_ZONED = _TIME.replace(tzinfo=dt.UTC)
 
 
 def _decimal(precision: int, scale: int, text: str = "1.25") -> pa.Array:

@@ -274,7 +274,7 @@ def test_names() -> None:
         ("nt", dt.datetime(1970, 1, 1, 0, 0, 1), 1000),
         ("nt", dt.datetime(1970, 1, 1, 1, 0, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))), 1000),
         ("ns", dt.datetime(1970, 1, 1, 0, 0, 1), 10**9),
-        ("tz", dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.timezone.utc), 10**6),
+        ("tz", dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC), 10**6),
         ("tz", dt.date(1970, 1, 2), 86_400_000_000),
     ],
 )

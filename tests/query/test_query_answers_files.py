@@ -149,7 +149,7 @@ def test_sums_of_float_partitions_come_from_metadata(tmp_path: Path, type_: pa.D
 def test_values_are_plain_python(tmp_path: Path) -> None:
     moment = datetime.datetime(2026, 1, 31, 12, 30, 0, 5)
     assert one(tmp_path / "a", pa.timestamp("us"), [moment]).max("v") == moment
-    utc = moment.replace(tzinfo=datetime.timezone.utc)
+    utc = moment.replace(tzinfo=datetime.UTC)
     assert one(tmp_path / "b", pa.timestamp("us", "UTC"), [utc]).max("v") == utc
     assert one(tmp_path / "c", pa.timestamp("ns"), [1_001]).max("v") == np.datetime64(1_001, "ns")
     assert one(tmp_path / "d", pa.timestamp("ns"), [2_000]).max("v") == datetime.datetime(1970, 1, 1, 0, 0, 0, 2)

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -339,7 +339,7 @@ def test_values_of_all_kinds_stay(tmp_path: Path, file_format: str) -> None:
     values = {
         "l": [["a", None], None], "m": [[("k", 1), ("q", None)], None], "r": [{"x": 1, "y": [1.5, None]}, None],
         "d": [Decimal("-1.125"), None], "t": [datetime(1960, 1, 1), None],
-        "z": [datetime(2020, 1, 1, tzinfo=timezone.utc), None], "b": [b"\x00\xff", None],
+        "z": [datetime(2020, 1, 1, tzinfo=UTC), None], "b": [b"\x00\xff", None],
     }  # fmt: skip
     rows = [{"id": i, "n": i, **{name: of[i % 2] for name, of in values.items()}} for i in range(12)]
     options = {"bucket": "1", "file.format": file_format, "write-only": "true"}

@@ -197,7 +197,7 @@ KEYS = {
     pa.time32("s"): [dt.time(1, 2, 3), dt.time(0), None],
     pa.time32("ms"): [dt.time(23, 59, 59, 999_000), dt.time(0), dt.time(1, 2, 3)],
     pa.timestamp("ms"): [dt.datetime(2026, 1, 31, 1, 2, 3), dt.datetime(1960, 1, 1), dt.datetime(1970, 1, 1)],
-    pa.timestamp("us", "UTC"): [dt.datetime(2026, 1, 31, tzinfo=dt.timezone.utc), None, None],
+    pa.timestamp("us", "UTC"): [dt.datetime(2026, 1, 31, tzinfo=dt.UTC), None, None],
 }
 
 

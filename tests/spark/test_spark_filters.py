@@ -52,7 +52,7 @@ ROWS = pa.table(
 )
 FIELDS = from_arrow_schema(ROWS.schema)
 COLUMNS = {f.name: PushedColumn(f) for f in FIELDS}
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 
 def kept(filter_):

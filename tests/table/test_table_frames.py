@@ -256,7 +256,7 @@ AWARE = NOON.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))
         ([None, AWARE, NOON], "times with and without a time zone"),
         ([[DAY], [DAY, NOON]], "a time of day among dates"),
         ([{"x": 1, "y": NOON}, {"y": AWARE}], "times with and without a time zone"),
-        ([dt.time(1), dt.time(1, tzinfo=dt.timezone.utc)], "a time of day with a time zone"),
+        ([dt.time(1), dt.time(1, tzinfo=dt.UTC)], "a time of day with a time zone"),
     ],
 )
 def test_what_arrow_would_change_in_python_values_is_refused(tmp_path: Path, values: list[Any], message: str) -> None:
@@ -345,7 +345,7 @@ def test_what_pandas_was_given_can_be_appended_again(tmp_path: Path) -> None:
         "DATE": [dt.date(9999, 12, 31), None], "TIME(3)": [dt.time(1, 2, 3, 456_000), None],
         "TIMESTAMP(3)": [moment.replace(microsecond=123_000), None], "TIMESTAMP(6)": [moment, None],
         "TIMESTAMP(9)": [pa.scalar(1, pa.timestamp("ns")).as_py(), None],
-        "TIMESTAMP(6) WITH LOCAL TIME ZONE": [moment.replace(tzinfo=dt.timezone.utc), None],
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE": [moment.replace(tzinfo=dt.UTC), None],
         "ARRAY<INT>": [[1, None], None], "ROW<x INT, y DATE>": [{"x": None, "y": dt.date(2020, 1, 1)}, None],
         "SMALLINT": [None, None],
     }  # fmt: skip

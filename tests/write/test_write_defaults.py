@@ -41,7 +41,7 @@ DEFAULTS = [
     (
         "TIMESTAMP(6) WITH LOCAL TIME ZONE",
         "2024-01-01 12:00:00",
-        dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone.utc),
+        dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC),
     ),
 ]
 
