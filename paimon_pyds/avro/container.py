@@ -248,8 +248,8 @@ class Container:
     path: object
 
 
-def read_container(data: bytes, path: object = None) -> Container:
-    """Take a container file apart and decompress its blocks.
+def read_container(data: bytes, path: object = None, max_bytes: int | None = None) -> Container:
+    """Take a container file apart and decompress its blocks, into ``max_bytes`` at most, or those of a manifest.
 
     Raises:
         CorruptFileError: bytes that are not such a file, or that decompress to more than the limits.
@@ -259,7 +259,9 @@ def read_container(data: bytes, path: object = None) -> Container:
         if bytes(data[: len(other)]) == other:
             hint = "manifests are supported in Avro only: manifest.format=avro"
             raise UnsupportedError(f"a file of {name}, where one of Avro should be", path=path, hint=hint)
-    reader = ContainerReader(lambda at, length: data[at : at + length], len(data), path, MAX_BLOCK_BYTES)
+    max_bytes = MAX_FILE_BYTES if max_bytes is None else max_bytes
+    max_block = min(MAX_BLOCK_BYTES, max_bytes)
+    reader = ContainerReader(lambda at, length: data[at : at + length], len(data), path, max_block)
     try:
         node = _schema(reader.schema)
     except (ValueError, RecursionError) as error:
@@ -267,12 +269,12 @@ def read_container(data: bytes, path: object = None) -> Container:
             f"the header has no schema: {error}", path=path, offset=4, field="avro.schema"
         ) from error
     blocks = []
-    left = MAX_FILE_BYTES
+    left = max_bytes
     for block in reader.blocks():
         left -= len(block.body or b"")
         if left < 0:
             raise CorruptFileError(
-                f"the blocks have more than {MAX_FILE_BYTES} bytes", path=path, offset=block.offset, field="block"
+                f"the blocks have more than {max_bytes} bytes", path=path, offset=block.offset, field="block"
             )
         blocks.append(block)
     bodies = tuple(block.body or b"" for block in blocks)
@@ -289,25 +291,33 @@ def _schema(text: bytes) -> Node:
     return node
 
 
-def decode_records(container: Container) -> Iterator[dict[str, Any]]:
-    """Each record, by field names of the writer's schema: int, str, bytes, list, dict, None.
-    Raises CorruptFileError: a block whose bytes are not its records."""
+def decode_records(container: Container, max_record: int | None = None) -> Iterator[dict[str, Any]]:
+    """Each record, by field names of the writer's schema: int, str, bytes, list, dict, None. ``max_record``: bytes of
+    one, at most. Raises CorruptFileError: a block whose bytes are not its records."""
     if not isinstance(container.schema, Record):
         raise CorruptFileError("the schema is not a record", path=container.path, field="avro.schema")
     read = reader_of(container.schema)
     for count, block, offset in zip(container.counts, container.blocks, container.offsets, strict=True):
         corrupt = functools.partial(CorruptFileError, path=container.path, offset=offset)
-        at = 0
+        begin = at = 0
+        part = block if max_record is None else block[: 2 * max_record]  # cut again when a record ends behind it
         for index in range(count):
             try:
-                record, at = read(block, at)
+                try:
+                    record, at = read(part, at)
+                except Overrun:
+                    if max_record is None or not at:
+                        raise
+                    begin, at = begin + at, 0
+                    part = block[begin : begin + 2 * max_record]
+                    record, at = read(part, at)
             except Overrun:
                 raise corrupt(f"record {index} of a block does not decode", field="record") from None
             if record.pop(BRANCH, 1) != 1:
                 raise corrupt(f"record {index} of a block is null", field="record")
             yield record
-        if at != len(block):
-            raise corrupt(f"{len(block) - at} bytes after the last record of a block", field="block size")
+        if begin + at != len(block):
+            raise corrupt(f"{len(block) - begin - at} bytes after the last record of a block", field="block size")
 
 
 def first_record(container: Container) -> dict[str, Any]:

@@ -7,7 +7,6 @@ TIME in milliseconds, decimals in bytes. It has no enums, no fixed lengths and n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from paimon_pyds.avro.container import ContainerReader
 from paimon_pyds.avro.schema import parse_schema
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.migration.columns import FileFacts
+from paimon_pyds.migration.limits import parse_json
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 
@@ -42,7 +42,7 @@ def describe(io: FileIO, path: str, size: int) -> FileFacts:
     """
     file = ContainerReader(lambda offset, length: io.read_range(path, offset, length), size, path)
     try:
-        schema = json.loads(file.schema)
+        schema = parse_json(file.schema, path)
         parse_schema(schema, path, _DEPTH)
         root = _Types(path).read(schema, "", 0)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -7,7 +7,6 @@ here are refused. CHECK constraints and the expressions of generated columns are
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,11 +17,15 @@ from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
 from paimon_pyds.formats.parquet.source import decoding
 from paimon_pyds.metadata.paths import is_absolute, named_file
 from paimon_pyds.migration.columns import MAX_DEPTH, Source, SourceFile, checked_name
+from paimon_pyds.migration.limits import LiveFiles, check_columns, lines, parse_json
 from paimon_pyds.storage import FileIO, is_path, normalise_location
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 
 _COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet", re.ASCII)
+_OF_FILES = frozenset(("add", name) for name in ("path", "size", "partitionValues", "deletionVector"))
+_BATCH = 1024
+"""Rows of a checkpoint that become Python values at a time."""
 _FEATURES = frozenset({"deletionVectors", "columnMapping", "timestampNtz", "vacuumProtocolCheck"})
 """Features of readers under which files give the rows, where no file has a deletion vector and no column a mapping."""
 _TYPES = {
@@ -48,12 +51,16 @@ def read_delta(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
     protocol: Mapping[str, Any] = {}
     metadata: Mapping[str, Any] | None = None
     files: dict[tuple[str, str], SourceFile] = {}
+    counted = LiveFiles(root)
     try:
         for action in _actions(io, f"{root}/_delta_log"):
             if found := action.get("add"):
-                files[_identity(root, found)] = _file(root, found)
+                identity = _identity(root, found)
+                _forget(files, identity, counted)
+                files[identity] = file = _file(root, found)
+                counted.add(*_texts(file))
             elif found := action.get("remove"):
-                files.pop(_identity(root, found), None)
+                _forget(files, _identity(root, found), counted)
             protocol, metadata = action.get("protocol") or protocol, action.get("metaData") or metadata
         if metadata is None:
             raise CorruptFileError("the log has no metadata", path=f"{root}/_delta_log")
@@ -64,7 +71,7 @@ def read_delta(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
                 path=root,
                 hint="REORG TABLE … APPLY (PURGE) takes the deleted rows out of its files",
             )
-        fields = _fields(json.loads(metadata["schemaString"])["fields"])
+        fields = _fields(parse_json(metadata["schemaString"].encode(), f"{root}/_delta_log")["fields"])
         keys = tuple(metadata["partitionColumns"])
         live = tuple(replace(file, path=named_file(root, file.path, allowed)) for file in files.values())
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -72,6 +79,17 @@ def read_delta(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
             raise
         raise CorruptFileError(f"the log is damaged: {error!r:.200}", path=f"{root}/_delta_log") from error
     return Source("delta", live, keys, fields, instants=True)
+
+
+def _forget(files: dict[tuple[str, str], SourceFile], identity: tuple[str, str], counted: LiveFiles) -> None:
+    if gone := files.pop(identity, None):
+        counted.remove(*_texts(gone))
+
+
+def _texts(file: SourceFile) -> Iterator[object]:
+    yield file.path
+    for _, text in file.partition:
+        yield text
 
 
 def _location(root: str, action: Mapping[str, Any]) -> str:
@@ -110,9 +128,9 @@ def _actions(io: FileIO, log: str) -> Iterator[Mapping[str, Any]]:
     for name in parts:
         yield from _of_checkpoint(io, f"{log}/{name}")
     for number in after:
-        for line in io.read_bytes(f"{log}/{number:020}.json").splitlines():
-            if line.strip():
-                yield json.loads(line)
+        path = f"{log}/{number:020}.json"
+        for line in lines(io, path):
+            yield parse_json(line, path)
 
 
 def _checkpoint(names: Iterable[str]) -> tuple[int, list[str]]:
@@ -128,12 +146,10 @@ def _checkpoint(names: Iterable[str]) -> tuple[int, list[str]]:
 def _of_checkpoint(io: FileIO, path: str) -> Iterator[Mapping[str, Any]]:
     import pyarrow.parquet as pq
 
-    wanted = ("add", "metaData", "protocol")
+    columns = check_columns(io, path, lambda column: column[:2] in _OF_FILES or column[0] in ("metaData", "protocol"))
     with io.open_input(path) as source:
         with decoding(path):
-            file = pq.ParquetFile(source)
-            columns = [name for name in wanted if name in file.schema_arrow.names]
-            batches = file.iter_batches(columns=columns)
+            batches = pq.ParquetFile(source).iter_batches(_BATCH, columns=columns)
         while True:
             with decoding(path):
                 batch = next(batches, None)

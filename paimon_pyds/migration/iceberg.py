@@ -9,7 +9,6 @@ are; transforms of columns, such as day(at) or bucket(16, k), are left out: the 
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from paimon_pyds.avro.container import ContainerReader, decode_records, read_con
 from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.paths import named_file
 from paimon_pyds.migration.columns import MAX_DEPTH, Source, SourceFile, checked_name
+from paimon_pyds.migration.limits import MAX_BYTES, MAX_RECORD, LiveFiles, parse_json, read_limited, unzipped
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO, normalise_location
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
@@ -27,7 +27,6 @@ METADATA_SUFFIX = ".metadata.json"
 HINT = "version-hint.text"
 _NUMBERED = re.compile(r"v?(\d{1,18})(?:-.*)?(?:\.gz)?\.metadata\.json", re.ASCII)
 _VERSION = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json", re.ASCII)
-_MOST_BYTES = 2**30
 _VERSIONS = (1, 2)
 _DELETED = 2
 _EPOCH = dt.date(1970, 1, 1).toordinal()
@@ -92,7 +91,7 @@ def _newest(io: FileIO, folder: str) -> str:
     """The newest metadata file: as the hint says, or the one of the greatest number."""
     names = {entry.name for entry in io.list(folder)}
     if HINT in names:
-        hint = io.read_bytes(f"{folder}/{HINT}").decode("utf-8", "replace").strip()
+        hint = read_limited(io, f"{folder}/{HINT}").decode("utf-8", "replace").strip()
         if not hint.isdecimal():
             return f"{folder}/{hint.removesuffix(METADATA_SUFFIX).rpartition('/')[2]}{METADATA_SUFFIX}"
         version = int(hint)
@@ -117,8 +116,9 @@ class _Reader:
 
     def __init__(self, io: FileIO, directory: str, path: str, allowed: Sequence[str]) -> None:
         self._io, self._directory, self._allowed = io, directory, allowed
-        data = io.read_bytes(path)
-        self._metadata: Mapping[str, Any] = json.loads(_unzipped(data, path) if data[:2] == b"\x1f\x8b" else data)
+        data = read_limited(io, path)
+        text = unzipped(data, path) if data[:2] == b"\x1f\x8b" else data
+        self._metadata: Mapping[str, Any] = parse_json(text, path)
         self._location = normalise_location(self._metadata["location"])
         version = self._metadata["format-version"]
         if version not in _VERSIONS:
@@ -130,7 +130,10 @@ class _Reader:
 
     def source(self) -> Source:
         fields = _fields(self._schema()["fields"])
-        entries = list(self._entries())
+        entries, counted = list[_Entry](), LiveFiles(self._directory)
+        for entry in self._entries():
+            counted.add(entry.path, *entry.values.values())
+            entries.append(entry)
         used = {entry.spec for entry in entries} or {self._metadata.get("default-spec-id", 0)}
         columns = {f.id: f for f in fields}
         common = set.intersection(*(set(self._specs[number].values()) for number in used))
@@ -153,7 +156,7 @@ class _Reader:
         if "schemas" not in self._metadata:
             return dict(self._metadata["schema"])
         wanted = self._metadata["current-schema-id"]
-        return next(dict(s) for s in self._metadata["schemas"] if s["schema-id"] == wanted)
+        return {s["schema-id"]: dict(s) for s in self._metadata["schemas"]}[wanted]
 
     def _entries(self) -> Iterator[_Entry]:
         """The live data files of the current snapshot."""
@@ -167,9 +170,14 @@ class _Reader:
             raise self._refused("a snapshot without a manifest list")
         if snapshot.get("key-id"):
             raise self._refused("encrypted files")
-        for manifest in decode_records(self._container(snapshot["manifest-list"])[0]):
+        read = set()
+        for manifest in decode_records(self._container(snapshot["manifest-list"])[0], MAX_RECORD):
             if manifest.get("key_metadata"):
                 raise self._refused("encrypted files")
+            path = manifest["manifest_path"]
+            if path in read:  # its rows would be there twice
+                raise CorruptFileError("a manifest is listed twice", path=path)
+            read.add(path)
             yield from self._of_manifest(manifest)
 
     def _of_manifest(self, manifest: Mapping[str, Any]) -> Iterator[_Entry]:
@@ -179,7 +187,7 @@ class _Reader:
         stored = _partition_names(schema)
         if not spec.keys() <= stored.keys():
             raise CorruptFileError("partition values are missing", path=manifest["manifest_path"], field="partition")
-        for entry in decode_records(container):
+        for entry in decode_records(container, MAX_RECORD):
             if entry["status"] == _DELETED:
                 continue
             file = entry["data_file"]
@@ -196,9 +204,10 @@ class _Reader:
     def _container(self, path: str) -> tuple[Any, Any]:
         """The records of an Avro file, and its schema as JSON."""
         place = self._path(path)
-        data = self._io.read_bytes(place)
+        data = read_limited(self._io, place)
         reader = ContainerReader(lambda at, length: data[at : at + length], len(data), place)
-        return read_container(data, place), json.loads(reader.schema)
+        schema = parse_json(reader.schema, place)
+        return read_container(data, place, MAX_BYTES), schema
 
     def _path(self, path: str) -> str:
         """Where a file is: below the table's directory, wherever that is now, or in one that is allowed."""
@@ -209,14 +218,6 @@ class _Reader:
 
     def _refused(self, what: str, hint: str = "append its rows instead") -> UnsupportedError:
         return UnsupportedError(f"the Iceberg table has {what}", path=self._directory, hint=hint)
-
-
-def _unzipped(data: bytes, path: str) -> bytes:
-    stream = zlib.decompressobj(wbits=31)
-    text = stream.decompress(data, _MOST_BYTES)
-    if not stream.eof:
-        raise CorruptFileError("compressed metadata that is not whole, or too large", path=path)
-    return text
 
 
 def _identities(fields: Iterable[Mapping[str, Any]]) -> dict[int, int]:
@@ -230,8 +231,8 @@ def _identities(fields: Iterable[Mapping[str, Any]]) -> dict[int, int]:
 
 def _partition_names(schema: Mapping[str, Any]) -> dict[int, str]:
     """The names of the members of ``partition`` in a manifest, by the ids of partition fields."""
-    file = next(f["type"] for f in schema["fields"] if f["name"] == "data_file")
-    partition = next(f["type"] for f in file["fields"] if f["name"] == "partition")
+    file = {f["name"]: f["type"] for f in schema["fields"]}["data_file"]
+    partition = {f["name"]: f["type"] for f in file["fields"]}["partition"]
     return {f["field-id"]: f["name"] for f in partition["fields"]}
 
 

@@ -26,7 +26,7 @@ from paimon_pyds.formats.parquet.thrift import I32
 from paimon_pyds.records import dataclass
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
-_DICTIONARIES = frozenset({PLAIN_DICTIONARY, RLE_DICTIONARY})
+DICTIONARIES = frozenset({PLAIN_DICTIONARY, RLE_DICTIONARY})
 UNCOMPRESSED, ZSTD, CODECS = 0, 6, {1: "snappy", 2: "gzip", 6: "zstd", 7: "lz4_raw"}
 BYTE_ARRAY, WIDTHS = 6, {1: 4, 2: 8, INT96: 12, 4: 4, 5: 8}
 """Parquet's numbers of encodings, codecs, and physical types with the bytes of their values."""
@@ -160,7 +160,7 @@ def can_gather(pick: PagePick) -> bool:
         few_wanted([pick])
         and (chunk.codec in CODECS or chunk.codec == UNCOMPRESSED)
         and (chunk.physical in WIDTHS or chunk.physical == FIXED or of_one_length)
-        and _DICTIONARIES.isdisjoint(chunk.encodings)
+        and DICTIONARIES.isdisjoint(chunk.encodings)
     )
 
 
