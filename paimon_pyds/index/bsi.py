@@ -16,8 +16,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import Flags, Int64s
-from paimon_pyds.errors import SchemaError
-from paimon_pyds.index.dictionary import EncodedColumn, check_limits
+from paimon_pyds.index.dictionary import EncodedColumn, IndexLimitError, check_limits
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
 from paimon_pyds.index.slice_codec import encode_slices
@@ -34,10 +33,10 @@ _MIN_LONG = -(1 << 63)
 
 def write_bsi(column: EncodedColumn) -> bytes:
     """The serialized bit-slice index of a column of integer keys.
-    Raises SchemaError: the column holds -2^63, which this index can't."""
+    Raises IndexLimitError: the column holds -2^63, which this index can't, and on which Java's fails."""
     keys = column.int_keys().astype(np.int64)
     if len(keys) and keys[0] == _MIN_LONG:
-        raise SchemaError(
+        raise IndexLimitError(
             f"a bsi index can't hold the value {_MIN_LONG}",
             hint="use file-index.range-bitmap.columns for this column instead",
         )

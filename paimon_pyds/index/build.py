@@ -20,7 +20,7 @@ from paimon_pyds.index.bitmap import write_bitmap
 from paimon_pyds.index.bloom import BloomBuilder
 from paimon_pyds.index.bsi import write_bsi
 from paimon_pyds.index.container import ContainerHead, checked, write_container
-from paimon_pyds.index.dictionary import ColumnDictionary
+from paimon_pyds.index.dictionary import ColumnDictionary, IndexLimitError
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, key_codec, supports
 from paimon_pyds.index.range_bitmap import write_range_bitmap
 from paimon_pyds.options.option import Kind as OptionKind
@@ -247,6 +247,8 @@ class FileIndexBuilder:
             for (column, _), group in grouped.items()
         ]
         self.rows = 0
+        self.left_out: list[str] = []
+        """Why indexes are missing in `bodies`: the file has values that they can't hold."""
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Append rows; the batch has the file's columns in order."""
@@ -256,12 +258,13 @@ class FileIndexBuilder:
 
     def bodies(self) -> dict[str, dict[str, bytes]]:
         """The indexes, by column of the container and index type. Nothing may be appended afterwards."""
-        return {column.name: column.bodies() for column in self._columns}
+        return {column.name: found for column in self._columns if (found := column.bodies(self.left_out))}
 
     def finish(self, *, checksums: bool = False) -> bytes | None:
-        """The container, with ``checksums`` as in all that goes to a table; None when no index was asked for. Nothing
-        may be appended afterwards."""
-        return write_container(self.bodies(), checksums=checksums) if self._columns else None
+        """The container, with ``checksums`` as in all that goes to a table; None without an index. Nothing may be
+        appended afterwards."""
+        bodies = self.bodies()
+        return write_container(bodies, checksums=checksums) if bodies else None
 
 
 def map_values(values: pa.Array, map_key: str | None) -> pa.Array:
@@ -288,8 +291,15 @@ class _IndexedColumn:
     def update(self, batch: pa.RecordBatch) -> None:
         self._dictionary.update(map_values(batch.column(self._position), self._map_key))
 
-    def bodies(self) -> dict[str, bytes]:
-        return {index_type: self._body(spec) for index_type, spec in self._specs.items()}
+    def bodies(self, left_out: list[str]) -> dict[str, bytes]:
+        """By index type; without those that can't hold the values, of which ``left_out`` gets the reasons."""
+        found = {}
+        for index_type, spec in self._specs.items():
+            try:
+                found[index_type] = self._body(spec)
+            except IndexLimitError as error:
+                left_out.append(f"column {self.name}: {error}")
+        return found
 
     def _body(self, spec: IndexSpec) -> bytes:
         if spec.index_type == BLOOM_FILTER and self._bloom is not None:

@@ -289,10 +289,14 @@ def _merge_binary(dictionaries: list[pa.Array]) -> tuple[pa.Array, list[Codes]]:
     return distinct.take(order), np.split(rank[codes], np.cumsum(lengths)[:-1])
 
 
+class IndexLimitError(SchemaError):
+    """An index can't hold the values of a data file, which gets no such index then."""
+
+
 def check_limits(index_type: str, rows: int, size: int) -> None:
-    """Raises SchemaError when rows or bytes of an index exceed what its int32 fields can count."""
+    """Raises IndexLimitError when rows or bytes of an index exceed what its int32 fields can count."""
     if max(rows, size) > 0x7FFFFFFF:
-        raise SchemaError(
+        raise IndexLimitError(
             f"a {index_type} index can't hold {rows} rows in {size} bytes",
             hint="lower target-file-size, or don't index this column",
         )

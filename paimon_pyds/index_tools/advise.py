@@ -228,7 +228,7 @@ class _Advisor:
             size = 0
             if own:
                 sample = read_sample(self.read, file, {own[0].column}, _ROWS)
-                body = len(build_one(sample, own[0]))
+                body = len(build_one(sample, own[0]) or b"")
                 size = body * len(self.live) if own[0].index_type == BLOOM_FILTER else body * rows // sample.rows
             found.append(replace(item, bytes=size))
         return found

@@ -262,6 +262,8 @@ def _build(
         started = time.perf_counter()
         body = build_one(sample, own)
         seconds = time.perf_counter() - started
+        if body is None:
+            continue
         indexes.setdefault(own.container_name, {})[own.index_type] = body
         name = spec.container_name
         cost = costs.setdefault((name, spec.index_type), IndexCost(name, spec.index_type))
@@ -280,12 +282,12 @@ def _build(
     return container
 
 
-def build_one(sample: FileSample, spec: IndexSpec) -> bytes:
-    """The body of one index of the sampled rows."""
+def build_one(sample: FileSample, spec: IndexSpec) -> bytes | None:
+    """The body of one index of the sampled rows; None where it can't hold their values."""
     builder = FileIndexBuilder([spec], sample.fields)
     for batch in sample.batches:
         builder.update(batch)
-    return builder.bodies()[spec.container_name][spec.index_type]
+    return builder.bodies().get(spec.container_name, {}).get(spec.index_type)
 
 
 def _ask_filter(

@@ -43,7 +43,7 @@ from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, FileIO, discard
-from paimon_pyds.write.rolling import tell_of_size
+from paimon_pyds.write.rolling import tell_of_left_out, tell_of_size
 
 _CONFLICTS = 10
 _NAMES = 1_000
@@ -107,7 +107,7 @@ class RewriteTask:
 class RewriteResult:
     """What became of one file: its new container embedded, or the path of a new side file; neither when it has none.
 
-    ``changed`` is False when the file stays as it is.
+    ``changed`` is False when the file stays as it is. ``left_out``: why indexes are missing that can't hold its values.
     """
 
     number: int
@@ -120,6 +120,7 @@ class RewriteResult:
     dropped: int = 0
     kept: int = 0
     repaired: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 def rewrite_file_index(
@@ -160,6 +161,7 @@ def rewrite_file_index(
         changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
         with removing_unpublished(partial(_remove, store.io, changed)):
             snapshot, published = _publish(store, entries, changed, options)
+        tell_of_left_out(store.root, (reason for r in done for reason in r.left_out))
         for r in published:
             task = tasks[r.number]
             tell_of_size(store.root, task.specs, task.file.row_count, task.file.size, r.size)
@@ -218,7 +220,10 @@ def _rewritten(task: RewriteTask) -> RewriteResult:
     plan = plan_indexes(head, task.specs, rebuild=task.rebuild)
     if not plan.changes and not repaired:
         return RewriteResult(task.number, file.row_count, changed=False)
-    container = merged_container(plan, source, head, _build(task.read, file, plan.build))
+    bodies, left_out = build_indexes(task.read, file, plan.build)
+    if not (bodies or plan.drop or repaired):
+        return RewriteResult(task.number, file.row_count, changed=False, left_out=left_out)
+    container = merged_container(plan, source, head, bodies)
     embedded, side = None, None
     if container is not None and len(container) > task.threshold:
         side = _write_side(task.read.io, file, container)
@@ -226,7 +231,7 @@ def _rewritten(task: RewriteTask) -> RewriteResult:
         embedded = container
     if side is None and file.index_path is None and embedded == file.embedded_index:
         # An entry equal to the one that it replaces would be taken away by that one's deletion.
-        return RewriteResult(task.number, file.row_count, changed=False)
+        return RewriteResult(task.number, file.row_count, changed=False, left_out=left_out)
     return RewriteResult(
         task.number,
         file.row_count,
@@ -234,10 +239,11 @@ def _rewritten(task: RewriteTask) -> RewriteResult:
         embedded=embedded,
         side=side,
         size=0 if container is None else len(container),
-        built=len(plan.build),
+        built=sum(map(len, bodies.values())),
         dropped=len(plan.drop),
         kept=len(plan.keep),
         repaired=repaired,
+        left_out=left_out,
     )
 
 
@@ -251,15 +257,18 @@ def _head(source: ByteSource | None) -> tuple[ContainerHead | None, bool]:
         return None, True
 
 
-def _build(read: ReadSpec, file: PlannedFile, specs: Sequence[IndexSpec]) -> dict[str, dict[str, bytes]]:
+def build_indexes(
+    read: ReadSpec, file: PlannedFile, specs: Sequence[IndexSpec]
+) -> tuple[dict[str, dict[str, bytes]], tuple[str, ...]]:
+    """The indexes of a data file, by column and type, and why some of them can't be built."""
     names = {spec.column for spec in specs}
     fields = [f for f in read.fields_of(file) if f.name in names]
     if not fields:
-        return {}
+        return {}, ()
     builder = FileIndexBuilder(specs, fields)
     for batch in indexed_batches(read, file, fields):
         builder.update(batch)
-    return builder.bodies()
+    return builder.bodies(), tuple(builder.left_out)
 
 
 def _write_side(io: FileIO, file: PlannedFile, container: bytes) -> str:

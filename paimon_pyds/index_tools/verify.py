@@ -30,9 +30,10 @@ from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
+from paimon_pyds.index.keys import BSI, INDEX_TYPES, key_codec, supports
 from paimon_pyds.index.probe import IndexReader
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
+from paimon_pyds.index_tools.rewrite import build_indexes
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary
 from paimon_pyds.predicate.tree import Predicate
@@ -166,8 +167,7 @@ class _Verifier:
 
     def container(self) -> bytes | None:
         if self.file.index_path is None and self.file.embedded_index is None:
-            for spec in self.task.specs:
-                self.add(spec.container_name, spec.index_type, "missing", "the file has no indexes")
+            self.missing(self.task.specs, "the file has no indexes")
             return None
         if self.file.index_path is None:
             return self.file.embedded_index
@@ -177,10 +177,21 @@ class _Verifier:
             self.add(None, None, "missing", f"the index file {self.file.index_path.rpartition('/')[2]} is gone")
         return None
 
+    def missing(self, specs: Sequence[IndexSpec], detail: str) -> None:
+        """Indexes that are not there; one that can't hold the column's values is not missing."""
+        for spec in specs:
+            if spec.index_type != BSI or self.holds_column(spec):
+                self.add(spec.container_name, spec.index_type, "missing", detail)
+
+    def holds_column(self, spec: IndexSpec) -> bool:
+        try:
+            return not build_indexes(self.task.read, self.file, [spec])[1]
+        except (PaimonError, FileNotFoundError):  # it is told of as that
+            return True
+
     def compare(self, index: FileIndex, data: bytes) -> None:
         plan = plan_indexes(index.head, self.task.specs)
-        for spec in plan.build:
-            self.add(spec.container_name, spec.index_type, "missing", "the container does not have it")
+        self.missing(plan.build, "the container does not have it")
         for column, kind in plan.drop:
             self.add(column, kind, "unconfigured", "the table's options don't ask for it")
         located: dict[str, tuple[DataField, str | None]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field, replace
 from typing import Protocol
@@ -40,6 +40,8 @@ _SMALL_INDEX = 256 << 10
 """Nothing is said of indexes that take no more."""
 _LARGE_INDEXES: set[str] = set()
 """Tables of which it was said that their indexes are large."""
+_LEFT_OUT: set[str] = set()
+"""What was said of indexes that files don't get."""
 _MOST_TABLES = 1_000
 _log = logging.getLogger("paimon_pyds.write")
 
@@ -245,6 +247,7 @@ class _OpenFile:
             container = None
             if self._index is not None:
                 container = self._measure.pool.submit(self._index.finish, checksums=True).result()
+                tell_of_left_out(self._context.root, self._index.left_out)
             size = closing.result()
             self._count(size)
             return self._meta(size, container)
@@ -335,6 +338,14 @@ class DirectWriter:
 
     def abort(self) -> None:
         self._rolling.abort()
+
+
+def tell_of_left_out(root: str, reasons: Iterable[str]) -> None:
+    """Log why a data file has no index of a column: once for each table and reason."""
+    for text in (f"{redact(root)}: a file gets no such index: {reason}" for reason in reasons):
+        if text not in _LEFT_OUT and len(_LEFT_OUT) < _MOST_TABLES:
+            _LEFT_OUT.add(text)
+            _log.warning("%s", text)
 
 
 def tell_of_size(root: str, specs: Sequence[IndexSpec], rows: int, size: int, index_size: int) -> None:

@@ -35,6 +35,7 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.split import PlannedFile
 from support.fixtures import requires_shared, table_path
 from support.live_files import live_files
+from support.oracle import Oracle, requires_java_oracle
 from support.progress import Seen, once
 from support.values import lines
 
@@ -435,3 +436,59 @@ def test_a_data_file_that_is_gone_stops_it(tmp_path: Path) -> None:
     with pytest.raises(SnapshotNotFoundError, match="a file of the table is gone"):
         table.rewrite_file_index()
     assert not list(Path(table.path).rglob("*.index"))
+
+
+_SMALLEST = -(2**63)
+_ALL_KINDS = {f"file-index.{kind}.columns": "id" for kind in ("bitmap", "bsi", "range-bitmap", "bloom-filter")}
+
+
+@pytest.mark.filterwarnings("ignore:the bsi index")
+def test_a_value_that_bsi_can_t_hold_costs_the_index_and_not_the_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Java fails to write such a file, and reads one without the index."""
+    rows = pa.table({"id": [_SMALLEST, 1, None]}, pa.schema([("id", pa.int64())]))
+    table = pp.Table.create(tmp_path / "t", rows.schema, options=_ALL_KINDS | SIDE)
+    table.append(rows)
+    table.append(pa.table({"id": [2, 3]}))
+    assert caplog.text.count("column id: a bsi index can't hold the value -9223372036854775808") == 1
+    without, whole = sorted(({kind for _, kind in _bodies(table, file)} for file in _files(table)), key=len)
+    assert whole - without == {"bsi"} and len(without) == 3
+    assert table.index_verify().ok
+    for where in (f"id = {_SMALLEST}", "id < 0", "id <= 1", "id IS NULL", "id > 1"):
+        plain = table.scan(where, options={"file-index.read.enabled": "false"})
+        assert lines(table.scan(where).to_arrow()) == lines(plain.to_arrow())
+    assert table.rewrite_file_index().rewritten == 0
+    again = table.rewrite_file_index(rebuild=True)
+    assert (again.built, again.rewritten) == (7, 2)
+
+    only = pp.Table.create(tmp_path / "only", rows.schema, options={"file-index.bsi.columns": "id"})
+    only.append(rows)
+    assert only.count("id < 0") == 1 and only.index_verify().ok and only.rewrite_file_index().rewritten == 0
+    assert only.index_cost().sampled_index_bytes == 0
+    only.alter({"file-index.bloom-filter.columns": "id"})
+    assert only.rewrite_file_index().built == 1
+    only.compact(full=True)
+    assert only.count("id < 0") == 1
+
+
+@pytest.mark.java
+@requires_java_oracle
+@pytest.mark.filterwarnings("ignore:the bsi index")
+def test_java_reads_a_file_without_the_index_that_could_not_hold_its_values(oracle: Oracle, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+    options = {"file-index.bsi.columns": "id,n"}
+    rows = [{"id": _SMALLEST, "n": 1}, {"id": 5, "n": 2}]
+    with oracle.batch() as batch:
+        batch.create(tmp_path, "db.t", schema, options=options)
+        refused = batch.write(tmp_path, "db.t", rows, allow_fail=True)
+    assert not refused.ok
+    pp.Table.open(tmp_path / "db.db/t").append(pa.Table.from_pylist(rows, schema))
+    with oracle.batch() as batch:
+        found = {
+            op: batch.read(tmp_path, "db.t", filter={"op": op, "field": "id", "literals": [value]})
+            for op, value in (("eq", _SMALLEST), ("lt", 0), ("gt", 0))
+        }
+        other = batch.read(tmp_path, "db.t", filter={"op": "eq", "field": "n", "literals": [3]})
+    assert [len(reply.lines) for reply in found.values()] == [1, 1, 1]
+    assert other.lines == []
