@@ -18,12 +18,13 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, UnsupportedError, suggest
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import names_secret, redact
 
 _PATIENCE = 60
 """Seconds that a connection, an answer, or a database of SQLite that is locked, is waited for."""
-_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?\[\]@,]*)(?::(?P<port>\d{1,5}))?/(?P<database>[^/?]+)")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^/:?\[\]@,]*)(?::(?P<port>[0-9]{1,5}))?/(?P<database>[^/?]+)")
 _PARAMETERS = {
     "postgresql": {
         "user": "user",
@@ -266,9 +267,10 @@ def _arguments(kind: str, given: Sequence[tuple[str, str]]) -> dict[str, Any]:
                 raise OptionError(f"the parameter {name} can't be {text!r:.40}", hint="DISABLED or REQUIRED")
             arguments |= {"ssl_disabled": True} if _SSL[text.lower()] else {"ssl": {"check_hostname": False}}
         elif known[name] == "connect_timeout":
-            if not text.isdigit():
+            seconds = whole_number(text)
+            if seconds is None or seconds < 0:
                 raise OptionError(f"the parameter {name} must be a number of seconds")
-            arguments["connect_timeout"] = int(text)
+            arguments["connect_timeout"] = seconds
         else:
             arguments[known[name]] = text
     return arguments

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from paimon_pyds.cli.examples import EXAMPLES
 from paimon_pyds.cli.output import add_output_arguments
 from paimon_pyds.errors import OptionError, TableNotFoundError
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
@@ -121,9 +122,17 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_travel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add time travel."""
-    parser.add_argument("--snapshot", type=int, help="read this snapshot")
+    parser.add_argument("--snapshot", type=number, help="read this snapshot")
     parser.add_argument("--tag", help="read this tag")
     parser.add_argument("--timestamp", help="read the table as of 'yyyy-MM-dd HH:mm:ss' (UTC)")
+
+
+def number(text: str) -> int:
+    """An argument that is a whole number. Raises ValueError."""
+    value = whole_number(text)
+    if value is None:
+        raise ValueError(text)
+    return value
 
 
 def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:

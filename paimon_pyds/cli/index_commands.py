@@ -16,6 +16,7 @@ from paimon_pyds.cli.arguments import (
     add_repeated,
     add_table_command,
     command_line,
+    number,
     open_table,
     table_options,
 )
@@ -43,7 +44,7 @@ def add_index_commands(commands: Commands) -> None:
     parser.add_argument("--table", required=True, metavar="TABLE_PATH", help="the table whose schema the filter is of")
     parser.add_argument("--branch", help="a branch of the table")
     parser.add_argument("--filter", required=True, help="Spark SQL text")
-    parser.add_argument("--rows", type=int, help="rows of the data file, where it is none of the table's")
+    parser.add_argument("--rows", type=number, help="rows of the data file, where it is none of the table's")
     add_common_arguments(parser, options=False)
     parser.set_defaults(run=_evaluate)
 
@@ -55,7 +56,7 @@ def add_index_commands(commands: Commands) -> None:
     help_ = "What indexes would cost and bring: built in memory for a few files."
     parser = add_table_command(verbs, "cost", help_, _cost, options=True)
     add_repeated(parser, "--filter", "a filter to ask them; can be repeated")
-    parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
+    parser.add_argument("--files", type=number, default=3, help="how many files to sample (3)")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
 
     parser = add_table_command(
@@ -85,7 +86,7 @@ def _add_advice_arguments(parser: argparse.ArgumentParser, *, required: bool) ->
     given = parser.add_mutually_exclusive_group(required=required)
     given.add_argument("--filters", metavar="FILE", help=filters)
     add_repeated(given, "--filter", "a filter; can be repeated")
-    parser.add_argument("--files", type=int, default=3, help="how many files to sample (3)")
+    parser.add_argument("--files", type=number, default=3, help="how many files to sample (3)")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
 
 

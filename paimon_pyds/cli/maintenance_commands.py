@@ -16,11 +16,13 @@ from paimon_pyds.cli.arguments import (
     add_table_command,
     key_values,
     names_in,
+    number,
     open_table,
     storage_options,
     table_options,
 )
 from paimon_pyds.cli.output import show_rows
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.one_line import utc_text
 from paimon_pyds.redaction import visible
 
@@ -78,18 +80,18 @@ def _add_expiry_commands(commands: Commands) -> None:
     """What removes old states."""
     help_ = "Remove old snapshots, and the files that only they need."
     parser = add_table_command(commands, "expire", help_, options=True)
-    parser.add_argument("--retain-max", type=int, help="snapshots that stay at most, however young")
-    parser.add_argument("--retain-min", type=int, help="snapshots that stay at least")
+    parser.add_argument("--retain-max", type=number, help="snapshots that stay at most, however young")
+    parser.add_argument("--retain-min", type=number, help="snapshots that stay at least")
     parser.add_argument("--older-than", help=f"only snapshots made before: {_TIME}")
-    parser.add_argument("--max-deletes", type=int, help="snapshots that go at most, the oldest first")
+    parser.add_argument("--max-deletes", type=number, help="snapshots that go at most, the oldest first")
     _removes(parser, _expire)
 
     help_ = "Remove old changelogs, of snapshots that have expired, and the files that only they need."
     parser = add_table_command(commands, "expire-changelogs", help_, options=True)
-    parser.add_argument("--retain-max", type=int, help="snapshots and changelogs that stay at most, however young")
-    parser.add_argument("--retain-min", type=int, help="snapshots and changelogs that stay at least")
+    parser.add_argument("--retain-max", type=number, help="snapshots and changelogs that stay at most, however young")
+    parser.add_argument("--retain-min", type=number, help="snapshots and changelogs that stay at least")
     parser.add_argument("--older-than", help=f"only those made before: {_TIME}")
-    parser.add_argument("--max-deletes", type=int, help="changelogs that go at most, the oldest first")
+    parser.add_argument("--max-deletes", type=number, help="changelogs that go at most, the oldest first")
     parser.add_argument("--all", action="store_true", help="all of them, also the last one")
     _removes(parser, _expire_changelogs)
 
@@ -147,7 +149,7 @@ def _add_table_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "rollback", help_)
     state = _add_state(parser, "the number of a snapshot", required=True)
     state.add_argument(
-        "--watermark", type=int, help="the newest snapshot whose watermark, in milliseconds, is no later"
+        "--watermark", type=number, help="the newest snapshot whose watermark, in milliseconds, is no later"
     )
     _removes(parser, _rollback)
 
@@ -157,7 +159,7 @@ def _add_state(
 ) -> argparse._MutuallyExclusiveGroup:
     """The options that name one state; ``snapshot`` is the help of the first."""
     state = parser.add_mutually_exclusive_group(required=required)
-    state.add_argument("--snapshot", type=int, help=snapshot)
+    state.add_argument("--snapshot", type=number, help=snapshot)
     state.add_argument("--tag", help="the name of a tag")
     state.add_argument("--timestamp", help=f"the state of: {_TIME}")
     return state
@@ -167,7 +169,7 @@ def _add_tag_commands(commands: Commands) -> None:
     tag = _group(commands, "tag", "Names that keep a snapshot readable after it has expired.")
     parser = add_table_command(tag, "create", "Make a tag of the newest snapshot, or of another.", _create_tag)
     parser.add_argument("name")
-    parser.add_argument("--snapshot", type=int, help="its number")
+    parser.add_argument("--snapshot", type=number, help="its number")
     parser.add_argument("--timestamp", help=f"the state of: {_TIME}")
     parser.add_argument("--retain", metavar="DURATION", help="for how long, such as '7 d'")
     parser.add_argument("--replace", action="store_true", help="a tag of this name may be there")
@@ -224,7 +226,7 @@ def _add_consumer_commands(commands: Commands) -> None:
     help_ = "Set which snapshot a reader reads next, or forget the reader. Stop it before."
     parser = add_table_command(consumer, "reset", help_, _reset_consumer)
     parser.add_argument("name")
-    parser.add_argument("--next-snapshot", type=int, help="its number; without it the reader is forgotten")
+    parser.add_argument("--next-snapshot", type=number, help="its number; without it the reader is forgotten")
     _looks(parser)
 
     parser = add_table_command(consumer, "clear", "Forget readers, so that what they have not read can expire.")
@@ -304,7 +306,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _moment(text: str | None) -> str | int | None:
-    return int(text) if text is not None and text.isdecimal() else text
+    millis = whole_number(text or "")
+    return text if millis is None else millis
 
 
 def _expire(table: Table, arguments: argparse.Namespace) -> RemovalSummary:

@@ -36,7 +36,7 @@ _PLAIN = (
     (r"the following arguments are required: COMMAND", "a command is missing"),
     (r"the following arguments are required: (.*), (.*)", r"\1 and \2 are missing"),
     (r"the following arguments are required: (.*)", r"\1 is missing"),
-    (r"argument (\S+): invalid int value: (.*)", r"\1 takes a whole number, not \2"),
+    (r"argument (\S+): invalid number value: (.*)", r"\1 takes a whole number, not \2"),
     (r"argument (\S+): expected one argument", r"a value is missing after \1"),
     (r"argument (\S+): expected at least one argument", r"values are missing after \1"),
     (r"argument (\S+): not allowed with argument (\S+)", r"\1 and \2 can't be given together"),

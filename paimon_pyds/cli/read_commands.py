@@ -20,6 +20,7 @@ from paimon_pyds.cli.arguments import (
     add_travel_arguments,
     command_line,
     names_in,
+    number,
     open_table,
     scan_of,
     travel_of,
@@ -28,6 +29,7 @@ from paimon_pyds.cli.arguments import (
 from paimon_pyds.cli.inputs import format_of, open_inputs
 from paimon_pyds.cli.output import form_of, show_rows
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.progress import shown
 from paimon_pyds.redaction import redact
 
@@ -71,8 +73,8 @@ def add_read_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "layout", "Show how much the data files overlap in each column.", _layout)
     parser.add_argument("--columns", type=names_in, help="columns, separated by commas; all by default")
     parser.add_argument("--where", help=WHERE_PARTITIONS)
-    parser.add_argument("--snapshot", type=int, help="of this snapshot")
-    parser.add_argument("--before", type=int, metavar="SNAPSHOT", help="compare it with that of this snapshot")
+    parser.add_argument("--snapshot", type=number, help="of this snapshot")
+    parser.add_argument("--before", type=number, metavar="SNAPSHOT", help="compare it with that of this snapshot")
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
 
     help_ = "Print the current rows of some keys."
@@ -100,7 +102,7 @@ def add_read_commands(commands: Commands) -> None:
     parser.add_argument("--warehouse", help="the directory or URL of a warehouse, instead of TABLE_PATH")
     add_query_arguments(parser)
     parser.add_argument("--columns", type=names_in, help="columns to print, separated by commas")
-    parser.add_argument("--limit", type=int, help="rows at most")
+    parser.add_argument("--limit", type=number, help="rows at most")
     add_common_arguments(parser, rows=True)
     parser.set_defaults(run=_system)
 
@@ -108,7 +110,7 @@ def add_read_commands(commands: Commands) -> None:
 def _add_scan_arguments(parser: argparse.ArgumentParser, limit: str) -> None:
     add_query_arguments(parser)
     parser.add_argument("--columns", type=names_in, help="columns that the scan returns, separated by commas")
-    parser.add_argument("--limit", type=int, help=limit)
+    parser.add_argument("--limit", type=number, help=limit)
     parser.add_argument("--topn", metavar="ORDER", help="the first rows in an order: 'amount desc nulls last, 10'")
 
 
@@ -145,8 +147,8 @@ def _lookup(arguments: argparse.Namespace) -> None:
                 rows.append(json.loads(key))
             except ValueError as error:
                 raise OptionError(f"a key is no JSON object: {error}", hint="such as '{\"id\": 7}'") from error
-        elif kind in INTEGER_KINDS and key.lstrip("-").isdecimal():
-            rows.append({table.primary_key[0]: int(key)})
+        elif kind in INTEGER_KINDS and (number := whole_number(key)) is not None:
+            rows.append({table.primary_key[0]: number})
         elif kind in STRING_KINDS and format_of(key) is None:
             rows.append({table.primary_key[0]: key})
         elif "." in key:

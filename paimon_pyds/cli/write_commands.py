@@ -20,6 +20,7 @@ from paimon_pyds.cli.arguments import (
     create_table,
     key_values,
     names_in,
+    number,
     open_table,
     storage_options,
     table_options,
@@ -83,7 +84,9 @@ def add_write_commands(commands: Commands) -> None:
 
     help_ = "Write partitions anew with another number of buckets."
     parser = add_table_command(commands, "rescale", help_, _rescale, options=True)
-    parser.add_argument("bucket_num", type=int, nargs="?", help="how many; as many as the option bucket says without")
+    parser.add_argument(
+        "bucket_num", type=number, nargs="?", help="how many; as many as the option bucket says without"
+    )
     parser.add_argument("--partitions", help=WHERE_PARTITIONS)
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written anew")
 

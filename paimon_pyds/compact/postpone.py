@@ -34,6 +34,7 @@ from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.options import TableOptions
 from paimon_pyds.read import read_split
 from paimon_pyds.records import dataclass
@@ -240,8 +241,7 @@ def _tasks(
 
 def _number_of(name: str) -> int:
     """The number of a file among those of its writer: ``…-12.avro``."""
-    digits = name.rpartition("-")[2].partition(".")[0]
-    return int(digits) if digits.isdecimal() else 0
+    return whole_number(name.rpartition("-")[2].partition(".")[0]) or 0
 
 
 def _files(task: _Task) -> Sequence[PlannedFile]:

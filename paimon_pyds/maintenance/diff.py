@@ -25,6 +25,7 @@ from paimon_pyds.merge.key_values import ROW_KINDS, ROWKIND, VALUE_KIND
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions, check_branch, check_readable
 from paimon_pyds.options.option import integer
@@ -265,7 +266,7 @@ def _shown_state(name: StateName | None) -> str:
     if name is None:
         return "the newest state"
     kind = "snapshot " if isinstance(name, int) else "" if isinstance(name, datetime) else "tag "
-    if isinstance(name, str) and name.strip().isdecimal():
+    if isinstance(name, str) and whole_number(name) is not None:
         kind = ""
     return visible(f"{kind}{name}"[:200])
 

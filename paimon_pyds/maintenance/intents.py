@@ -15,7 +15,7 @@ import uuid
 
 from paimon_pyds.metadata.store import TableStore, read_hint
 
-_NAME = re.compile(r"\.(?P<what>expire-before|roll-back-to)-(?P<id>\d{1,18})\.[0-9a-f-]{36}")
+_NAME = re.compile(r"\.(?P<what>expire-before|roll-back-to)-(?P<id>[0-9]{1,18})\.[0-9a-f-]{36}")
 _TEXTS = {
     "expire-before": "Snapshots before {} and files that only they need are being removed.\n",
     "roll-back-to": "Snapshots after {} are being removed.\n",

@@ -19,6 +19,7 @@ from paimon_pyds.errors import CorruptFileError, OptionError, SchemaError, Unsup
 from paimon_pyds.metadata.paths import named_file
 from paimon_pyds.migration.columns import MAX_DEPTH, Source, SourceFile, checked_name
 from paimon_pyds.migration.limits import MAX_BYTES, MAX_RECORD, LiveFiles, parse_json, read_limited, unzipped
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileIO, normalise_location
 from paimon_pyds.types import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
@@ -92,9 +93,9 @@ def _newest(io: FileIO, folder: str) -> str:
     names = {entry.name for entry in io.list(folder)}
     if HINT in names:
         hint = read_limited(io, f"{folder}/{HINT}").decode("utf-8", "replace").strip()
-        if not hint.isdecimal():
+        version = whole_number(hint)
+        if version is None:
             return f"{folder}/{hint.removesuffix(METADATA_SUFFIX).rpartition('/')[2]}{METADATA_SUFFIX}"
-        version = int(hint)
         there = {int(match[1]): name for name in names if (match := _VERSION.fullmatch(name))}
         while version + 1 in there:  # as of a writer that was stopped before it wrote the hint
             version += 1

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from paimon_pyds.errors import ArgumentTypeError, OptionError
+from paimon_pyds.numerals import BLANKS, whole_number
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField
 
@@ -66,7 +67,7 @@ def parse_value(key: str, kind: Kind, text: str, choices: Sequence[str] = ()) ->
     ENUM str (one of ``choices``) · MAP dict of str (``k:v,k2:v2``) · LIST tuple of str (comma-separated).
     Raises OptionError: the text is not a value of that kind; the message names the key and what is allowed.
     """
-    text = str(text).strip() if kind is not Kind.STRING else str(text)
+    text = str(text).strip(BLANKS) if kind is not Kind.STRING else str(text)
     match kind:
         case Kind.STRING:
             return text
@@ -99,20 +100,16 @@ def _boolean(key: str, text: str) -> bool:
 
 def _integer(key: str, text: str, kind: str) -> int:
     low, high = _INT_RANGES[kind]
-    try:
-        value = int(text) if len(text) < 25 else None
-    except ValueError:
-        value = None
+    value = whole_number(text)
     if value is None or not low <= value <= high:
         raise _bad(key, text, f"a whole number from {low} to {high}")
     return value
 
 
 def _double(key: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise _bad(key, text, "a number") from None
+    if _NUMBER.fullmatch(text) is None:
+        raise _bad(key, text, "a number")
+    return float(text)
 
 
 def _choice(key: str, text: str, choices: Sequence[str]) -> str:
@@ -218,8 +215,8 @@ class Option:
     def stored(self, text: str) -> str:
         """The text for a schema file: as it is where Java reads it, else one that Java takes for the same value.
 
-        Java trims no numbers and names, knows no ``1_000`` and no ``5 us``, has its choices with hyphens only, and
-        takes no pair that is empty.
+        Java trims no numbers and names, knows no ``5 us``, has its choices with hyphens only, and takes no pair that
+        is empty.
         Raises OptionError: it is no value.
         """
         value = self.parse(text)
@@ -231,12 +228,12 @@ class Option:
             case Kind.INT | Kind.LONG:
                 return text if _WHOLE_NUMBER.fullmatch(text) else str(value)
             case Kind.DOUBLE:
-                return text.strip() if _NUMBER.fullmatch(text.strip()) else str(value)
+                return text.strip(BLANKS)
             case Kind.MAP:
                 return ",".join(f"{name}:{part}" for name, part in value.items())
             case Kind.DURATION:
-                return _MICROSECONDS.sub("micro", text.strip())
-        return text.strip()
+                return _MICROSECONDS.sub("micro", text.strip(BLANKS))
+        return text.strip(BLANKS)
 
     def accepts(self, text: str) -> bool:
         """Whether this package works with that value. Raises OptionError when it is no value at all."""

@@ -32,6 +32,7 @@ from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundErro
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.numerals import BLANKS, whole_number
 from paimon_pyds.options import OPTIONS, TableOptions
 from paimon_pyds.options.option import mapping, option_texts
 from paimon_pyds.records import dataclass
@@ -46,7 +47,6 @@ TIME_TRAVEL_OPTIONS = (
     "scan.watermark",
 )
 
-_NUMBER = re.compile(r"\s*[+-]?\d{1,19}\s*", re.ASCII)
 _DATE = re.compile(r"\s*\d{4}-\d{1,2}-\d", re.ASCII)
 
 
@@ -116,11 +116,12 @@ def _version(store: TableStore, value: str) -> Snapshot:
         pass
     if value.startswith("watermark-"):
         return _at_watermark(store, _integer("scan.version", value[len("watermark-") :]))
-    if _NUMBER.fullmatch(value) is None:
+    number = whole_number(value)
+    if number is None:
         raise TagNotFoundError(
             f"no tag and no snapshot is named {value!r:.100}", hint=f"tags: {', '.join(store.tag_names()) or 'none'}"
         )
-    return store.snapshot(int(value))
+    return store.snapshot(number)
 
 
 def _at_watermark(store: TableStore, watermark: int) -> Snapshot:
@@ -131,9 +132,10 @@ def _at_watermark(store: TableStore, watermark: int) -> Snapshot:
 
 
 def _integer(key: str, value: str) -> int:
-    if _NUMBER.fullmatch(value) is None:
+    number = whole_number(value)
+    if number is None:
         raise OptionError(f"{key} must be an integer, not {value!r:.100}")
-    return int(value)
+    return number
 
 
 def parse_timestamp(key: str, value: str, zone: str) -> int:
@@ -207,7 +209,7 @@ def resolve_between(store: TableStore, options: Mapping[str, str], of_table: Tab
     mode = TableOptions(options).get("incremental-between-scan-mode")
     if mode == "auto":
         mode = "delta" if of_table.get("changelog-producer") == "none" else "changelog"
-    parts = [part.strip() for part in options[key].split(",")]
+    parts = [part.strip(BLANKS) for part in options[key].split(",")]
     if len(parts) != 2 or not all(parts):
         raise OptionError(f"{key} takes two values as 'start,end', not {options[key]!r}")
     if key == "incremental-between-timestamp":
@@ -264,7 +266,8 @@ def _reversed(key: str, start: int, end: int) -> OptionError:
 
 
 def _millis(key: str, text: str, zone: str) -> int:
-    return int(text) if text.removeprefix("-").isdecimal() else parse_timestamp(key, text, zone)
+    millis = whole_number(text)
+    return parse_timestamp(key, text, zone) if millis is None else millis
 
 
 def _between_times(store: TableStore, start: int, end: int, mode: str) -> Incremental:
@@ -316,8 +319,9 @@ def _ends(store: TableStore, names: Sequence[str]) -> list[int | Snapshot]:
 
 def _snapshot_or_tag(store: TableStore, text: str) -> int | Snapshot:
     """The number of a snapshot, or what a tag keeps."""
-    if text.isdigit():
-        return int(text)
+    number = whole_number(text)
+    if number is not None:
+        return number
     try:
         return store.tag(text)
     except TagNotFoundError as error:

@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.spark.location import (
@@ -266,11 +267,8 @@ def _count(given: Mapping[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if value < 0:
+    value = whole_number(text)
+    if value is None or value < 0:
         raise OptionError(f"{name} must be a number of rows, not {text!r}")
     return value
 

@@ -85,8 +85,8 @@ def _is_interval(node: Expression) -> bool:
 
 def _pairs(cursor: Cursor, text: Token) -> list[tuple[str, str]]:
     """The amounts and units of a text."""
-    pairs = re.findall(r"\s*([+-]?\s*[\d.]+)\s*([A-Za-z]+)", text.value)
-    if not pairs or re.sub(r"\s*([+-]?\s*[\d.]+)\s*([A-Za-z]+)", "", text.value).strip():
+    pairs = re.findall(r"\s*([+-]?\s*[0-9.]+)\s*([A-Za-z]+)", text.value)
+    if not pairs or re.sub(r"\s*([+-]?\s*[0-9.]+)\s*([A-Za-z]+)", "", text.value).strip():
         cursor.fail(text, "an interval has amounts and units of time", hint=_HINT)
     return pairs
 
@@ -99,7 +99,7 @@ def _unit(cursor: Cursor, where: Token, name: str) -> str:
 
 def _amount(cursor: Cursor, where: Token, text: str, unit: str) -> int:
     """An amount in months or microseconds; seconds may have a fraction."""
-    number = re.fullmatch(r"\s*([+-]?)\s*(\d{1,18}(?:\.\d{1,9})?)\s*", text)
+    number = re.fullmatch(r"\s*([+-]?)\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*", text)
     if number is None or where.suffix or ("." in text and unit != "SECOND"):
         cursor.fail(where, f"{text!r:.40} is no number of {unit.lower()}s", hint=_HINT)
     value = Decimal(number[1] + number[2])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from paimon_pyds.errors import NotFoundError, OptionError, suggest
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.metadata.paths import DEFAULT_PARTITION_NAME
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.redaction import redact, shown
 from paimon_pyds.system.scan import Request, SystemScan, batches_of
 from paimon_pyds.system.tables import summed_files
@@ -94,7 +95,7 @@ def _tables(warehouse: Warehouse, request: Request) -> _Rows:
     for database, table, store in _stores(warehouse, request):
         schema = store.latest_schema()
         owner, created, creator, updated, updater = map(schema.options.get, _AUDITED)
-        times = [None if t is None or not t.isdigit() else int(t) for t in (created, updated)]
+        times = [None if t is None else whole_number(t) for t in (created, updated)]
         kind, flags = schema.options.get("type", "table"), (bool(schema.partition_keys), bool(schema.primary_keys))
         yield database, table, kind, *flags, owner, times[0], creator, times[1], updater, *[None] * 4
 

@@ -377,3 +377,11 @@ def test_hints_are_in_the_words_of_the_command_line() -> None:
         """alter /t --branch b --change-type 'it'"'"'s=…'"""
     )
     assert in_shell("table.rescale(4)", None) == "table.rescale(4)"
+
+
+@pytest.mark.parametrize("text", ["1_0", "١", "²", "\u20031", "1.0", ""])
+def test_only_ascii_digits_are_numbers(text: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["read", path, "--limit"], ["read", path, "--snapshot"], ["expire", path, "--retain-min"]):
+        with pytest.raises(SystemExit):
+            main([*command, text])
+        assert f"{command[-1]} takes a whole number, not {text!r}" in capsys.readouterr().err

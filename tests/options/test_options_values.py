@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import OptionError
-from paimon_pyds.options import Kind, parse_duration_ms, parse_memory, parse_value
+from paimon_pyds.options import OPTIONS, Kind, Option, parse_duration_ms, parse_memory, parse_value
 
 
 @pytest.mark.parametrize(
@@ -94,3 +96,33 @@ def test_any_text_gives_a_value_or_an_option_error(text: str, kind: Kind) -> Non
     except OptionError:
         return
     assert value is not None
+
+
+_NO_NUMBERS = ["1_0", "\u0661", "\uff11", "\u00b2", "\u20031", "1\u00a0", "0x1", "--1", "1 0", "+", "", "None"]
+_NUMBERS = [
+    "1_0",
+    "\u0661",
+    "\uff11",
+    "\u00b2",
+    "\u20031",
+    "1\u00a0",
+    "\u00a01",
+    "0x1",
+    "--1",
+    "1 0",
+    "+",
+    "",
+    "None",
+]
+_NUMBERS = [o for o in OPTIONS.values() if o.kind in (Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.MEMORY, Kind.DURATION)]
+
+
+@pytest.mark.parametrize("option", _NUMBERS, ids=lambda option: option.key)
+def test_only_ascii_digits_are_numbers(option: Option) -> None:
+    """Python's int() and float() take what no other reader of the table takes for a number."""
+    assert option.parse(" 1 ") == 1
+    for text in _NO_NUMBERS:
+        with pytest.raises(OptionError, match=f"option {re.escape(option.key)} must be "):
+            option.parse(text)
+        with pytest.raises(OptionError):
+            option.stored(text)

@@ -104,11 +104,19 @@ def test_names_and_numbers_that_are_none(tmp_path: Path) -> None:
     for number in ("-1", "0"):
         with pytest.raises(SnapshotNotFoundError, match=f"snapshot {number} is not there"):
             table.scan(options={"scan.snapshot-id": number})
-    for text in ("1_0", "²", "one", "1.0", "9" * 20):
+    for text in ("1_0", "²", "١", "１", "\u20031", "one", "1.0", "9" * 20):
+        for key in ("scan.snapshot-id", "scan.timestamp-millis", "scan.watermark"):
+            with pytest.raises(OptionError):
+                table.scan(options={key: text})
+            if key != "scan.watermark":
+                with pytest.raises(OptionError):
+                    table.alter({key: text})
         with pytest.raises(OptionError):
-            table.scan(options={"scan.snapshot-id": text})
-        with pytest.raises(TagNotFoundError):
-            table.scan(options={"scan.version": text})
+            table.scan(options={"incremental-between-timestamp": f"0,{text}"})
+        several = {"scan.version": [text, f"watermark-{text}"], "incremental-between": [f"0,{text}"]}
+        for key, value in ((key, value) for key, values in several.items() for value in values):
+            with pytest.raises((OptionError, TagNotFoundError)):
+                table.scan(options={key: value})
 
 
 def test_an_option_leads_no_writer_to_a_branch(tmp_path: Path) -> None:
