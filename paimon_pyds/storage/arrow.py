@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, scheme_of, storage_faults
 from paimon_pyds.storage.local_cache import LocalCache, is_option
@@ -82,7 +83,8 @@ class ArrowFileIO:
         ambient = sorted((k, v) for k, v in os.environ.items() if k.startswith(_ENVIRONMENT))
         self._identity = sha256(repr((root, sorted(self._options.items()), ambient)).encode()).digest()
         given = sorted((k, str(v)) for k, v in {**dict(ambient), **self._options}.items())
-        self._version = repr((root, [(k, v) for k, v in given if not names_secret(k) and not holds_secret(v)]))
+        place = (root, self._arguments.get("endpoint_override"))  # which a profile may name
+        self._version = repr((place, [(k, v) for k, v in given if not names_secret(k) and not holds_secret(v)]))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._identity == self._identity
@@ -362,7 +364,7 @@ def _pyarrow_arguments(store: str, root: str, arguments: dict[str, Any]) -> dict
     scheme, slashes, host = arguments.get("endpoint_override", "").partition("://")
     if store == "hdfs":
         name, _, port = authority.partition(":")
-        return arguments | {"host": name or "default", "port": int(port) if port.isdigit() else 0}
+        return arguments | {"host": name or "default", "port": whole_number(port) or 0}
     if store == "azure":
         account = arguments.setdefault("account_name", authority.partition("@")[2].partition(".")[0])
         if slashes:

@@ -1,6 +1,8 @@
-"""Credentials and region of the shared configuration files of AWS (``~/.aws``), which obstore does not read.
+"""Credentials, region and endpoint by the shared configuration files of AWS (``~/.aws``), which obstore does not read,
+and by the environment.
 
-Files and names are those of the "AWS SDKs and Tools Reference Guide", "Shared config and credentials files".
+Files and names are those of the "AWS SDKs and Tools Reference Guide", "Shared config and credentials files" and
+"Service-specific endpoints".
 """
 
 from __future__ import annotations
@@ -20,14 +22,18 @@ _BY_REQUEST = frozenset({"role_arn", "credential_process", "sso_session", "sso_s
 """Settings of profiles whose keys come from a service or a program."""
 _REREAD = timedelta(minutes=15)
 """Tools put new temporary keys into the files, and a process may live longer than these."""
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+"""Variables that name an endpoint, the first that is set counts; the last is one of obstore."""
+_IGNORE_VARIABLE, _IGNORE_SETTING = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls"
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the files say of one profile; nothing where there are none."""
+    """What the files say of one profile; nothing where there are none. ``of_s3``: its settings for S3 alone."""
 
     name: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    of_s3: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def region(self) -> str | None:
@@ -69,6 +75,7 @@ def current_profile(name: str | None = None) -> Profile:
     chosen = name or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
     name = chosen or "default"
     settings: dict[str, str] = {}
+    of_s3: dict[str, str] = {}
     found = False
     for variable, file, sections in (
         ("AWS_CONFIG_FILE", "config", (f"profile {name}", name if name == "default" else "")),
@@ -84,9 +91,32 @@ def current_profile(name: str | None = None) -> Profile:
             if parser.has_section(section):
                 found = True
                 settings.update(parser.items(section))
+        if file == "config" and "services" in settings:
+            lines = parser.get(f"services {settings['services']}", "s3", fallback="").splitlines()
+            of_s3 = {key.strip().lower(): text.strip() for key, _, text in (line.partition("=") for line in lines)}
     if chosen and not found:
         raise OptionError(f"AWS_PROFILE names no profile: {name}", hint="see ~/.aws/config and ~/.aws/credentials")
-    return Profile(name, settings)
+    return Profile(name, settings, of_s3)
+
+
+def configured_endpoint(region: str | None) -> str | None:
+    """The endpoint of S3 that the environment or the profile names; None where neither does.
+
+    Where the names in the environment are not to be used, it is Amazon's own, as clients would use them.
+
+    ``region``: of an option, for Amazon's own; else that of the environment, or of the profile.
+    Raises OptionError: as `current_profile`.
+    """
+    profile = current_profile()
+    ignored = os.environ.get(_IGNORE_VARIABLE) or profile.settings.get(_IGNORE_SETTING, "")
+    named = [os.environ[variable] for variable in _ENDPOINTS if variable in os.environ]
+    configured = [*named, profile.of_s3.get("endpoint_url"), profile.settings.get("endpoint_url")]
+    if ignored.lower() != "true" and (found := next(filter(None, configured), None)):
+        return found.rstrip("/")
+    if not named:
+        return None
+    region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or profile.region
+    return f"https://s3.{region or 'us-east-1'}.amazonaws.com"
 
 
 def _of_boto3(name: str) -> Callable[[], dict[str, Any]]:

@@ -18,13 +18,15 @@ from paimon_pyds.storage.store_options import S3_LIKE, check_texts, family
 REQUESTS_AT_ONCE = 128
 TIMEOUTS = {"connect_timeout": 5, "request_timeout": 30, "retry_timeout": 20}
 """Seconds: until there is a connection; that a store may be silent; after which nothing is tried again."""
+_ENDPOINT = "aws_endpoint_url_s3"
+"""The endpoint of S3 for obstore: its other name for it loses against variables of the environment."""
 _NAMES: dict[str, dict[str, str]] = {
     "s3": {
         "access_key": "access_key_id",
         "secret_key": "secret_access_key",
         "session_token": "session_token",
         "region": "region",
-        "endpoint_override": "endpoint",
+        "endpoint_override": _ENDPOINT,
         "force_virtual_addressing": "virtual_hosted_style_request",
         "anonymous": "skip_signature",
     },
@@ -85,7 +87,7 @@ def store_client(root: str, bucket: str, arguments: Mapping[str, Any], timeouts:
         "timeout": max(_WHOLE_REQUEST, timedelta(seconds=timeouts["request_timeout"])),
         "pool_max_idle_per_host": str(REQUESTS_AT_ONCE),
     }
-    address = "base_url" if kind == "gcs" else "endpoint"
+    address = _names(kind)["endpoint_override"]
     if "://" not in config.get(address, "://"):
         config[address] = f"https://{config[address]}"
     client["allow_http"] = config.get(address, "").startswith("http://")
@@ -96,9 +98,9 @@ def store_client(root: str, bucket: str, arguments: Mapping[str, Any], timeouts:
     if kind == "azure":
         config.setdefault("account_name", root.partition("@")[2].partition(".")[0])
         return AzureStore(bucket, config=cast(Any, config), **common)
-    if config.get("virtual_hosted_style_request") and "endpoint" in config:
-        scheme, _, host = config["endpoint"].partition("://")
-        config["endpoint"] = f"{scheme}://{bucket}.{host}"
+    if _ENDPOINT in config and config.setdefault("virtual_hosted_style_request", False):
+        scheme, _, host = config[_ENDPOINT].partition("://")
+        config[_ENDPOINT] = f"{scheme}://{bucket}.{host}"
     if not ("region" in config or {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys()) and (
         region := current_profile().region
     ):
@@ -142,6 +144,8 @@ def listing_address(store: S3Store, prefix: str, after: str) -> str:
     listing that lacks its delimiter, and an empty key, that is the address of the listing.
     """
     own: dict[str, Any] = {**store.config}
+    if _ENDPOINT.removeprefix("aws_") in own:  # as obstore shows it, and does not take it
+        own[_ENDPOINT] = own.pop(_ENDPOINT.removeprefix("aws_"))
     anonymous = own.pop("skip_signature", "false") == "true"
     keys: dict[str, Any] = {"credential_provider": cast(Any, store.credential_provider)}
     if anonymous:
@@ -150,7 +154,7 @@ def listing_address(store: S3Store, prefix: str, after: str) -> str:
     bucket = obstore.sign(plain, "GET", "x", _SIGNED).partition("?")[0].removesuffix("/x")
     names = {"list-type": "2", "max-keys": "10", **({"start-after": after} if after else {}), "prefix": prefix}
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in names.items())
-    own |= {"endpoint": f"{bucket}?{query}&delimiter=", "virtual_hosted_style_request": "true"}
+    own |= {_ENDPOINT: f"{bucket}?{query}&delimiter=", "virtual_hosted_style_request": "true"}
     listing = S3Store(config=cast(Any, own), client_options=store.client_options, **keys)
     address = obstore.sign(listing, "GET", "", _SIGNED)
     return address.partition("&X-Amz-")[0] if anonymous else address

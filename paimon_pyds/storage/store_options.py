@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paimon_pyds.errors import OptionError, suggest
+from paimon_pyds.numerals import whole_number
 from paimon_pyds.redaction import UNSEEN, redact, visible
+from paimon_pyds.storage.aws_profile import configured_endpoint
 
 S3_LIKE = frozenset({"s3", "oss", "obs"})
 """The kinds of stores that speak the protocol of S3."""
@@ -208,6 +210,11 @@ def client_arguments(root: str, options: Mapping[str, str]) -> dict[str, Any]:
             arguments[argument] = (
                 _flag(key, value) if argument in _FLAGS else _number(key, value) if argument in _NUMBERS else value
             )
+    endpoint = None
+    if kind == "s3" and "endpoint_override" not in arguments:
+        endpoint = configured_endpoint(arguments.get("region"))
+    if endpoint is not None:
+        arguments["endpoint_override"] = endpoint
     return _of_vendor(kind, arguments) if kind in _VARIABLES else arguments
 
 
@@ -293,6 +300,7 @@ def _flag(key: str, value: str) -> bool:
 
 
 def _number(key: str, value: str) -> int:
-    if not str(value).isdecimal() or int(value) < 1:
+    number = whole_number(str(value))
+    if number is None or number < 1:
         raise OptionError(f"storage option {key} must be a whole number, 1 at least")
-    return int(value)
+    return number
