@@ -10,6 +10,11 @@ from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.merge.equal_values import Codes, Entries, entries_of, equality_codes, from_entries, pair_codes
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, flags_buffer, is_valid, take_or_null
 
+_WHITE_SPACE = "\t\n\x0b\f\r\x1c\x1d\x1e\x1f \u1680\u2028\u2029\u205f\u3000" + "".join(
+    chr(code) for code in range(0x2000, 0x200B) if code != 0x2007
+)
+"""What Java takes for white space (``Character.isWhitespace``): no spaces that don't break."""
+
 
 def collect(values: pa.Array, rows: GroupedRows) -> pa.Array:
     """The elements of all lists in one; each that is taken back removes the oldest one that equals it, if there is any.
@@ -62,19 +67,22 @@ def _lists(values: pa.Array, rows: GroupedRows, entries: Entries, kept: Position
     return from_entries(values.type, columns, lengths, there)
 
 
-def listagg(values: pa.Array, rows: GroupedRows, delimiter: str) -> pa.Array:
-    """The texts that are not empty, with the delimiter between them; empty if all texts are, NULL if all are NULL."""
-    wanted = _not_empty(values)
-    return _joined(values, rows, (values.filter(from_numpy(wanted)), rows.group[wanted]), delimiter)
+def listagg(values: pa.Array, rows: GroupedRows, delimiter: str, *, skips_blanks: bool) -> pa.Array:
+    """The texts that are not empty, with the delimiter between them; empty if all texts are, NULL if all are NULL.
 
-
-def listagg_distinct(values: pa.Array, rows: GroupedRows, delimiter: str) -> pa.Array:
-    """As `listagg`, but of later texts only the parts between delimiters that are new, and not empty.
-
-    The oldest text that is not empty stays as it is, with parts that are empty or equal. (Java splits at blanks where
-    the delimiter is empty.)
+    ``skips_blanks``: texts of white space count as NULL, as in Java Paimon 2.1.
     """
-    wanted = np.flatnonzero(_not_empty(values))
+    wanted = _wanted(values, skips_blanks)
+    return _joined(values, rows, (values.filter(from_numpy(wanted)), rows.group[wanted]), delimiter, skips_blanks)
+
+
+def listagg_distinct(values: pa.Array, rows: GroupedRows, delimiter: str, *, skips_blanks: bool) -> pa.Array:
+    """As `listagg`, but of later texts only the parts between delimiters that are new, and not passed over.
+
+    The oldest text that is not passed over stays as it is, with parts that are empty or equal. (Java splits at blanks
+    where the delimiter is empty.)
+    """
+    wanted = np.flatnonzero(_wanted(values, skips_blanks))
     texts = values.take(from_numpy(wanted))
     group = rows.group[wanted]
     parts = entries_of(pc.split_pattern(texts, pattern=delimiter or " "))
@@ -83,15 +91,17 @@ def listagg_distinct(values: pa.Array, rows: GroupedRows, delimiter: str) -> pa.
     is_new = np.zeros(len(same), np.bool_)
     is_new[np.unique(same, return_index=True)[1]] = True
     oldest = rows.first(wanted)[group] == wanted
-    later = np.flatnonzero(is_new & ~oldest[parts.row] & _not_empty(part))
+    later = np.flatnonzero(is_new & ~oldest[parts.row] & _wanted(part, skips_blanks))
     pieces = pa.concat_arrays([texts.filter(from_numpy(oldest)), part.take(from_numpy(later))])
     groups = np.append(group[oldest], part_group[later])
     order = np.argsort(groups, kind="stable")  # the oldest text of a group goes before the parts of others
-    joined = _joined(values, rows, (pieces.take(from_numpy(order)), groups[order]), delimiter)
+    joined = _joined(values, rows, (pieces.take(from_numpy(order)), groups[order]), delimiter, skips_blanks)
     split_anew = np.unique(groups[_blurs(pieces, delimiter)])
     if not len(split_anew):
         return joined
-    folded = [_join_one_by_one(texts.filter(from_numpy(group == one)), delimiter) for one in split_anew.tolist()]
+    folded = [
+        _join_one_by_one(texts.filter(from_numpy(group == one)), delimiter, skips_blanks) for one in split_anew.tolist()
+    ]
     at = np.full(rows.count, -1, np.int64)
     at[split_anew] = np.arange(len(split_anew))
     return pc.if_else(from_numpy(at >= 0), take_or_null(pa.array(folded, values.type), at), joined)
@@ -108,24 +118,29 @@ def _blurs(pieces: pa.Array, delimiter: str) -> Flags:
     return found
 
 
-def _join_one_by_one(texts: pa.Array, delimiter: str) -> str:
+def _join_one_by_one(texts: pa.Array, delimiter: str, skips_blanks: bool) -> str:
     """What `listagg_distinct` gives where what is joined has to be split again for each text, as Java does."""
     joined, *later = texts.to_pylist()
     for text in later:
         known = set(joined.split(delimiter or " "))
         for part in text.split(delimiter or " "):
-            if part and part not in known:
+            if part.strip(_WHITE_SPACE if skips_blanks else "") and part not in known:
                 known.add(part)
                 joined += delimiter + part
     return str(joined)
 
 
-def _not_empty(values: pa.Array) -> Flags:
+def _wanted(values: pa.Array, skips_blanks: bool) -> Flags:
+    """Which texts are joined: those that are not empty, or not of white space only."""
+    if skips_blanks:
+        values = pc.utf8_ltrim(values, characters=_WHITE_SPACE)
     return np.asarray(to_numpy(pc.binary_length(values).fill_null(0)) > 0, np.bool_)
 
 
-def _joined(values: pa.Array, rows: GroupedRows, pieces: tuple[pa.Array, Codes], delimiter: str) -> pa.Array:
-    """Each group's texts joined; where it has none, its first value that is not NULL."""
+def _joined(
+    values: pa.Array, rows: GroupedRows, pieces: tuple[pa.Array, Codes], delimiter: str, skips_blanks: bool
+) -> pa.Array:
+    """Each group's texts joined; where it has none, its first value that is not NULL, or what it begins with."""
     texts, group = pieces
     lengths = np.bincount(group, minlength=rows.count)
     there = lengths > 0
@@ -134,5 +149,8 @@ def _joined(values: pa.Array, rows: GroupedRows, pieces: tuple[pa.Array, Codes],
     joined = pc.binary_join(lists, delimiter)
     if there.all():
         return joined
-    empty = take_or_null(values, rows.first(np.flatnonzero(is_valid(values))))
+    first = rows.first() if skips_blanks else rows.first(np.flatnonzero(is_valid(values)))
+    if skips_blanks:
+        first = np.where(np.zeros(rows.count, np.bool_) if rows.begun is None else rows.begun, first, -1)
+    empty = take_or_null(values, first)
     return pc.if_else(from_numpy(there), joined, empty)

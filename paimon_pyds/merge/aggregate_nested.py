@@ -3,8 +3,9 @@
 (Java: classes FieldMergeMapAgg, FieldMergeMapWithKeyTimeAgg, FieldNestedUpdateAgg and FieldNestedPartialUpdateAgg. They
 put entries into hash maps and so lose their order, which has no meaning; here entries keep the order they came in.)
 
-A value that is the only one that is not NULL stays as it is in all of them: NULL in lists, rows with one key and more
-elements than the limit stay, too.
+A value that is the only one that is not NULL stays as it is: NULL in lists, rows with one key and more elements than
+the limit stay, too. By the rules of Java Paimon 2.1 (``rules21``) that holds for what was merged before only; the first
+list of a merge is put in order, as all others are.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class _Merged:
         entries: what is in them.
         group: the group of each entry.
         retract: which entries take back.
+        begun: of each group, whether its first value is taken as it is.
     """
 
     values: pa.Array
@@ -39,10 +41,16 @@ class _Merged:
     entries: Entries
     group: Positions
     retract: Flags
+    begun: Flags
 
     @classmethod
-    def of(cls, values: pa.Array, rows: GroupedRows) -> _Merged:
+    def of(cls, values: pa.Array, rows: GroupedRows, *, rules21: bool = False) -> _Merged:
         kept = is_valid(values)
+        begun = np.ones(rows.count, np.bool_)
+        if rules21:
+            first = rows.first()
+            begun = np.zeros(rows.count, np.bool_) if rows.begun is None else rows.begun & (first >= 0)
+            begun[begun] = kept[first[begun]]
         if rows.retract.any():
             at = np.arange(len(kept))
             first = rows.first(np.flatnonzero(kept & ~rows.retract))[rows.group]
@@ -50,12 +58,12 @@ class _Merged:
         if not kept.all():
             values, rows = values.filter(from_numpy(kept)), rows.only(kept)
         entries = entries_of(values)
-        return cls(values, rows, entries, rows.group[entries.row], rows.retract[entries.row])
+        return cls(values, rows, entries, rows.group[entries.row], rows.retract[entries.row], begun)
 
     @property
     def is_alone(self) -> Flags:
-        """Which groups have one value."""
-        return np.asarray(self.rows.lengths() == 1, np.bool_)
+        """Which groups have one value that is taken as it is."""
+        return np.asarray((self.rows.lengths() == 1) & self.begun, np.bool_)
 
     def result(self, kept: Positions, columns: Sequence[pa.Array] | None = None) -> pa.Array:
         """Each group's entries that are kept, in their order; or, of the same number, ``columns``."""
@@ -65,7 +73,7 @@ class _Merged:
         return from_entries(self.values.type, columns, lengths, self.rows.has_rows())
 
     def with_alone(self, kept: Flags) -> Positions:
-        """The entries that are kept, and all of groups with one value."""
+        """The entries that are kept, and all of groups with one value that is taken as it is."""
         return np.flatnonzero(kept | self.is_alone[self.group])
 
 
@@ -144,21 +152,23 @@ class NestedUpdate:
 
     ``key``: places of the key among the fields; none where rows have no key. ``limit``: a list with so many rows takes
     no more; None for no limit. What is counted are the rows as they come, so the result depends on which lists were
-    merged with one another before.
+    merged with one another before. ``rules21``: a list with a key is full where it has so many keys, and still takes
+    rows in place of others.
     """
 
     key: tuple[int, ...] = ()
     limit: int | None = None
+    rules21: bool = False
 
     def __call__(self, values: pa.Array, rows: GroupedRows) -> pa.Array:
-        merged = _Merged.of(values, rows)
+        merged = _Merged.of(values, rows, rules21=self.rules21)
         elements = merged.entries.columns[0]
         there = is_valid(elements)
         compares = self.key or merged.retract.any()
         same = _same_rows(merged, elements, self.key) if compares else np.arange(len(elements))
         as_they_are = np.zeros(len(there), np.bool_)
         if self.limit is not None:
-            taken, full = _within_limit(merged, np.where(there, same, -1), self.limit, bool(self.key))
+            taken, full = self._within_limit(merged, np.where(there, same, -1), self.limit)
             as_they_are = taken & full[merged.group]
             there &= taken
         at = np.arange(len(same))
@@ -168,6 +178,30 @@ class NestedUpdate:
             kept &= _last_of(same, np.flatnonzero(kept)) == at
         return merged.result(merged.with_alone(kept | as_they_are))
 
+    def _within_limit(self, merged: _Merged, same: Codes, limit: int) -> tuple[Flags, Flags]:
+        """Which entries of lists are taken up, row by row in the groups that may reach ``limit``; and of which groups
+        the oldest list is full from the beginning, so that nothing is merged into it.
+
+        Entries with equal numbers in ``same`` are those of which one takes the place of the other (where there is a
+        key), or removes it; -1 is NULL.
+        """
+        taken, full = np.ones(len(same), np.bool_), np.zeros(merged.rows.count, np.bool_)
+        entries = np.bincount(merged.group, minlength=merged.rows.count)
+        bounds = np.append(0, np.cumsum(np.bincount(merged.entries.row, minlength=len(merged.values))))
+        first, lengths = merged.rows.first(), merged.rows.lengths()
+        for group in np.flatnonzero((entries >= limit) & (lengths > merged.begun)).tolist():
+            begin = first[group] + int(merged.begun[group])
+            oldest = same[bounds[first[group]] : bounds[begin]].tolist()
+            left = _Kept(oldest, bool(self.key), replaces=bool(self.key) and self.rules21)
+            for row in range(begin, first[group] + lengths[group]):
+                span = slice(bounds[row], bounds[row + 1])
+                if merged.rows.retract[row]:
+                    left.remove(same[span].tolist())
+                else:
+                    taken[span] = left.add(same[span].tolist(), limit)
+            full[group] = not left.is_merged
+        return taken, full
+
 
 def _same_rows(merged: _Merged, elements: pa.Array, key: Sequence[int]) -> Codes:
     """Numbers of nested rows: equal in rows of a group that have the same key; without a key, in equal rows."""
@@ -176,35 +210,11 @@ def _same_rows(merged: _Merged, elements: pa.Array, key: Sequence[int]) -> Codes
     return pair_codes([merged.group, *codes])
 
 
-def _within_limit(merged: _Merged, same: Codes, limit: int, has_key: bool) -> tuple[Flags, Flags]:
-    """Which entries of lists are taken up, row by row in the groups that may reach ``limit``; and of which groups the
-    oldest list is full from the beginning, so that nothing is merged into it.
-
-    Entries with equal numbers in ``same`` are those of which one takes the place of the other (``has_key``), or removes
-    it; -1 is NULL.
-    """
-    taken, full = np.ones(len(same), np.bool_), np.zeros(merged.rows.count, np.bool_)
-    entries = np.bincount(merged.group, minlength=merged.rows.count)
-    bounds = np.append(0, np.cumsum(np.bincount(merged.entries.row, minlength=len(merged.values))))
-    first, lengths = merged.rows.first(), merged.rows.lengths()
-    for group in np.flatnonzero((entries >= limit) & (lengths > 1)).tolist():
-        begin, *later = range(first[group], first[group] + lengths[group])
-        left = _Kept(same[bounds[begin] : bounds[begin + 1]].tolist(), has_key)
-        for row in later:
-            span = slice(bounds[row], bounds[row + 1])
-            if merged.rows.retract[row]:
-                left.remove(same[span].tolist())
-            else:
-                taken[span] = left.add(same[span].tolist(), limit)
-        full[group] = not left.is_merged
-    return taken, full
-
-
 class _Kept:
     """The entries of one list while others are merged into it, by their numbers."""
 
-    def __init__(self, numbers: list[int], has_key: bool) -> None:
-        self._has_key = has_key
+    def __init__(self, numbers: list[int], has_key: bool, replaces: bool) -> None:
+        self._has_key, self._replaces = has_key, replaces
         self.is_merged = False
         self._size = len(numbers)  # of the oldest list, NULL and entries with equal keys count
         self._numbers = Counter(number for number in numbers if number >= 0)
@@ -215,6 +225,8 @@ class _Kept:
 
     def add(self, numbers: list[int], limit: int) -> list[bool]:
         """Which of these there is room for."""
+        if self._replaces:
+            return self._add_or_replace(numbers, limit)
         room = limit - self._size
         if room <= 0:
             return [False] * len(numbers)
@@ -224,6 +236,15 @@ class _Kept:
             if taken[-1]:
                 self._numbers[number] += 1
                 room -= 1
+        self._begin_merging()
+        return taken
+
+    def _add_or_replace(self, numbers: list[int], limit: int) -> list[bool]:
+        taken = []
+        for number in numbers:
+            taken.append(number >= 0 and (number in self._numbers or len(self._numbers) < limit))
+            if taken[-1]:
+                self._numbers[number] += 1
         self._begin_merging()
         return taken
 
@@ -239,9 +260,10 @@ class NestedPartialUpdate:
     fields."""
 
     key: tuple[int, ...]
+    rules21: bool = False
 
     def __call__(self, values: pa.Array, rows: GroupedRows) -> pa.Array:
-        merged = _Merged.of(values, rows)
+        merged = _Merged.of(values, rows, rules21=self.rules21)
         elements = merged.entries.columns[0]
         at = np.arange(len(elements))
         alone = merged.is_alone[merged.group]

@@ -1,9 +1,10 @@
 """The aggregate functions sum and product, with Java's arithmetic.
 
-NULL is passed over. Integers wrap around. Floats are added in the rows' order, each step rounded to the column's type.
-A decimal that grows out of the column's type becomes NULL, and the next row begins anew; but up to 18 digits Java adds
-64-bit integers without a look at the precision, and so do we: only a sum beyond 64 bits is NULL there. (Java: classes
-FieldSumAgg and FieldProductAgg, and DecimalUtils.add.)
+NULL is passed over. Integers that leave the column's type are refused, as in Java Paimon 2.1, or wrap around, as in
+1.4. Floats are added in the rows' order, each step rounded to the column's type. A decimal that grows out of the
+column's type becomes NULL, and the next row begins anew; but up to 18 digits Java adds 64-bit integers without a look
+at the precision, and so do we: only a sum beyond 64 bits is NULL there. (Java: classes FieldSumAgg and FieldProductAgg,
+and DecimalUtils.add.)
 """
 
 from __future__ import annotations
@@ -20,17 +21,51 @@ from paimon_pyds.expression.arrays import NARROW, decimal_array, rescale, unscal
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, is_valid
 
 _Numbers = npt.NDArray[Any]
+_INTEGER_NAMES = {1: "TINYINT", 2: "SMALLINT", 4: "INT", 8: "BIGINT"}
+"""Types of integers by their bytes."""
+_SURE = 0.999
+"""The share of a type's range up to which a product that was rounded is certainly within it."""
 
 
-def total(values: pa.Array, rows: GroupedRows) -> pa.Array:
-    """The sum of what is added less what is taken back; NULL if all are NULL."""
+def total(values: pa.Array, rows: GroupedRows, column: str, *, wraps: bool) -> pa.Array:
+    """The sum of what is added less what is taken back; NULL if all are NULL.
+
+    ``wraps``: integers wrap around. Else a sum outside of their type is a SchemaError that names the ``column``, even
+    where later rows would bring it back.
+    """
     rows, numbers = _without_nulls(values, rows)
     with np.errstate(all="ignore"):
+        if pa.types.is_integer(values.type) and not wraps:
+            _check_total(numbers, rows, column)
         numbers = np.where(rows.retract, -numbers, numbers) if rows.retract.any() else numbers
         if pa.types.is_decimal(values.type):
             return _decimal_total(numbers, rows, values.type)
         sums = _accumulate(np.add, numbers, rows)
     return build(values.type, sums, rows.has_rows(), rows.count)
+
+
+def _check_total(numbers: _Numbers, rows: GroupedRows, column: str) -> None:
+    """Raises SchemaError where a sum leaves the numbers' type on its way."""
+    longest = int(rows.lengths().max(initial=0))
+    if not len(numbers) or max(int(numbers.max()), -int(numbers.min())) * longest <= np.iinfo(numbers.dtype).max:
+        return
+    signed = np.where(rows.retract, -numbers, numbers)
+    total_before = np.cumsum(signed, dtype=numbers.dtype) - signed  # it wraps, and so do differences
+    before = total_before - total_before[rows.first()[rows.group]]
+    after = before + signed
+    grows = (numbers > 0) != rows.retract
+    wrong = np.flatnonzero((numbers != 0) & np.where(grows, after < before, after > before))
+    if len(wrong):
+        at = wrong[0]
+        raise _overflow("sum", numbers.dtype, column, f"{before[at]} {'-' if rows.retract[at] else '+'} {numbers[at]}")
+
+
+def _overflow(function: str, type_: np.dtype[Any], column: str, step: str) -> SchemaError:
+    return SchemaError(
+        f"column {column}: a {function} leaves the range of {_INTEGER_NAMES[type_.itemsize]}: {step}",
+        hint="alter the column to a wider type, such as DECIMAL(38, 0); or set aggregation-rules=1.4, for the table or "
+        "for this call, to let it wrap around as Java Paimon 1.4 does",
+    )
 
 
 def _without_nulls(values: pa.Array, rows: GroupedRows) -> tuple[GroupedRows, _Numbers]:
@@ -81,11 +116,12 @@ def _bounded_total(numbers: _Numbers, rows: GroupedRows, bounds: tuple[int, int]
     return sums, there
 
 
-def product(values: pa.Array, rows: GroupedRows, column: str) -> pa.Array:
+def product(values: pa.Array, rows: GroupedRows, column: str, *, wraps: bool) -> pa.Array:
     """The product of what is added, divided by what is taken back; NULL if all are NULL.
 
     What is taken back before anything was added has no effect. Integers are divided as Java does, towards zero.
-    Raises SchemaError: a division by zero, or one of decimals that has no end; ``column`` is the name for it.
+    Raises SchemaError: a division by zero, or one of decimals that has no end; unless it ``wraps``, integers outside of
+    their type; ``column`` is the name for it.
     """
     rows, numbers = _without_nulls(values, rows)
     type_ = values.type
@@ -93,10 +129,17 @@ def product(values: pa.Array, rows: GroupedRows, column: str) -> pa.Array:
         if pa.types.is_decimal(type_):
             found, there = _fold(_DecimalSteps(type_, column), numbers.astype(object), rows)
             return decimal_array(found, there, type_)
-        if not rows.retract.any():
+        checks = pa.types.is_integer(type_) and not wraps
+        if not rows.retract.any() and not (checks and _may_overflow(numbers, rows)):
             return build(type_, _accumulate(np.multiply, numbers, rows), rows.has_rows(), rows.count)
-        found, there = _fold(_Steps(column), numbers, rows)
+        found, there = _fold((_CheckedSteps if checks else _Steps)(column), numbers, rows)
     return build(type_, found, there, rows.count)
+
+
+def _may_overflow(numbers: _Numbers, rows: GroupedRows) -> bool:
+    """Whether a product of numbers might leave their type on its way: a zero does not shorten it."""
+    sizes = _accumulate(np.multiply, np.maximum(np.abs(numbers.astype(np.float64)), 1.0), rows)
+    return bool((sizes > _SURE * np.iinfo(numbers.dtype).max).any())
 
 
 class _Steps:
@@ -124,6 +167,23 @@ class _Steps:
                 f"column {self._column}: a product can't take back a zero",
                 hint=f"set fields.{self._column}.ignore-retract to true to keep what was multiplied",
             )
+
+
+class _CheckedSteps(_Steps):
+    """Of integers, where none leaves their type."""
+
+    def multiply(self, one: _Numbers, other: _Numbers) -> tuple[_Numbers, Flags]:
+        bounds = np.iinfo(one.dtype)
+        for at in np.flatnonzero(np.abs(one.astype(np.float64) * other) > _SURE * bounds.max).tolist():
+            if not bounds.min <= int(one[at]) * int(other[at]) <= bounds.max:
+                raise _overflow("product", one.dtype, self._column, f"{one[at]} * {other[at]}")
+        return super().multiply(one, other)
+
+    def divide(self, one: _Numbers, other: _Numbers) -> tuple[_Numbers, Flags]:
+        least = np.iinfo(one.dtype).min
+        if ((one == least) & (other == -1)).any():
+            raise _overflow("product", one.dtype, self._column, f"{least} / -1")
+        return super().divide(one, other)
 
 
 class _DecimalSteps(_Steps):

@@ -159,6 +159,9 @@ def _aggregate(sources: pa.Array, function: AggregateFunction, counted: CountedV
     first = part.late[places] & ~retract
     late_alone = first[np.flatnonzero(np.append(True, key[1:] != key[:-1]))]
     begins = (part.begun >= 0) | late_alone
+    begun = part.begun >= 0
+    if first.any():
+        begun = begun | np.isin(part.keys, key[first])
     if begins.any() or first.any():
         # Of each key: late values, the last one first; what it begins with, if only NULL; the others.
         count = int(begins.sum())
@@ -170,7 +173,7 @@ def _aggregate(sources: pa.Array, function: AggregateFunction, counted: CountedV
         taken = np.append(taken, part.begun[begins])[order]
         retract = np.append(retract, np.zeros(count, np.bool_))[order]
     starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    return aggregate(function, take_or_null(sources, taken), starts, retract)
+    return aggregate(function, take_or_null(sources, taken), starts, retract, begun)
 
 
 def _parts(places: Positions, counted: CountedVersions, late: Flags) -> list[Positions]:

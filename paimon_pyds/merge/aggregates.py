@@ -1,6 +1,7 @@
 """The aggregate functions of the merge engines aggregation and partial-update, by whole columns.
 
-What they do with NULL, overflow and rows that take back is what Java Paimon 1.4 does, so that both give the same rows.
+What they do with NULL and rows that take back is what Java Paimon 1.4 does, so that both give the same rows. Where 2.1
+does otherwise, option ``aggregation-rules`` says which of the two is followed.
 (Paimon documentation, primary-key-table/merge-engine/aggregation; Java: org.apache.paimon.mergetree.compact.aggregate.)
 
 The oldest value of a group may be the result of an earlier merge: added up, it stands for the rows it was made of.
@@ -12,6 +13,7 @@ way, if floats are rounded, and of nested_update with a limit and merge_map_with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +41,9 @@ from paimon_pyds.types.kinds import (
     Kind,
 )
 
+RULES = "aggregation-rules"
+"""The option that names the version of Java Paimon whose rules count where they differ. Without it these are those of
+1.4, but that an overflow of integers is refused."""
 DEFAULT_AGGREGATE = "last_non_null_value"
 """Of columns that no option names a function for."""
 PRIMARY_KEY = "primary-key"
@@ -85,6 +90,10 @@ class _Column:
         """The option of this column that ends so; None when it is not set."""
         return self.options.get(f"fields.{self.name}.{suffix}")
 
+    def follows(self, version: str) -> bool:
+        """Whether the rules of this version of Java Paimon are asked for."""
+        return bool(self.options.get(RULES) == version)
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -102,8 +111,12 @@ def _kernel(kernel: Kernel) -> Callable[[_Column], Kernel]:
     return lambda column: kernel
 
 
+def _sum(column: _Column) -> Kernel:
+    return partial(numbers.total, column=column.name, wraps=column.follows("1.4"))
+
+
 def _product(column: _Column) -> Kernel:
-    return lambda values, rows: numbers.product(values, rows, column.name)
+    return partial(numbers.product, column=column.name, wraps=column.follows("1.4"))
 
 
 def _merged_bytes(load: Callable[[], Callable[[Sequence[bytes]], bytes]]) -> Callable[[_Column], Kernel]:
@@ -118,7 +131,7 @@ def _listagg(column: _Column) -> Kernel:
     kernel = lists.listagg_distinct if column.option("distinct") else lists.listagg
     given = column.option("list-agg-delimiter")
     delimiter = "," if given is None else given
-    return lambda values, rows: kernel(values, rows, delimiter)
+    return partial(kernel, delimiter=delimiter, skips_blanks=column.follows("2.1"))
 
 
 def _collect(column: _Column) -> Kernel:
@@ -145,7 +158,7 @@ def _merge_map_with_keytime(column: _Column) -> Kernel:
 
 
 def _nested_update(column: _Column) -> Kernel:
-    return nested.NestedUpdate(_nested_key(column), column.option("count-limit"))
+    return nested.NestedUpdate(_nested_key(column), column.option("count-limit"), column.follows("2.1"))
 
 
 def _nested_partial_update(column: _Column) -> Kernel:
@@ -155,7 +168,7 @@ def _nested_partial_update(column: _Column) -> Kernel:
             f"column {column.name}: nested_partial_update needs a key",
             hint=f"name fields of its rows in fields.{column.name}.nested-key",
         )
-    return nested.NestedPartialUpdate(key)
+    return nested.NestedPartialUpdate(key, column.follows("2.1"))
 
 
 def _nested_key(column: _Column) -> tuple[int, ...]:
@@ -214,7 +227,7 @@ _FUNCTIONS: dict[str, _Known] = {
     "bool_and": _Known(_kernel(choices.smallest), _is_boolean, "BOOLEAN"),
     "bool_or": _Known(_kernel(choices.largest), _is_boolean, "BOOLEAN"),
     # Which of two comes first makes no difference to these two, but when each is added does, where results are rounded.
-    "sum": _Known(_kernel(numbers.total), _is_number, "a number", can_retract=True, keeps_arrival_order=True),
+    "sum": _Known(_sum, _is_number, "a number", can_retract=True, keeps_arrival_order=True),
     "product": _Known(_product, _is_number, "a number", can_retract=True, keeps_arrival_order=True),
     "listagg": _Known(_listagg, _is_unbounded_text, "STRING", options=("list-agg-delimiter", "distinct")),
     "collect": _Known(
@@ -295,7 +308,11 @@ def resolve_aggregate(
 
 
 def aggregate(
-    function: AggregateFunction, values: pa.Array | pa.ChunkedArray, groups: Positions, retract: Flags
+    function: AggregateFunction,
+    values: pa.Array | pa.ChunkedArray,
+    groups: Positions,
+    retract: Flags,
+    begun: Flags | None = None,
 ) -> pa.Array:
     """One value for each group of rows, of the values' type.
 
@@ -305,7 +322,7 @@ def aggregate(
 
     ``values``: of the rows of all groups, one group after the other, those of a group from the oldest to the newest.
     The oldest may be what an earlier call gave. ``groups``: where each group begins; none is empty. ``retract``: which
-    rows take back: those of row kind -U and -D.
+    rows take back: those of row kind -U and -D. ``begun``: as in `GroupedRows`.
 
     Raises:
         UnsupportedError: a row takes back, and the function can't.
@@ -313,7 +330,7 @@ def aggregate(
     """
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
-    rows = GroupedRows.of(groups, retract)
+    rows = GroupedRows.of(groups, retract, begun)
     if retract.any():
         if function.ignore_retract:
             rows, values = rows.only(~retract), values.filter(from_numpy(~retract))

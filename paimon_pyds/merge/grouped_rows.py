@@ -21,21 +21,24 @@ class GroupedRows:
         count: how many groups there are; some may have no rows.
         group: the number of each row's group, ascending.
         retract: which rows take back what was added.
+        begun: of each group, whether its first row is what was merged before, and not the first to be merged; None for
+            no group.
     """
 
     count: int
     group: Positions
     retract: Flags
+    begun: Flags | None = None
 
     @classmethod
-    def of(cls, starts: Positions, retract: Flags) -> GroupedRows:
+    def of(cls, starts: Positions, retract: Flags, begun: Flags | None = None) -> GroupedRows:
         """Of the place where each group begins; no group is empty."""
         lengths = np.diff(np.append(starts, len(retract)))
-        return cls(len(starts), np.repeat(np.arange(len(starts)), lengths), retract)
+        return cls(len(starts), np.repeat(np.arange(len(starts)), lengths), retract, begun)
 
     def only(self, kept: Flags) -> GroupedRows:
-        """Some of the rows, in the same groups."""
-        return GroupedRows(self.count, self.group[kept], self.retract[kept])
+        """Some of the rows, in the same groups; none is dropped that a group begins with."""
+        return GroupedRows(self.count, self.group[kept], self.retract[kept], self.begun)
 
     def first(self, among: Positions | None = None) -> Positions:
         """The position of each group's first row, or of the first that is ``among`` these (ascending); -1 for none."""

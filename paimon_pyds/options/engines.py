@@ -47,6 +47,7 @@ _TAG_MODES = ("none", "process-time", "watermark", "batch")
 _SEARCH_MODES = ("fast", "full", "detail")
 _CHOICES = {
     "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
+    "aggregation-rules": ("1.4", "2.1"),
     "sort-engine": ("min-heap", "loser-tree"),
     "sequence.field.sort-order": ("ascending", "descending"),
     "changelog-producer": ("none", "input", "full-compaction", "lookup"),
@@ -81,6 +82,7 @@ _MERGE = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("partial-update.remove-record-on-delete", _B, "false", "a delete removes the row"),
     ("partial-update.remove-record-on-sequence-group", _S, None, "groups whose delete removes the row"),
     ("fields.default-aggregate-function", _S, None, "aggregate of columns that name none"),
+    ("aggregation-rules", _E, None, "the version of Java whose aggregate functions are followed (of this package)"),
     ("primary-key.nullable", _B, "false", "NULL in key columns"),
     ("changelog-producer", _E, "none", "where changelogs come from"),
     ("delete.force-produce-changelog", _B, "false", "whole partitions are deleted row by row"),

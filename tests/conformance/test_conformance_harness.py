@@ -104,4 +104,4 @@ def test_the_compact_set_is_what_java_wrote() -> None:
         packed = {m.name: tar.extractfile(m).read() for m in tar}
     assert packed
     for name, data in packed.items():
-        assert (DEV / name).read_bytes() == data, name
+        assert ((DEV.parent if name.startswith("jvm21/") else DEV) / name).read_bytes() == data, name

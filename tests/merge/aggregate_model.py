@@ -25,6 +25,10 @@ class DivisionError(Exception):
     """A product that can't take a value back."""
 
 
+class LimitError(Exception):
+    """An integer outside of its type."""
+
+
 def wrap(value: int, bits: int) -> int:
     return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
@@ -37,10 +41,16 @@ def order_key(value: Any) -> Any:
 
 
 class Model:
-    """One function on a column of one type."""
+    """One function on a column of one type. ``wraps``: integers wrap around; else they end in `LimitError`."""
 
-    def __init__(self, name: str, type_: AtomicType) -> None:
-        self.name, self.type = name, type_
+    def __init__(self, name: str, type_: AtomicType, *, wraps: bool = True) -> None:
+        self.name, self.type, self.wraps = name, type_, wraps
+
+    def _integer(self, value: int) -> int:
+        wrapped = wrap(value, _BITS[self.type.kind])
+        if wrapped != value and not self.wraps:
+            raise LimitError
+        return wrapped
 
     def fold(self, rows: Rows) -> Any:
         accumulator, initialized = None, False
@@ -97,7 +107,7 @@ class Model:
     def _number(self, a: Any, b: Any, operation: Callable[[Any, Any], Any]) -> Any:
         kind = self.type.kind
         if kind in _BITS:
-            return wrap(operation(a, b), _BITS[kind])
+            return self._integer(operation(a, b))
         if kind is Kind.DECIMAL:
             context_sum = operation(_Exact(a), _Exact(b)).value
             return self._decimal(context_sum)
@@ -111,7 +121,7 @@ class Model:
     def _negative(self, value: Any) -> Any:
         if isinstance(value, Decimal):
             return self._decimal(value.copy_negate())
-        return wrap(-value, _BITS[self.type.kind]) if self.type.kind in _BITS else -value
+        return self._integer(-value) if self.type.kind in _BITS else -value
 
     def _decimal(self, value: Decimal) -> Decimal | None:
         precision, scale = self.type.precision or 0, self.type.scale or 0
@@ -135,7 +145,7 @@ class Model:
                 raise DivisionError
             return self._decimal(_CONTEXT.divide(a, b))
         quotient = abs(a) // abs(b)
-        return wrap(-quotient if (a < 0) != (b < 0) else quotient, _BITS[kind])
+        return self._integer(-quotient if (a < 0) != (b < 0) else quotient)
 
 
 class _Exact:

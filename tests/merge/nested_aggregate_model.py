@@ -34,10 +34,11 @@ def unordered(value: Value) -> Value:
 
 
 class NestedModel:
-    """One function with its options: distinct, delimiter, key, limit, time."""
+    """One function with its options: distinct, delimiter, key, limit, time; and ``rules``, the version of Java."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name, self.options = name, options
+        self.newer = options.get("rules") == "2.1"
 
     def fold(self, rows: Sequence[tuple[Value, bool]]) -> Value:
         accumulator = None
@@ -47,16 +48,23 @@ class NestedModel:
         return accumulator
 
     def listagg(self, accumulator: Value, value: Value) -> Value:
+        if self.newer:
+            return accumulator if _is_blank(value) else self._joined(accumulator, value)
         if accumulator is None or value is None:
             return value if accumulator is None else accumulator
         if not value or not accumulator:
             return accumulator or value
+        return self._joined(accumulator, value)
+
+    def _joined(self, accumulator: Value, value: Value) -> Value:
+        if accumulator is None:
+            return value
         delimiter = self.options.get("delimiter", ",")
         if not self.options.get("distinct"):
             return accumulator + delimiter + value
         known = accumulator.split(delimiter or " ")
         for part in value.split(delimiter or " "):
-            if part and part not in known:
+            if part and not (self.newer and _is_blank(part)) and part not in known:
                 known.append(part)
                 accumulator += delimiter + part
         return accumulator
@@ -113,7 +121,22 @@ class NestedModel:
         present = [row for row in rows if row is not None]
         return list({self._key(row): row for row in present}.values()) if self.options.get("key") else present
 
+    def _nested_update_of_21(self, accumulator: Value, value: Value) -> Value:
+        if value is None:
+            return accumulator
+        limit, found = self.options.get("limit", 10**9), dict(enumerate(accumulator or []))
+        if self.options.get("key"):
+            found = {self._key(row): row for row in found.values()}
+        for row in value:
+            if row is not None:
+                key = self._key(row) if self.options.get("key") else len(found)
+                if key in found or len(found) < limit:
+                    found[key] = row
+        return list(found.values())
+
     def nested_update(self, accumulator: Value, value: Value) -> Value:
+        if self.newer:
+            return self._nested_update_of_21(accumulator, value)
         if accumulator is None or value is None:
             return value if accumulator is None else accumulator
         room = self.options.get("limit", 10**9) - len(accumulator)
@@ -129,6 +152,8 @@ class NestedModel:
         return [row for row in self._by_key(accumulator) if told(row) not in gone]
 
     def nested_partial_update(self, accumulator: Value, value: Value) -> Value:
+        if self.newer and value is not None:
+            accumulator = accumulator or []
         if accumulator is None or value is None:
             return value if accumulator is None else accumulator
         found: dict[Any, dict[str, Any]] = {}
@@ -137,6 +162,11 @@ class NestedModel:
                 merged = found.setdefault(self._key(row), dict.fromkeys(row))
                 merged.update({name: item for name, item in row.items() if item is not None})
         return list(found.values())
+
+
+def _is_blank(text: str | None) -> bool:
+    """As Java has it: spaces that don't break are none."""
+    return text is None or all(c.isspace() and c not in "\u0085\u00a0\u2007\u202f" for c in text)
 
 
 def _utf16(text: str) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from aggregate_model import DivisionError, Model
+from aggregate_model import DivisionError, LimitError, Model
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +43,7 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "TIMESTAMP(3)": st.datetimes().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000)),
     "TIMESTAMP(6) WITH LOCAL TIME ZONE": st.datetimes(timezones=st.none()),
 }
+_WRAPS = {"aggregation-rules": "1.4"}
 _NUMBERS = [name for name in _VALUES if name.endswith("INT") or name.startswith(("FLOAT", "DOUBLE", "DECIMAL"))]
 _CHOICES = ("last_value", "last_non_null_value", "first_value", "first_non_null_value", "primary-key")
 _ORDERED = [name for name in _VALUES if name != "BOOLEAN"]
@@ -80,7 +81,7 @@ def run(
     values = pa.array([value for value, _ in rows], arrow_type(parsed))
     starts = np.cumsum([0, *(len(group) for group in groups)], dtype=np.int64)[:-1]
     retract = np.array([retract for _, retract in rows], np.bool_)
-    function = resolve_aggregate(name, parsed, "c", options or {})
+    function = resolve_aggregate(name, parsed, "c", _WRAPS if options is None else options)
     if chunked:
         return aggregate(function, pa.chunked_array([values[:1], values[1:]]), starts, retract)
     return aggregate(function, values, starts, retract)
@@ -106,27 +107,47 @@ def test_kernels_do_what_rows_one_by_one_do(name: str, data: st.DataObject) -> N
     _assert_as_modelled(data.draw(_cases(name)))
 
 
+@pytest.mark.parametrize("rules", [None, "2.1"])
+@pytest.mark.parametrize("name", ["sum", "product"])
+@given(st.data())
+def test_integers_outside_of_their_type_are_refused(name: str, rules: str | None, data: st.DataObject) -> None:
+    _assert_as_modelled(data.draw(_cases(name)), {} if rules is None else {"aggregation-rules": rules})
+
+
+def test_the_step_that_overflows_is_named() -> None:
+    tell = "aggregation-rules=1.4"
+    for name, rows, step in (
+        ("sum", [(1, False), (126, False), (1, False), (-5, False)], r"127 \+ 1"),
+        ("sum", [(-128, True)], "0 - -128"), ("product", [(64, False), (-3, False)], r"64 \* -3"),
+        ("product", [(-128, False), (-1, True)], "-128 / -1"),
+    ):  # fmt: skip
+        with pytest.raises(SchemaError, match=f"column c: a {name} leaves the range of TINYINT: {step}") as refused:
+            run(name, "TINYINT", [[(1, False)], rows], {})
+        assert tell in str(refused.value)
+
+
 @pytest.mark.parametrize("case", _FOUND)
 def test_values_at_the_limits(case: tuple[str, str, Groups]) -> None:
     _assert_as_modelled(case)
+    _assert_as_modelled(case, {})
 
 
-def _assert_as_modelled(case: tuple[str, str, Groups]) -> None:
+def _assert_as_modelled(case: tuple[str, str, Groups], options: dict[str, str] = _WRAPS) -> None:
     name, type_, groups = case
     parsed = parse_type(type_)
     assert isinstance(parsed, AtomicType)
-    model = Model(name, parsed)
+    model = Model(name, parsed, wraps=options == _WRAPS)
     as_stored = [pa.array([value for value, _ in group], arrow_type(parsed)).to_pylist() for group in groups]
     rows = [
         [(v, retract) for v, (_, retract) in zip(*pair, strict=True)] for pair in zip(as_stored, groups, strict=True)
     ]
     try:
         expected = [model.fold(group) for group in rows]
-    except DivisionError:
+    except (DivisionError, LimitError):
         with pytest.raises(SchemaError, match="column c"):
-            run(name, type_, groups)
+            run(name, type_, groups, options)
         return
-    found = run(name, type_, groups)
+    found = run(name, type_, groups, options)
     assert found.type == arrow_type(parsed)
     assert len(found) == len(groups)
     assert _shown(found.to_pylist()) == _shown(expected)
@@ -152,7 +173,7 @@ def test_ignore_retract_passes_rows_over_that_take_back(case: tuple[str, str, Gr
     name, type_, groups = case
     marked = [[(value, index % 3 == 1) for index, (value, _) in enumerate(group)] for group in groups]
     kept = [[(value, False) for value, retract in group if not retract] for group in marked]
-    found = run(name, type_, marked, {"fields.c.ignore-retract": "true"})
+    found = run(name, type_, marked, {**_WRAPS, "fields.c.ignore-retract": "true"})
     assert _shown(found.to_pylist()) == _shown(run(name, type_, kept).to_pylist())
 
 

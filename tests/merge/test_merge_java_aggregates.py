@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.merge.aggregates import DEFAULT_AGGREGATE, aggregate, configured_aggregate, resolve_aggregate
+from paimon_pyds.merge.aggregates import DEFAULT_AGGREGATE, RULES, aggregate, configured_aggregate, resolve_aggregate
 from paimon_pyds.options import TableOptions
 from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.fixtures import fixture_dir, json_lines, read_text, table_fields, table_path
@@ -117,7 +117,7 @@ class Case:
         self.columns = {f"c{i}": column for i, column in enumerate(columns)}
         types = {"id": parse_type("INT NOT NULL"), **{name: parse_type(c.type) for name, c in self.columns.items()}}
         self.fields = [DataField(i, name, type_) for i, (name, type_) in enumerate(types.items())]
-        self.options = {"bucket": "1", "merge-engine": "aggregation", "write-only": "true"}
+        self.options = {"bucket": "1", "merge-engine": "aggregation", "write-only": "true", RULES: "1.4"}
         for name, column in self.columns.items():
             self.options[f"fields.{name}.aggregate-function"] = column.function
             self.options |= {f"fields.{name}.{key}": value for key, value in column.options.items()}

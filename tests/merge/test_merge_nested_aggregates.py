@@ -65,6 +65,8 @@ class Case:
             for k, v in model.items()
             if k in names
         }
+        if "rules" in model:
+            self.options["aggregation-rules"] = model["rules"]
         if "key" in model:
             self.options["fields.c.nested-key"] = ", ".join(model["key"])
 
@@ -73,6 +75,7 @@ class Case:
 
 
 _TEXTS = st.none() | st.text("ab|, ", max_size=4)
+_BLANKS = st.none() | st.text("ab|, \t\u00a0\u2003\u2007", max_size=4)
 _FLOATS = st.sampled_from([0.0, -0.0, math.nan, 1.0])
 _CASES = [
     Case("listagg", "STRING", _TEXTS, {}),
@@ -95,6 +98,19 @@ _CASES = [
     Case("nested_update", _array(_ROW), _lists(_ROWS, 2), {"key": ["k"], "limit": 2}, retracts=True),
     Case("nested_update", _array(_ROW), _lists(_ROWS), {"limit": 0}, retracts=True),
     Case("nested_partial_update", _array(_ROW), _lists(_ROWS), {"key": ["k"]}),
+    *(
+        Case(case.name, case.type, case.value, {**case.model, "rules": "2.1"}, retracts=case.retracts)
+        for case in (
+            Case("listagg", "STRING", _BLANKS, {}),
+            *(Case("listagg", "STRING", _BLANKS, {"delimiter": d, "distinct": True}) for d in (",", "||", "", "\t")),
+            Case("nested_update", _array(_ROW), _lists(_ROWS), {}, retracts=True),
+            Case("nested_update", _array(_ROW), _lists(_ROWS), {"limit": 3}, retracts=True),
+            Case("nested_update", _array(_ROW), _lists(_ROWS), {"key": ["k"]}, retracts=True),
+            Case("nested_update", _array(_ROW), _lists(_ROWS, 2), {"key": ["k"], "limit": 2}, retracts=True),
+            Case("nested_update", _array(_ROW), _lists(_ROWS), {"key": ["l", "k"], "limit": 0}, retracts=True),
+            Case("nested_partial_update", _array(_ROW), _lists(_ROWS), {"key": ["k"]}),
+        )
+    ),
 ]  # fmt: skip
 _ORDERED = {"listagg", "collect"}
 

@@ -70,6 +70,16 @@ def fixture_dir(name: str) -> Path:
     return DEV / name
 
 
+def newer_fixture(name: str) -> tuple[Path, dict[str, Any]]:
+    """A table that Paimon's Spark connector 2.1 wrote, and what it read of it."""
+    if DEV is None:
+        pytest.skip(f"needs ../shared/fixtures/jvm21/{name} (written by Java Paimon 2.1)")
+    folder = (DEV.parent if _FULL else DEV) / "jvm21" / name
+    if not folder.is_dir():
+        pytest.skip(f"needs {folder} (written by Java Paimon 2.1)")
+    return folder / "table", json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+
+
 def fixture_names() -> list[str]:
     """Every fixture at hand, by name."""
     return sorted(p.parent.name for p in DEV.glob("*/meta.json")) if DEV else []
