@@ -9,11 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import pc
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.execution.live_files import index_source, live_of, planned_live_files
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options import TableOptions
 from paimon_pyds.row import decode_column, decode_row
 from paimon_pyds.scan.travel import TableState
 from paimon_pyds.split import PlannedFile
@@ -27,6 +30,8 @@ from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS
 
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
 _HEAD_READERS = 16
+_POSTPONE = -2
+"""The option ``bucket`` of tables whose buckets are chosen later, and the number of the bucket that rows wait in."""
 
 FILES = parse_columns("""
     partition STRING, bucket INT NOT NULL, file_path STRING NOT NULL, file_format STRING NOT NULL,
@@ -59,10 +64,23 @@ def value_text(value: Any, field: DataField) -> str | None:
     return None if value is None else partition_text(value, field.type, legacy=False)
 
 
+def files_in_buckets(
+    store: TableStore, snapshot: Snapshot | None, columns: Sequence[str] | None = None
+) -> pa.RecordBatch:
+    """The entries of live files, but not of those whose rows wait for a bucket: no read looks at them. As in Java.
+
+    ``columns``: of `ENTRY_SCHEMA`, with ``bucket``; all when None.
+    """
+    entries = live_of(store, snapshot, columns)
+    if TableOptions(store.latest_schema().options).get("bucket") != _POSTPONE:
+        return entries
+    return entries.filter(pc.greater_equal(entries.column("bucket"), 0))
+
+
 def _entries(store: TableStore, state: TableState, request: Request) -> Iterator[pa.RecordBatch]:
     """The entries of live files that the filter may keep, by what they say themselves, some at a time."""
     partition_of = cache(partial(partition_row_text, state.schema.partition_fields))
-    for entries in slices(live_of(store, state.snapshot)):
+    for entries in slices(files_in_buckets(store, state.snapshot)):
         partitions = entries.column("partition").dictionary_encode()
         texts = pa.array(map(partition_of, partitions.dictionary.to_pylist()), pa.string())
         own = {name: entries.column(of_entry) for name, of_entry in _OF_ENTRIES.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -38,6 +38,7 @@ from paimon_pyds.system.files import (
     FILE_INDEXES,
     FILE_KEY_RANGES,
     FILES,
+    files_in_buckets,
     partition_row_text,
     read_file_indexes,
     read_files,
@@ -221,10 +222,15 @@ def _manifests(store: TableStore, request: Request) -> _Rows:
                m.max_row_id)  # fmt: skip
 
 
-def summed_files(store: TableStore, snapshot: Snapshot | None, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows, bytes, number and newest creation of live files, by these columns of their entries, and buckets."""
-    entries = live_of(store, snapshot, (*keys, "row_count", "file_size", "creation_time", "total_buckets"))
-    grouped = pa.Table.from_batches([entries]).group_by(list(keys), use_threads=False)
+def summed_files(store: TableStore, snapshot: Snapshot | None, *, by_bucket: bool) -> list[dict[str, Any]]:
+    """Rows, bytes, number and newest creation of live files by partition, and buckets; or by partition and bucket.
+
+    As in Java, files whose rows wait for a bucket count where it is by bucket only.
+    """
+    columns = ("partition", "bucket", "row_count", "file_size", "creation_time", "total_buckets")
+    entries = (live_of if by_bucket else files_in_buckets)(store, snapshot, columns)
+    keys = ["partition", "bucket"] if by_bucket else ["partition"]
+    grouped = pa.Table.from_batches([entries]).group_by(keys, use_threads=False)
     sums = [("row_count", "sum"), ("file_size", "sum"), ("row_count", "count"), ("creation_time", "max")]
     sums.append(("total_buckets", "max"))
     rows: list[dict[str, Any]] = grouped.aggregate(sums).to_pylist()
@@ -240,7 +246,7 @@ def _buckets(store: TableStore, request: Request) -> _Rows:
     fields = state.schema.partition_fields
     rows = [
         (partition_row_text(fields, row["partition"]), row["bucket"], *_sums(row))
-        for row in summed_files(store, state.snapshot, ["partition", "bucket"])
+        for row in summed_files(store, state.snapshot, by_bucket=True)
     ]
     return iter(sorted(rows, key=lambda r: (r[0], r[1])))
 
@@ -252,7 +258,7 @@ def _partitions(store: TableStore, request: Request) -> _Rows:
     rows = [
         (_partition_spec(state.schema, r["partition"]), *_sums(r), *[None] * 4, r["total_buckets_max"], False,
          deleted.get(r["partition"], 0))
-        for r in summed_files(store, state.snapshot, ["partition"])
+        for r in summed_files(store, state.snapshot, by_bucket=False)
     ]  # fmt: skip
     return iter(sorted(rows, key=lambda r: r[0]))
 

@@ -104,7 +104,7 @@ def _partitions(warehouse: Warehouse, request: Request) -> _Rows:
     for database, table, store in _stores(warehouse, request):
         schema = store.latest_schema()
         if schema.partition_keys:
-            for row in summed_files(store, store.latest_snapshot(), ["partition"]):
+            for row in summed_files(store, store.latest_snapshot(), by_bucket=False):
                 texts = partition_texts(schema.partition_fields, row["partition"], schema.options)
                 default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
                 name = "/".join(f"{key}={default if value is None else value}" for key, value in texts.items())

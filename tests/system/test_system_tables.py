@@ -20,7 +20,7 @@ from paimon_pyds.metadata.record_codec import encode_index_manifest
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.system.tables import SYSTEM_TABLES
 from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, RowType
-from support.fixtures import fixture_dir, fixture_names, json_lines, meta, requires_shared, table_path
+from support.fixtures import fixture_dir, fixture_names, json_lines, meta, newer_fixture, requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle
 from support.values import dumps, json_rows, lines
 
@@ -33,10 +33,9 @@ OURS = {
 its directory here."""
 
 NOT_IN_JAVA = {
-    "pk_postpone": ("files", "file_key_ranges", "partitions", "buckets"),
     "part_timestamp_legacy": ("partitions",),
 }
-"""Java shows no files that wait for a bucket, and fails where a partition's time has no seconds."""
+"""Java fails where a partition's time has no seconds."""
 
 
 def _system_reads() -> Iterator[Any]:
@@ -121,6 +120,40 @@ def test_indexes_of_the_whole_table_tell_rows_and_columns(tmp_path: Path) -> Non
     found = pp.Table.open(tmp_path / "t").system("table_indexes").sort_by("file_name").to_pylist()
     told = [tuple(row.values())[7:] for row in found]
     assert told == [(5, 9, 1, "b"), (5, 9, 0, "a,b"), (5, 9, 7, None), (None, None, None, None)]
+
+
+def test_files_whose_rows_wait_for_a_bucket_are_left_out_as_in_java() -> None:
+    path, expected = newer_fixture("postpone-system-tables")
+    table = pp.Table.open(path)
+    assert table.scan().to_arrow().num_rows == 0
+    for name, counts in expected.items():
+        assert table.system(name).num_rows == counts["Java 2.1"], name
+
+
+def _placed(row: dict[str, Any]) -> str:
+    return _comparable(
+        {**row, **({"file_path": row["file_path"].rpartition("/")[2]} if "file_path" in row else {})}, set()
+    )
+
+
+@requires_java_oracle
+def test_files_in_buckets_beside_rows_that_wait_are_java_s(oracle: Oracle, warehouse: Path) -> None:
+    path = warehouse / "db.db" / "t"
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "file-index.bitmap.columns": "v"}
+    columns = "k INT NOT NULL, p INT NOT NULL, v STRING"
+    table = pp.Table.create(path, columns, primary_key=["p", "k"], partition_by=["p"], options=options)
+    table.append([{"k": k, "p": p, "v": "old"} for k in range(9) for p in (1, 2)])
+    table.compact()
+    table.append([{"k": k, "p": p, "v": "new"} for k in range(3) for p in (2, 3)])
+    names = [name for name in SYSTEM_TABLES if name != "file_indexes"]
+    with oracle.batch() as batch:
+        replies = [batch.read(warehouse, f"db.t${name}") for name in names]
+        of_all = batch.read(warehouse, "sys.partitions")
+    ours = [table.system(name) for name in names] + [pp.Catalog(warehouse).system("partitions")]
+    for name, found, reply in zip([*names, "sys.partitions"], ours, [*replies, of_all], strict=True):
+        rows = json_rows(found.select(list(reply.values[0]) if reply.values else []))
+        assert sorted(map(_placed, rows)) == sorted(map(_placed, reply.values)), name
+    assert set(table.system("file_indexes")["bucket"].to_pylist()) == {0}
 
 
 @requires_java_oracle
