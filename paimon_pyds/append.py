@@ -43,7 +43,7 @@ from paimon_pyds.progress import phase
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import discard
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.conform import check_columns
+from paimon_pyds.write.incoming import check_columns
 
 
 def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
@@ -134,7 +134,8 @@ def _written_by_key(
     from paimon_pyds.query.key_places import KeyPlaces
 
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one
-    context = write_context(store, options, overwrite=mode is not None)
+    replaces_all = mode is not None and mode.partition is None  # else keys may come from other partitions
+    context = write_context(store, options, overwrite=replaces_all)
     schema = context.schema
     if mode is None:
         places = KeyPlaces.of(store, context, snapshot)

@@ -38,7 +38,7 @@ from paimon_pyds.sort.keys import SortKeys
 from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.conform import IncomingRows
+from paimon_pyds.write.incoming import IncomingRows
 from paimon_pyds.write.placement import NewBuckets, Placement, Places
 from paimon_pyds.write.writer import joined_batches
 

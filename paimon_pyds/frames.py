@@ -18,6 +18,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import one_batch, to_numpy
 from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.kept_values import NotKeptError, check_kept
+from paimon_pyds.left_out import LeftOut, batches_with_left_out, find_left_out, with_left_out
 from paimon_pyds.options.option import integer
 from paimon_pyds.progress import shown
 
@@ -74,7 +75,7 @@ def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     if isinstance(data, pa.RecordBatch):
         return data.schema, iter((data,))
     if isinstance(data, pa.Table):
-        return data.schema, iter(data.to_batches())
+        return data.schema, batches_with_left_out(data)
     library = type(data).__module__.split(".")[0]
     if library == "polars":
         if hasattr(data, "collect"):
@@ -128,7 +129,11 @@ def _with_rows_gathered(parts: Iterator[Any]) -> Iterator[Any]:
 def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """A table of dictionaries; the columns are those of all of them, and NULL where one has none."""
     names = dict.fromkeys(chain.from_iterable(rows))
-    return _from_columns({name: [row.get(name) for row in rows] for name in names})
+    table = _from_columns({name: [row.get(name) for row in rows] for name in names})
+    if any(len(row) < len(names) for row in rows) and all(isinstance(name, str) for name in names):
+        plain = pa.struct([(name, pa.null()) for name in names])  # members are noted already
+        table = with_left_out(table, find_left_out(rows, plain))
+    return table
 
 
 def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
@@ -151,9 +156,18 @@ def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
             f"the columns have different numbers of values: {', '.join(f'{k} {v}' for k, v in lengths.items())}"
         )
     try:
-        return pa.table(arrays)
+        return with_left_out(pa.table(arrays), _left_out_members(columns, arrays))
     except UnicodeEncodeError as error:
         raise SchemaError(f"{error.object!r:.100} is no name of a column: {error.reason}") from None
+
+
+def _left_out_members(columns: Mapping[str, Any], arrays: Mapping[str, Any]) -> LeftOut:
+    """What values that are Python's own leave out of structs."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, values in columns.items():
+        if _are_objects(values):
+            found |= find_left_out(values, arrays[str(name)].type, (str(name),))
+    return found
 
 
 def _array(name: str, values: Any) -> pa.Array:
@@ -194,7 +208,10 @@ def _unfit(name: str, values: Any, error: Exception) -> SchemaError:
         why = f"Arrow takes no value of type {type(next(islice(values, row, None))).__name__}"
         hint = "give None for NULL, Python's own values, or the whole column as an array"
     if _are_pairs(next(islice(values, row, None))):
-        hint = "pairs of a MAP come with their type: pa.array(…, pa.map_(…))"
+        hint = (
+            "pairs of a MAP come with their type: pa.array(…, pa.map_(…)) for the column, or for rows of a table "
+            "pa.Table.from_pylist(rows, schema=table.arrow_schema)"
+        )
     refused = SchemaError(f"column {name!r}: {why}", hint=hint)
     refused.row = row
     return refused
@@ -236,7 +253,8 @@ def _from_pandas(frame: Any) -> pa.Table:
         for name in frame.columns:
             _array(name, frame[name].reset_index(drop=True))  # tells the column and the row
         raise _refused(frame, str(error)) from error
-    return table
+    columns = {str(name): frame.iloc[:, at] for at, name in enumerate(frame.columns)}
+    return with_left_out(table, _left_out_members(columns, dict(zip(table.schema.names, table.columns, strict=True))))
 
 
 def _with_index(frame: Any) -> Any:

@@ -19,7 +19,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions
-from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts
+from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts, with_settings
 from paimon_pyds.progress import shown
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import MergeOptions
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         Inserts,
         Keys,
         LookupArguments,
+        MissingColumns,
         OptionValues,
         Order,
         Progress,
@@ -183,7 +184,7 @@ class Table(RowStream):
         made = cls(create_table(io, root, definition, external=external, local_cache=local_cache))
         if rows is not None:
             with unmade_on_failure(made.store):
-                made.append(rows)
+                made.append(rows, missing_columns="null")
         return made
 
     @property
@@ -478,15 +479,30 @@ class Table(RowStream):
             return lookup_rows(self._scan("lookup", scan, columns=columns), keys, self._store.schemas)
 
     def append(
-        self, data: Rows, *, options: OptionValues | None = None, progress: Progress | None = None
+        self,
+        data: Rows,
+        *,
+        rowkind_column: str | None = None,
+        missing_columns: MissingColumns | None = None,
+        options: OptionValues | None = None,
+        progress: Progress | None = None,
     ) -> Snapshot | None:
-        """Append rows as one snapshot.
+        """Append rows as one snapshot. In a table with a primary key they are merged with the rows of their keys.
 
         Args:
             data: a pandas or polars DataFrame (lazy ones, too), a pyarrow Table, batch or reader, a DuckDB relation, a
                 dictionary of columns, a list of dictionaries, anything with ``__arrow_c_stream__``, or an iterable of
                 these. Columns are matched by name. Floats of a pandas frame, NaN for NULL, go into integers where all
                 are whole.
+            rowkind_column: the column of the data that has the kind of each row, and that is not stored: ``+I`` or
+                ``+U`` for a row to add, ``-U`` or ``-D`` for one to take away. For tables with a primary key only.
+            missing_columns: what becomes of columns that the data, or a dictionary in it, does not have. With ``null``
+                they are NULL, or their default. With ``refuse`` only those with a default may be missing. When None,
+                missing columns are taken unless NULL could take the place of a value: tables with the merge engine
+                deduplicate or first-row need all columns, those with partial-update all of a sequence group whose
+                sequence field the data has, those with aggregation the columns whose function takes NULL for a value
+                (first_value, last_value). Rows to take away need their key only. An option of the same meaning,
+                ``missing-columns``, may be given to other writes, and be stored in a table.
             options: table options for this write, such as ``{"target-file-size": "512 mb"}``.
             progress: whether and where it is shown how far it is: see `paimon_pyds.show_progress`.
 
@@ -499,9 +515,10 @@ class Table(RowStream):
         """
         from paimon_pyds.append import append
 
+        own = with_settings(options, {"rowkind-column": rowkind_column, "missing-columns": missing_columns})
         with shown("append", progress):
-            snapshot = append(self._store, data, option_texts(options))
-            self._maintain(None if snapshot is None else snapshot.id, options)
+            snapshot = append(self._store, data, own)
+            self._maintain(None if snapshot is None else snapshot.id, own)
         return snapshot
 
     def overwrite(
@@ -519,7 +536,8 @@ class Table(RowStream):
             data: as for `append`.
             partition: replace only these partitions, such as ``{"dt": "2026-01-31"}``; the whole table when None.
             dynamic: replace the partitions that the data has rows in, and no other.
-            options: as for `append`.
+            options: as for `append`. Missing columns are NULL, or their default, unless ``missing-columns`` is
+                ``refuse``, or keys may come from partitions that stay.
             progress: as for `append`.
 
         Raises:

@@ -30,6 +30,8 @@ Order: TypeAlias = Literal["order", "zorder", "hilbert"]
 """How `compact` orders rows."""
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 """What `paimon_pyds.spark.write` does where there are rows."""
+MissingColumns: TypeAlias = Literal["null", "refuse"]
+"""What becomes of columns that rows are written without."""
 _RowChange: TypeAlias = "Literal['update', 'delete'] | Update | Delete"
 RowChanges: TypeAlias = "_RowChange | Sequence[_RowChange] | None"
 """Clauses of a merge for rows of the table. A merge takes SQL too, such as ``"source.gone THEN DELETE"``; checkers,
@@ -130,6 +132,7 @@ class WriteSettings(TypedDict, total=False):
     overwrite_partition: str | Mapping[str, Any]
     dynamic_partition_overwrite: bool
     rowkind_column: str
+    missing_columns: MissingColumns
     operation: Literal["delete", "upsert"]
     operation_keys: str | Sequence[str]
     bucket: int | str

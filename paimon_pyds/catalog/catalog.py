@@ -325,7 +325,7 @@ class Catalog:
             return self.table(name)
         if rows is not None:
             with unmade_on_failure(made.store, taking_back(self, name)):
-                made.append(rows)
+                made.append(rows, missing_columns="null")
         return made
 
     def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:

@@ -30,6 +30,7 @@ _FORMATS = {
     "json": "json", "jsonl": "json", "ndjson": "json",
 }  # fmt: skip
 _PEEKED = 64 << 10
+_LINES = "write one object in each line, such as with jq -c"
 _FILES_OF_ARROW = b"ARROW1"
 _LONG_INTEGER = re.compile(rb"[0-9]{16}")
 
@@ -45,6 +46,7 @@ class InputFormat:
         header: whether the first line of CSV has the names of its columns.
         types: of columns, where texts do not say them.
         named: the columns among them that the command line has types of.
+        notes_missing: of JSON lines, which leave out columns or members (`paimon_pyds.left_out`).
     """
 
     name: str | None = None
@@ -53,6 +55,7 @@ class InputFormat:
     header: bool = True
     types: pa.Schema | None = None
     named: tuple[str, ...] = ()
+    notes_missing: bool = False
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, table: pa.Schema | None = None) -> InputFormat:
@@ -178,9 +181,14 @@ def _opened(path: str, how: InputFormat) -> Rows:
             from paimon_pyds.cli.csv_input import CsvInput
 
             return CsvInput(path, file, how).rows()
+    return _json_lines(file.read(), path, how)
+
+
+def _json_lines(data: bytes, path: str, how: InputFormat) -> Rows:
     import pyarrow as pa
 
-    data = file.read()
+    from paimon_pyds.left_out import batches_with_left_out
+
     if data.lstrip().startswith(b"["):
         text = "the input is one array, and a line is wanted for each object"
         raise SchemaError(text, path=path, hint="write them so, such as with jq -c '.[]'")
@@ -190,7 +198,32 @@ def _opened(path: str, how: InputFormat) -> Rows:
         raise _refused_line(error, data, path) from error
     _check_digits(rows, data, {field.name for field in how.types or ()}, path)
     how.check_types(rows.schema.names, sparse=True)
-    return rows.schema, iter(rows.to_batches())
+    if how.notes_missing:
+        rows = _with_notes(rows, data, path)
+    return rows.schema, batches_with_left_out(rows)
+
+
+def _with_notes(rows: pa.Table, data: bytes, path: str) -> pa.Table:
+    """The rows of JSON lines, with a note of what lines leave out. Lines are read again where NULL is found.
+    Raises SchemaError."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from paimon_pyds.left_out import find_left_out, with_left_out
+
+    doubtful = np.zeros(rows.num_rows, np.bool_)
+    for column in rows.columns:
+        nested = pa.types.is_nested(column.type)
+        doubtful |= np.ones(len(column), np.bool_) if nested else pc.is_null(column).to_numpy()
+    if not doubtful.any():
+        return rows
+    lines = [line for line in data.splitlines() if line.strip()]
+    if len(lines) != rows.num_rows:
+        raise SchemaError("the input has several objects in a line, or one in several lines", path=path, hint=_LINES)
+    numbers = np.flatnonzero(doubtful)
+    found = find_left_out([json.loads(lines[number]) for number in numbers], pa.struct(rows.schema))
+    return with_left_out(rows, {at: numbers[own] for at, own in found.items()})
 
 
 def _check_digits(rows: pa.Table, data: bytes, given: set[str], path: str) -> None:

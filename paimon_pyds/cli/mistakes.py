@@ -104,6 +104,7 @@ def in_shell(hint: str, command_line: Callable[..., str] | None) -> str:
         if command_line is not None and (found := re.search(call, hint)):
             there = command_line(command, *options, found["value"] + after)
             hint = hint[: found.start()] + there + hint[found.end() :]
+    hint = re.sub(r"\b(missing-columns)=(\w+)", r"--\1 \2", hint)
     return re.sub(r"\b(cascade|full)=True\b", r"--\1", hint)
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,9 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument("--mode", choices=("append", "overwrite"), default="append")
     add_repeated(parser, "--partition", "overwrite only this", metavar="KEY=VALUE")
     parser.add_argument("--dynamic", action="store_true", help="overwrite the partitions that the input has rows in")
+    parser.add_argument("--rowkind-column", metavar="COLUMN", help="it has +I, -U, +U or -D for each row; not stored")
+    text = "take columns that the input lacks as NULL, or refuse all; else refuse those whose values NULL would replace"
+    parser.add_argument("--missing-columns", choices=("null", "refuse"), help=text)
     parser.add_argument("--create", action="store_true", help="create the table when it is missing")
     parser.add_argument("--partition-by", default="", help="partition columns of a created table")
     parser.add_argument("--primary-key", default="", help="columns of a created table's key")
@@ -118,10 +121,14 @@ def _add_merge(commands: Commands) -> None:
 
 
 def _write(arguments: argparse.Namespace) -> None:
+    from paimon_pyds.write.missing_columns import MISSING_COLUMNS
+
     made = False
     try:
-        table, options = open_table(arguments), table_options(arguments)
-        schema, batches = open_inputs(arguments.inputs, InputFormat.of(arguments, table.arrow_schema))
+        table, options = open_table(arguments), _write_options(arguments)
+        how = InputFormat.of(arguments, table.arrow_schema)
+        notes = bool(table.primary_key) or MISSING_COLUMNS in options
+        schema, batches = open_inputs(arguments.inputs, replace(how, notes_missing=notes))
     except TableNotFoundError as error:
         if not arguments.create:
             raise TableNotFoundError(error.message, path=error.path, hint="add --create to make it") from error
@@ -155,6 +162,14 @@ def _write(arguments: argparse.Namespace) -> None:
     show.answer(arguments.output, {"rows": rows, "snapshot": id_}, text)
 
 
+def _write_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """Options of the write, those that have arguments of their own among them."""
+    from paimon_pyds.options.option import with_settings
+
+    given = {"rowkind-column": arguments.rowkind_column, "missing-columns": arguments.missing_columns}
+    return with_settings(table_options(arguments), given)
+
+
 def _unmade_on_failure(arguments: argparse.Namespace, table: Table) -> AbstractContextManager[None]:
     """A new table is taken away where its first rows fail, as by `Table.create` and `Catalog.create_table`."""
     from paimon_pyds.ddl.create import unmade_on_failure
@@ -174,11 +189,12 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
     from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.options import check_appendable, check_writable
     from paimon_pyds.types.arrow import from_arrow_schema
-    from paimon_pyds.write.conform import ROW_KIND_COLUMN
+    from paimon_pyds.write.incoming import ROW_KIND_COLUMN
+    from paimon_pyds.write.missing_columns import MISSING_COLUMNS
 
-    options = table_options(arguments)
-    own = {key: value for key, value in options.items() if key != ROW_KIND_COLUMN}
-    kinds = options.get(ROW_KIND_COLUMN)
+    own = _write_options(arguments)
+    kinds = own.pop(ROW_KIND_COLUMN, None)
+    missing = own.pop(MISSING_COLUMNS, "null")
     try:
         fields = from_arrow_schema(pa.schema([field for field in schema if field.name != kinds]))
     except SchemaError as error:
@@ -191,7 +207,7 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
     if arguments.mode == "append":
         check_appendable(own)
     table = create_table(arguments, fields, primary_key=key, partition_by=parts, options=own)
-    return table, {} if kinds is None else {ROW_KIND_COLUMN: kinds}
+    return table, {MISSING_COLUMNS: missing, **({} if kinds is None else {ROW_KIND_COLUMN: kinds})}
 
 
 def _delete(arguments: argparse.Namespace) -> None:

@@ -17,8 +17,9 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import check_branch, check_compactable, check_known, check_shape, check_writable
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
-from paimon_pyds.write.conform import ROW_KIND_COLUMN, IncomingRows
 from paimon_pyds.write.context import check_table_files
+from paimon_pyds.write.incoming import ROW_KIND_COLUMN, IncomingRows
+from paimon_pyds.write.missing_columns import MISSING_COLUMNS
 
 
 def write_context(
@@ -34,13 +35,16 @@ def write_context(
         OptionError: an unknown option, or one that would shape the table otherwise.
     """
     schema = store.latest_schema()
-    check_known(options or (), (ROW_KIND_COLUMN,), own=False)
+    check_known(options or (), (ROW_KIND_COLUMN, MISSING_COLUMNS), own=False)
     check_branch(schema, store.branch, store.root, options)
     check_shape(schema, options or {}, store.root)
     check_writable(schema, options, existing_rows=existing_rows)
-    context = WriteContext(store.io, store.root, store.branch, schema, dict(options or {}), existing_rows=existing_rows)
-    if ROW_KIND_COLUMN in context.raw_options:
-        IncomingRows(context)  # refuses one that has no meaning
+    own = dict(options or {})
+    if overwrite:
+        own.setdefault(MISSING_COLUMNS, "null")  # no value stays that NULL could replace
+    context = WriteContext(store.io, store.root, store.branch, schema, own, existing_rows=existing_rows)
+    if ROW_KIND_COLUMN in context.raw_options or MISSING_COLUMNS in context.raw_options:
+        IncomingRows(context)  # refuses what has no meaning
     if schema.has_dynamic_buckets and not existing_rows:
         latest = None if overwrite else store.latest_snapshot()
         context = replace(context, index_manifest=(latest and latest.index_manifest) or "")

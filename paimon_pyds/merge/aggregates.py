@@ -49,6 +49,13 @@ DEFAULT_AGGREGATE = "last_non_null_value"
 PRIMARY_KEY = "primary-key"
 """Of the columns of the primary key, which hold the same in all rows of a group."""
 
+NULL_IS_VALUE = frozenset({"last_value", "first_value"})
+"""Functions that take NULL for a value like all others; the others pass it over."""
+NULL_IS_VALUE_IF_LATE = frozenset({"first_non_null_value", "first_not_null_value"})
+"""Those that do so with rows that come late by their sequence group."""
+KEEPS_MEMBERS = frozenset({"nested_partial_update"})
+"""Functions that pass over NULL in members of structs, too."""
+
 Kernel = Callable[[pa.Array, GroupedRows], pa.Array]
 
 _NUMBERS = INTEGER_KINDS | FLOAT_KINDS | {Kind.DECIMAL}

@@ -327,6 +327,19 @@ def option_texts(options: Any) -> dict[str, str]:
     return {str(key): option_text(str(key), value) for key, value in given.items() if value is not None}
 
 
+def with_settings(options: Any, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Options as texts, with those among them that arguments gave; None for an argument that was not given.
+    Raises ArgumentTypeError; OptionError: an option is given twice."""
+    own = option_texts(options)
+    for key, value in settings.items():
+        if value is not None:
+            name = key.replace("-", "_")
+            if key in own:
+                raise OptionError(f"{key} is given twice, as an option and by {name}", hint="leave one of them out")
+            own[key] = text(name, value)
+    return own
+
+
 def option_text(key: str, value: Any) -> str:
     """An option's value as Paimon keeps it. Raises OptionError for integers of more than 64 bits, ArgumentTypeError."""
     if isinstance(value, bool):

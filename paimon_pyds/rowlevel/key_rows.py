@@ -55,7 +55,7 @@ from paimon_pyds.scan.travel import Additions, TableState
 from paimon_pyds.split import Files, PlannedFile, Split
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.conform import set_check
+from paimon_pyds.write.incoming import set_check
 from paimon_pyds.write.writer import joined_batches
 
 _Ints = npt.NDArray[np.int64]

@@ -32,6 +32,7 @@ from paimon_pyds.scan.travel import TableState, snapshots_after
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import WriteContext
+from paimon_pyds.write.missing_columns import MISSING_COLUMNS
 
 _ENABLED = "deletion-vectors.enabled"
 
@@ -181,7 +182,7 @@ class RowTarget:
     def write_context(self, total_buckets: int | None = None) -> WriteContext:
         """What tasks need to write rows, into as many buckets as their partition has (the option's when None).
         Raises UnsupportedError: see `check_instant_writers`."""
-        own = dict(self.given)
+        own = {**self.given, MISSING_COLUMNS: "null"}  # of columns that an insert clause does not name
         check_instant_writers(self.store, self.schema, own)
         if total_buckets is not None and total_buckets != int(self.options.get("bucket")):
             own["bucket"] = str(total_buckets)

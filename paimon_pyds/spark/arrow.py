@@ -14,11 +14,20 @@ import pyarrow as pa
 
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types.kinds import UNITS_PER_SECOND
-from paimon_pyds.write.nested import TIME_HINT, cast_nested, cast_number, find_name, has_strict_member
+from paimon_pyds.write.nested import (
+    TIME_HINT,
+    MissingMemberError,
+    cast_nested,
+    cast_number,
+    find_name,
+    has_strict_member,
+    with_members,
+)
 
 
-def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly the columns of ``schema``, in its order and of its types.
+def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, *, takes_members: bool = False) -> pa.RecordBatch:
+    """The batch with exactly the columns of ``schema``, in its order and of its types. ``takes_members``: NULL stands
+    for members of structs that are not there.
     Raises SchemaError: a missing column, a value that does not fit, NULL where the schema says NOT NULL."""
     if batch.schema.equals(schema) and not any(has_strict_member(f.type) for f in schema):
         return batch
@@ -28,7 +37,8 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         at = find_name(names, field.name)
         if at is None:
             raise SchemaError(f"there is no column {field.name!r}", hint=f"there are {', '.join(names)}")
-        columns.append(_conform(batch.column(at), field, field.name))
+        column = with_members(batch.column(at), field.type) if takes_members else batch.column(at)
+        columns.append(_conform(column, field, field.name))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -108,7 +118,7 @@ def _check_struct(source: pa.StructType, target: pa.StructType, column: str, rea
         member = target.field(i)
         at = find_name(names, member.name)
         if at is None:
-            raise SchemaError(f"column {column} has no field {member.name!r}", hint=f"it has {', '.join(names)}")
+            raise MissingMemberError(column, member.name, names)
         check_castable(source.field(at).type, member.type, f"{column}.{member.name}", read=read)
     if not read:
         from paimon_pyds.types.misfits import check_no_more_members

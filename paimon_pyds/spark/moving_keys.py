@@ -24,6 +24,7 @@ from paimon_pyds.bucket.dynamic import assigner_channels
 from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.errors import CommitError
 from paimon_pyds.execution.executor import Executor
+from paimon_pyds.left_out import with_left_out
 from paimon_pyds.merge.key_set import between
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
@@ -43,8 +44,8 @@ from paimon_pyds.spark.types import spark_field
 from paimon_pyds.spark.writer import incoming_columns
 from paimon_pyds.types import DataField, arrow_type
 from paimon_pyds.types.kinds import FLOAT_KINDS, Kind
-from paimon_pyds.write.conform import ROW_KIND_COLUMN, IncomingRows
 from paimon_pyds.write.context import WriteContext
+from paimon_pyds.write.incoming import ROW_KIND_COLUMN, IncomingRows
 from paimon_pyds.write.nested import find_name
 from paimon_pyds.write.placement import NewBuckets, Placement, Places
 
@@ -74,6 +75,7 @@ def placed(
     snapshot = None if overwrite else next(executor.map(_latest, [store]))
     places = KeyPlaces.of(store, context, snapshot)
     given, (context, df, kinds) = df, _completed(context, df)
+    absent = tuple(name for name in df.columns if name != kinds and name not in given.columns)
     keys = KeyColumns(df, context, context.schema.primary_keys)
 
     def key_bytes(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
@@ -92,7 +94,8 @@ def placed(
     spread = compat.repartition_by_number(both, channels, F.col(_CHANNEL))
     in_order = spread.sortWithinPartitions(F.col(_CHANNEL), F.col(_KEY), F.col(_ORDER).asc_nulls_first())
     others = {kinds: pa.field(kinds, pa.string())}
-    placing = _Placing(context, incoming_columns(df.schema, context, others), kinds, places, channels, ends)
+    incoming = incoming_columns(df.schema, context, others)
+    placing = _Placing(context, incoming, kinds, absent, places, channels, ends)
     plain = [f"c{n}" for n in range(len(df.columns))]  # mapInArrow takes dots and backticks in names for syntax
     own = [types.StructField(name, field.dataType) for name, field in zip(plain, df.schema.fields, strict=True)]
     added = [types.StructField(BUCKET_COLUMN, types.IntegerType()), types.StructField(_ORDER, types.LongType())]
@@ -186,6 +189,7 @@ class _Placing:
         context: the table as it is written to; names the column of row kinds.
         incoming: what the columns of the DataFrame are converted to.
         kinds: that column.
+        absent: partition columns that the DataFrame did not have; they are NULL.
         places: the state that keys were read of.
         channels: how many tasks have keys.
         ends: between which values of the first key column the table's keys were read; None for all.
@@ -194,6 +198,7 @@ class _Placing:
     context: WriteContext
     incoming: pa.Schema
     kinds: str
+    absent: tuple[str, ...]
     places: KeyPlaces
     channels: int
     ends: pa.Array | None
@@ -239,7 +244,10 @@ class _Placing:
         given = batch.select(range(len(self.incoming))).append_column(_ROW, from_numpy(np.arange(batch.num_rows)))
         given = given.filter(pc.invert(known))
         renamed = given.rename_columns([*self.incoming.names, _ROW])
-        rows = incoming.conform(conform_batch(renamed, self.incoming.append(pa.field(_ROW, pa.int64()))))
+        schema, takes = self.incoming.append(pa.field(_ROW, pa.int64())), self.context.takes_members
+        fitting = conform_batch(renamed, schema, takes_members=takes)
+        everywhere = np.arange(fitting.num_rows)
+        rows = incoming.conform(with_left_out(fitting, {(name,): everywhere for name in self.absent}))
         self._check_ends(rows)
         kept = to_numpy(rows.column(_ROW))
         found = placement.place(rows, numbers[kept], places)

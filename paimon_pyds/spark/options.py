@@ -31,7 +31,8 @@ OF_SCANS = ("timezone", "read-optimized")
 READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", *OF_SCANS)
 WRITE = (
     "create-if-missing", "if-exists", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
-    "dynamic-partition-overwrite", "rowkind-column", "operation", "operation-keys", "assigned-buckets",
+    "dynamic-partition-overwrite", "rowkind-column", "missing-columns", "operation", "operation-keys",
+    "assigned-buckets",
 )  # fmt: skip
 TRAVEL = (
     "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis", "scan.version", "scan.watermark",
@@ -100,6 +101,8 @@ class WriteOptions:
         partition_by: partition columns; None when the option was not given.
         primary_key: columns of the primary key; None when the option was not given.
         row_kinds: the column that holds the kind of each row, and is not stored; None for rows that are added.
+        missing: what becomes of columns that the data does not have: ``null`` or ``refuse``; None where the option was
+            not given.
         partition: the partitions that an overwrite replaces; None for all.
         dynamic: an overwrite replaces the partitions that the data has rows in.
         operation: ``delete`` or ``upsert``; None to write the rows as they are.
@@ -118,6 +121,7 @@ class WriteOptions:
     partition_by: tuple[str, ...] | None = None
     primary_key: tuple[str, ...] | None = None
     row_kinds: str | None = None
+    missing: str | None = None
     comment: str | None = None
     partition: Mapping[str, str | None] | None = None
     dynamic: bool = False
@@ -215,6 +219,7 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool) -> Write
         partition_by=_names(given, "partition" if "partition" in given else "partition-by"),
         primary_key=_names(given, "primary-key"),
         row_kinds=given.get("rowkind-column"),
+        missing=given.get("missing-columns"),
         comment=given.get("comment"),
         partition=partition,
         dynamic=dynamic,
@@ -248,6 +253,8 @@ def _operation(given: Mapping[str, str], overwrite: bool) -> str | None:
     shaping = [name for name in ("partition-by", "partition", "primary-key", "comment") if name in given]
     if shaping:
         raise OptionError(f"{shaping[0]} has no meaning for operation={operation}: the table already exists")
+    if "missing-columns" in given:
+        raise OptionError(f"missing-columns has no meaning for operation={operation}: new versions have all columns")
     return operation
 
 

@@ -49,7 +49,10 @@ from paimon_pyds.storage import open_file_io
 from paimon_pyds.table import Table
 from paimon_pyds.types import DataField, arrow_schema, positions_named
 from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.conform import ROW_KIND_COLUMN, match_columns
+from paimon_pyds.write.conform import match_columns
+from paimon_pyds.write.incoming import ROW_KIND_COLUMN
+from paimon_pyds.write.missing_columns import MISSING_COLUMNS, MissingColumns
+from paimon_pyds.write.nested import MissingMemberError, with_members
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -175,7 +178,8 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
         with TableWriter(self._context, compat.task_index(), bucket=bucket) as writer:
             for batch in iterator:
                 renamed = batch.rename_columns(self._incoming.names)
-                writer.write(conform_batch(renamed, self._incoming))
+                fitting = conform_batch(renamed, self._incoming, takes_members=self._context.takes_members)
+                writer.write(fitting)
             return PaimonCommitMessage(writer.prepare_commit())
 
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
@@ -290,10 +294,17 @@ def incoming_columns(schema: StructType, context: WriteContext, others: Mapping[
     """What the columns of a DataFrame are converted to, in their order, under the table's names. ``schema``: the
     DataFrame's. ``others``: columns that may be among them and are none of the table's.
     Raises SchemaError: columns that do not fit the table."""
-    names = _renamed(schema.fieldNames(), context.schema.fields, context.root, [*others])
+    names, missing = _renamed(schema.fieldNames(), context.schema.fields, context.root, [*others])
+    if not {context.raw_options.get(ROW_KIND_COLUMN), context.options.get("rowkind.field")} & {*others, *names}:
+        MissingColumns(context).check_names(missing)  # else there may be deletes only
     targets = {**others, **{f.name: f for f in arrow_schema(context.schema.fields)}}
     for name, column in zip(names, compat.target_schema(schema), strict=True):
-        check_castable(column.type, targets[name].type, name)
+        target = targets[name].type
+        source = with_members(pa.nulls(0, column.type), target).type if context.takes_members else column.type
+        try:
+            check_castable(source, target, name)
+        except MissingMemberError as error:
+            raise error.of_write() from None
     return pa.schema([targets[name] for name in names])
 
 
@@ -377,7 +388,8 @@ def dynamic_options(table: Table, options: WriteOptions) -> dict[str, str]:
             hint="a table's primary key is fixed when it is created; leave the option out",
         )
     own = restore_case(options.table, [f.name for f in schema.fields])
-    return own if options.row_kinds is None else {**own, ROW_KIND_COLUMN: options.row_kinds}
+    given = {ROW_KIND_COLUMN: options.row_kinds, MISSING_COLUMNS: options.missing}
+    return {**own, **{name: text for name, text in given.items() if text is not None}}
 
 
 def _same_names(requested: Sequence[str], names: Sequence[str]) -> bool:
@@ -398,10 +410,14 @@ def _check_partition(partition: Mapping[str, str | None], schema: TableSchema) -
         raise OptionError(f"overwrite-partition: {error.message}", hint=error.hint) from None
 
 
-def _renamed(names: Sequence[str], fields: Sequence[DataField], table: str, others: Sequence[str]) -> list[str]:
-    """The table's spelling of the DataFrame's columns, in the DataFrame's order; ``others`` are none of the table's.
+def _renamed(
+    names: Sequence[str], fields: Sequence[DataField], table: str, others: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The table's spelling of the DataFrame's columns, in the DataFrame's order, and the table's columns without a
+    default that are not among them. ``others``: columns of the DataFrame that are none of the table's.
     Raises SchemaError."""
     stored = [name for name in names if name not in others]
     found = match_columns(stored, fields, table)
     spelled = {stored[at]: field.name for field, at in zip(fields, found, strict=True) if at is not None}
-    return [spelled.get(name, name) for name in names]
+    missing = [field.name for field, at in zip(fields, found, strict=True) if at is None and field.default is None]
+    return [spelled.get(name, name) for name in names], missing

@@ -57,6 +57,27 @@ def arrow_text(type_: pa.DataType) -> str:
     return re.sub(r"\blarge_(?=string|binary|list)|(?<=string|binary)_view\b", "", str(type_))
 
 
+def how_to_give(type_: pa.DataType, column: str) -> str:
+    """What to do with values that are of another type than their column, as a hint. ``type_``: the column's."""
+    t = pa.types
+    if t.is_map(type_):
+        name = column.partition(".")[0]
+        return (
+            "give a MAP as a list of pairs, with its type: pa.Table.from_pylist(rows, schema=table.arrow_schema) takes "
+            f"{{{name!r}: [('key', 1)]}}"
+        )
+    moment = "datetime.datetime(2026, 1, 31, 12, 30"
+    examples = (
+        (t.is_decimal, "decimal.Decimal('1.50')"),
+        (t.is_date, "datetime.date(2026, 1, 31)"),
+        (t.is_time, "datetime.time(12, 30)"),
+        (t.is_timestamp, f"{moment}, tzinfo=datetime.timezone.utc)" if getattr(type_, "tz", None) else f"{moment})"),
+        (t.is_binary, "b'bytes'"),
+    )
+    found = next((example for is_, example in examples if is_(type_)), None)
+    return "cast it first" if found is None else f"cast it first (as a Python value: {found})"
+
+
 def described(type_: object) -> str:
     """A type, and what values it takes where its name leaves that open."""
     if not isinstance(type_, AtomicType):

@@ -7,30 +7,31 @@ all; Flink and Java's API store the bare text. Java reads both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import decoded, from_numpy, with_one_nan
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, columns_text, suggest
+from paimon_pyds.errors import SchemaError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
-from paimon_pyds.merge.key_values import INSERT, VALUE_KIND, is_retract
+from paimon_pyds.left_out import LeftOut, left_out_of
 from paimon_pyds.one_line import names_text
 from paimon_pyds.types.arrow import arrow_schema, arrow_type, from_arrow_type, internal_to_scalar
 from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, MAX_LENGTH, STRING_KINDS, Kind
 from paimon_pyds.types.model import AtomicType, DataField, DataType
-from paimon_pyds.write.nested import TIME_HINT, cast_nested, cast_number, has_strict_member, nulls_of
-
-if TYPE_CHECKING:
-    from paimon_pyds.write.context import WriteContext
-
-ROW_KIND_COLUMN = "rowkind-column"
-"""An option of a write: the column of the data that holds the kind of each row, and that is not stored."""
+from paimon_pyds.write.nested import (
+    TIME_HINT,
+    MissingMemberError,
+    cast_nested,
+    cast_number,
+    has_strict_member,
+    nulls_of,
+    with_members,
+)
 
 
 def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str) -> list[int | None]:
@@ -75,17 +76,6 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
     return found
 
 
-def check_columns(schema: pa.Schema | None, context: WriteContext) -> None:
-    """Raises SchemaError: data, perhaps without rows, that has no columns, or others than the table."""
-    names = (
-        [] if schema is None else [name for name in schema.names if name != context.raw_options.get(ROW_KIND_COLUMN)]
-    )
-    if not names:
-        hint = "give them, such as [] for each; table.truncate() and drop_partitions() take rows away"
-        raise SchemaError("the data has no columns, and would replace rows by none", path=context.root, hint=hint)
-    match_columns(names, context.schema.fields, context.root)
-
-
 class Conformer:
     """Brings batches to a table's columns and their Arrow types; made once for many batches.
 
@@ -103,9 +93,10 @@ class Conformer:
         placing: columns that say where rows go: as numbers have many NaN, these get the one that Java has. By others,
             rows of one key, or that filters take for equal, would lie in several buckets and partitions.
         bounded: whether texts and bytes must be within their column's length; other writers may have left longer ones.
+        takes_members: NULL stands for members of structs that are not there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - named arguments, of one caller
         self,
         fields: Sequence[DataField],
         table: str,
@@ -114,9 +105,11 @@ class Conformer:
         partition_keys: Sequence[str] = (),
         placing: Collection[str] = (),
         bounded: bool = True,
+        takes_members: bool = False,
     ) -> None:
         self._fields = fields
         self._table = table
+        self._takes_members = takes_members
         trimmed = (f.type.kind is Kind.CHAR and f.name not in partition_keys for f in fields)
         self._trimmed = [i for i, trim in enumerate(trimmed) if trims_char and trim]
         self._floats = [i for i, f in enumerate(fields) if f.name in placing and f.type.kind in FLOAT_KINDS]
@@ -125,6 +118,8 @@ class Conformer:
         self._bounded = bounded and any(_bounded(f.type) for f in fields)
         hidden = self._bounded or any(map(has_strict_member, self._schema.types))
         self._has_defaults = any(f.default is not None for f in fields)
+        self.missing: Sequence[str] = ()
+        """Columns without a default that the last batch did not have."""
         changed = hidden or self._has_defaults or self._trimmed or self._floats
         self._plain = None if changed else self._schema
         self._names: Sequence[str] = ()
@@ -134,16 +129,16 @@ class Conformer:
         """The batch with exactly the table's columns.
         Raises SchemaError: columns that do not fit, values that do not fit, NULL in a NOT NULL column."""
         if self._plain is not None and batch.schema.equals(self._plain):
+            self._names, self._found, self.missing = batch.schema.names, range(batch.num_columns), ()
             self._check_nulls(batch)
             return batch
         if batch.schema.names != self._names:
             self._found = match_columns(batch.schema.names, self._fields, self._table)
             self._names = batch.schema.names
-        how: Any = {"origin": origin_of(batch.schema), "bounded": self._bounded}
+        pairs = zip(self._fields, self._found, strict=True)
+        self.missing = [field.name for field, at in pairs if at is None and field.default is None]
         columns = [
-            _missing(field, type_, batch.num_rows)
-            if at is None
-            else conform_column(batch.column(at), field, self._table, **how)
+            _missing(field, type_, batch.num_rows) if at is None else self._conformed(batch, at, field, type_)
             for field, type_, at in zip(self._fields, self._schema.types, self._found, strict=True)
         ]
         if self._has_defaults:
@@ -155,6 +150,28 @@ class Conformer:
         fitting = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._check_nulls(fitting)
         return fitting
+
+    def _conformed(self, batch: pa.RecordBatch, at: int, field: DataField, type_: pa.DataType) -> pa.Array:
+        column, origin = batch.column(at), origin_of(batch.schema)
+        if self._takes_members:
+            column = with_members(column, type_)
+        try:
+            return conform_column(column, field, self._table, origin=origin, bounded=self._bounded)
+        except MissingMemberError as error:
+            raise error.of_write() from None
+
+    def left_out(self, schema: pa.Schema) -> LeftOut:
+        """What single rows of the last batch, of this schema, leave out: columns without a default, and members."""
+        found = left_out_of(schema)
+        if not found:
+            return found
+        pairs = zip(self._fields, self._found, strict=True)
+        ours = {self._names[at]: field for field, at in pairs if at is not None}
+        return {
+            (ours[path[0]].name, *path[1:]): rows
+            for path, rows in found.items()
+            if path[0] in ours and (len(path) > 1 or ours[path[0]].default is None)
+        }
 
     def _check_nulls(self, batch: pa.RecordBatch) -> None:
         for at, field in enumerate(self._fields):
@@ -171,136 +188,6 @@ class Conformer:
 
 PANDAS, SPARK = "pandas", "spark"
 _WHOLE_HINT = "floats of pandas go into integers where they are whole and below 2^53; cast others first"
-
-
-class IncomingRows:
-    """Makes incoming batches fit a table. ``carried``: a column that is passed on as it is, after all others; only for
-    tables with a primary key.
-    Raises OptionError: row kinds are in two places, or the table's rows have none."""
-
-    def __init__(self, context: WriteContext, carried: str | None = None) -> None:
-        self._context = context
-        self._carried = carried
-        self._conformer = context.conformer()
-        self._column = context.raw_options.get(ROW_KIND_COLUMN)
-        self._field = context.options.get("rowkind.field")
-        self._has_kinds = bool(context.schema.primary_keys)
-        self._check_sets = set_check(context)
-        if self._column is not None and not self._has_kinds:
-            raise OptionError(
-                f"{ROW_KIND_COLUMN} is for tables with a primary key only", path=context.root, hint="leave it out"
-            )
-        if self._column is not None and self._field is not None:
-            raise OptionError(
-                f"{ROW_KIND_COLUMN}={self._column}, and the table has its row kinds in {self._field} (rowkind.field)",
-                path=context.root,
-                hint="leave the option out",
-            )
-        if self._column in context.schema.field_names:
-            raise OptionError(
-                f"{ROW_KIND_COLUMN} names {self._column}, a column of the table, and its values would not be stored",
-                path=context.root,
-                hint="name the column of row kinds otherwise; or have the table store them: rowkind.field",
-            )
-
-    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are to be written, with the table's columns; with a primary key also ``_VALUE_KIND``, which
-        versions of existing rows bring along.
-
-        Raises:
-            SchemaError: columns or values that do not fit, NULL in a NOT NULL column, what is no row kind.
-            UnsupportedError: deletes that the table can't take.
-        """
-        if not self._has_kinds:
-            return self._added(self._conformer.conform(batch))
-        from paimon_pyds.merge.row_kinds import check_deletes, parse_row_kinds  # other tables do without
-
-        kinds, carried = from_numpy(np.full(batch.num_rows, INSERT, np.int8)), None
-        if self._carried is not None:
-            carried = batch.column(self._carried)
-            batch = batch.select([name for name in batch.schema.names if name != self._carried])
-        if self._context.existing_rows:
-            *columns, kinds = batch.columns
-            batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names[:-1])
-        elif self._column is not None:
-            at = self._position(self._column, batch.schema.names)
-            kinds = parse_row_kinds(_kind_texts(batch.column(at), self._column), self._column)
-            batch = batch.select([i for i in range(batch.num_columns) if i != at])
-        rows = self._conformer.conform(batch)
-        if self._field is not None:
-            kinds = parse_row_kinds(rows.column(self._field), self._field)
-        rows = rows.append_column(VALUE_KIND, kinds)
-        if self._carried is not None:
-            rows = rows.append_column(self._carried, carried)
-        rows = self._kept(rows, kinds)
-        if not self._context.existing_rows:
-            check_deletes(rows.column(VALUE_KIND), self._context.options)
-            try:
-                self._check_sets(rows)
-            except SchemaError as error:
-                error.row = error.row if rows.num_rows == batch.num_rows else None  # others were left out before it
-                raise
-        return rows
-
-    def _added(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Of rows for a table without a primary key those that it takes. (Java: class AppendOnlyFileStoreTable.)"""
-        if self._field is None or self._context.existing_rows:
-            return rows
-        from paimon_pyds.merge.row_kinds import parse_row_kinds
-
-        kinds = parse_row_kinds(_kind_texts(rows.column(self._field), self._field), self._field)
-        rows = self._kept(rows.append_column(VALUE_KIND, kinds), kinds)
-        if is_retract(rows.column(VALUE_KIND)).any():
-            raise UnsupportedError(
-                f"a table without a primary key takes no deletes (-U, -D), which {self._field} (rowkind.field) has",
-                path=self._context.root,
-                hint="alter the table: ignore-delete=true leaves them out; or delete rows by a condition",
-            )
-        return rows.remove_column(rows.num_columns - 1)
-
-    def _kept(self, rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
-        """The rows of those kinds that the options do not leave out."""
-        from paimon_pyds.merge.row_kinds import kept_rows
-
-        kept = kept_rows(kinds, self._context.options)
-        return rows if kept is None or kept.all() else rows.filter(from_numpy(kept))
-
-    def _position(self, column: str, names: list[str]) -> int:
-        if names.count(column) == 1:
-            return names.index(column)
-        raise SchemaError(
-            f"{ROW_KIND_COLUMN} names {column!r}, which is not one column of the data",
-            path=self._context.root,
-            hint=suggest(column, names, "columns"),
-        )
-
-
-def set_check(context: WriteContext) -> Callable[[pa.RecordBatch], None]:
-    """What refuses rows whose values are no sets, in columns where merges unite sets: with a second version of its key
-    such a row could never be read again. It raises SchemaError.
-
-    Rows that were in the table before are not looked at by `IncomingRows`: another writer may have left some, and they
-    must not keep others from their buckets."""
-    if context.raw_options.get("merge-engine") not in ("aggregation", "partial-update"):
-        return lambda rows: None
-    from paimon_pyds.merge.aggregate_sets import check_sets
-    from paimon_pyds.merge.aggregates import set_columns  # other tables do without
-
-    columns = set_columns(context.schema, context.options)
-
-    def check(rows: pa.RecordBatch) -> None:
-        for column, function in columns.items():
-            check_sets(rows.column(column), column, function, context.root)
-
-    return check
-
-
-def _kind_texts(column: pa.Array, name: str) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = decoded(column)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_null(column.type):
-        return column.cast(pa.string())
-    raise SchemaError(f"column {name}: row kinds are texts, not {column.type}", hint="give +I, -U, +U or -D")
 
 
 def origin_of(schema: pa.Schema) -> str:
@@ -401,12 +288,11 @@ def _converted(
             at = first_refused(len(column), lambda n: cast(column.slice(0, n), type_))
             hint = TIME_HINT if t.is_time(source) else _WHOLE_HINT if whole else None
             raise misfit(column, at, name, wanted, path=table, hint=hint) from error
-    from paimon_pyds.types.misfits import arrow_text
+    from paimon_pyds.types.misfits import arrow_text, how_to_give
 
     plain = (wanted or from_arrow_type(type_, count())).with_nullable(True)
     text = f"column {name} is {arrow_text(source)} in the data and {plain} in the table"
-    hint = "give pairs with their type: pa.array([[('key', 1)]], pa.map_(…))" if t.is_map(type_) else "cast it first"
-    raise SchemaError(text, path=table, hint=hint)
+    raise SchemaError(text, path=table, hint="cast it first" if origin == SPARK else how_to_give(type_, name))
 
 
 def _same(column: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -29,6 +29,7 @@ from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.storage import FileIO
 from paimon_pyds.types import DataField
 from paimon_pyds.write.conform import Conformer, without_defaults
+from paimon_pyds.write.missing_columns import choice
 
 ROW_ID_FIELDS = tuple(METADATA_FIELDS[name] for name in ("_ROW_ID", SEQUENCE_NUMBER))
 """The columns in which rows keep their row ids."""
@@ -201,7 +202,20 @@ class WriteContext:
         fields = self.layout.values if names is None else [self.schema.field(name) for name in names]
         placing = {*keys, *self.schema.primary_keys, *self.schema.bucket_keys} if not self.existing_rows else ()
         bounded = not self.existing_rows
-        return Conformer(fields, self.root, trims_char=trims, partition_keys=keys, placing=placing, bounded=bounded)
+        return Conformer(
+            fields,
+            self.root,
+            trims_char=trims,
+            partition_keys=keys,
+            placing=placing,
+            bounded=bounded,
+            takes_members=self.takes_members,
+        )
+
+    @cached_property
+    def takes_members(self) -> bool:
+        """Whether NULL stands for members of structs that rows do not have. Raises OptionError: see `choice`."""
+        return choice(self.raw_options) == "null"
 
     @cached_property
     def target_file_size(self) -> int:

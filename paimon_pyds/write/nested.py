@@ -22,6 +22,18 @@ LeafCast = Callable[[pa.Array, pa.DataType, str], pa.Array]
 TIME_HINT = "TIME columns hold milliseconds, whatever their precision: cut finer digits off first"
 
 
+class MissingMemberError(SchemaError):
+    """A struct lacks a member of the type that is wanted. ``names``: of those that it has."""
+
+    def __init__(self, column: str, member: str, names: Sequence[str]) -> None:
+        super().__init__(f"column {column} has no field {member!r}", hint=f"it has {', '.join(names)}")
+
+    def of_write(self) -> MissingMemberError:
+        """The same where a write may take NULL for it."""
+        self.hint = f"{self.hint}; give all, or write NULL for others: missing-columns=null"
+        return self
+
+
 def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Arrow's cast, but a decimal becomes the float nearest to it, and a float the decimal nearest to its text, as Java
     has it; and no number becomes infinity. Raises pyarrow.ArrowInvalid: a value that does not fit."""
@@ -73,6 +85,41 @@ def has_strict_member(type_: pa.DataType) -> bool:
     return any(not f.nullable or has_strict_member(f.type) for f in members)
 
 
+def with_members(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The array with NULL for the members that structs of ``target`` have and its own have not."""
+    source, t = array.type, pa.types
+    if t.is_dictionary(source) and t.is_nested(target):
+        array, source = decoded(array), source.value_type
+    if source.equals(target):
+        return array
+    if t.is_struct(target) and t.is_struct(source):
+        members = {array.type.field(i).name: array.field(i) for i in range(array.type.num_fields)}
+        for field in target:
+            at = find_name([*members], field.name)
+            name = field.name if at is None else [*members][at]
+            members[name] = nulls_of(len(array), field.type) if at is None else with_members(members[name], field.type)
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays([*members.values()], names=[*members], mask=mask)
+    if t.is_map(target) and t.is_map(source):
+        keys, items = array.keys, with_members(array.items, target.item_type)
+        entries = pa.StructArray.from_arrays([keys, items], names=["key", "value"])
+        return _with_children(array, pa.map_(keys.type, items.type), [entries])
+    if t.is_list(target) and _is_list(source):
+        array = _as_list(array)
+        values = with_members(array.values, target.value_type)
+        return _with_children(array, pa.list_(values.type), [values])
+    return array
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    t = pa.types
+    return bool(t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_))
+
+
+def _as_list(array: pa.Array) -> pa.ListArray:
+    return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
+
+
 def cast_nested(array: pa.Array, target: pa.DataType, column: str, leaf: LeafCast) -> pa.Array:
     """An array of any type as ``target``; nested values by member, all others by ``leaf``. ``leaf``: casts what is not
     nested.
@@ -88,7 +135,7 @@ def cast_nested(array: pa.Array, target: pa.DataType, column: str, leaf: LeafCas
         return _cast_struct(array, target, column, leaf)
     if t.is_map(target) and t.is_map(source):
         return _cast_map(array, target, column, leaf)
-    if t.is_list(target) and (t.is_list(source) or t.is_large_list(source) or t.is_fixed_size_list(source)):
+    if t.is_list(target) and _is_list(source):
         return _cast_list(array, target, column, leaf)
     return leaf(array, target, column)
 
@@ -111,7 +158,7 @@ def _cast_struct(array: pa.StructArray, target: pa.StructType, column: str, leaf
     for member in members:
         at = find_name(names, member.name)
         if at is None:
-            raise SchemaError(f"column {column} has no field {member.name!r}", hint=f"it has {', '.join(names)}")
+            raise MissingMemberError(column, member.name, names)
         child = array.field(at)
         if not member.nullable and child.null_count:
             _check_member(child, mask, f"{column}.{member.name}")
@@ -152,8 +199,7 @@ def _without_nulls(array: pa.Array) -> pa.Array:
 
 
 def _cast_list(array: pa.Array, target: pa.ListType, column: str, leaf: LeafCast) -> pa.Array:
-    if not pa.types.is_list(array.type):
-        array = array.cast(pa.list_(array.type.value_field))
+    array = _as_list(array)
     _check_elements(array, array.values, target.value_field, f"{column}.element")
     values = cast_nested(array.values, target.value_type, f"{column}.element", leaf)
     return _with_children(array, target, [values])

@@ -31,8 +31,8 @@ from paimon_pyds.row import EMPTY_ROW, encode_rows
 from paimon_pyds.sort.spill import SpillFile, spill_codec
 from paimon_pyds.storage import discard
 from paimon_pyds.write.bucket_writer import BucketWriter, open_bucket_writer
-from paimon_pyds.write.conform import IncomingRows
 from paimon_pyds.write.context import WriteContext
+from paimon_pyds.write.incoming import IncomingRows
 from paimon_pyds.write.rolling import WriterThreads
 from paimon_pyds.write.sequence_numbers import SequenceNumbers
 

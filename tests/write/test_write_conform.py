@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import math
 from contextlib import nullcontext
 from decimal import Decimal
@@ -413,3 +414,31 @@ def test_rows_from_other_libraries(tmp_path: Path) -> None:
     assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [1, 2, 3]
     with pytest.raises(SchemaError, match="can't take rows from int"):
         table.append(5)
+
+
+_GIVEN = [
+    ("MAP<STRING, INT>", {"key": 1}, [("key", 1)]),
+    ("DECIMAL(10, 2)", 1.5, Decimal("1.50")),
+    ("DATE", "2026-01-31", dt.date(2026, 1, 31)),
+    ("TIME(3)", "12:30", dt.time(12, 30)),
+    ("TIMESTAMP(3)", "2026-01-31 12:30:00", dt.datetime(2026, 1, 31, 12, 30)),
+    ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "now", dt.datetime(2026, 1, 31, 12, 30, tzinfo=dt.timezone.utc)),
+    ("BYTES", "bytes", b"bytes"),
+]
+
+
+@pytest.mark.parametrize(("type_", "value", "taken"), _GIVEN, ids=[type_ for type_, *_ in _GIVEN])
+def test_errors_say_what_a_python_row_has_to_hold(tmp_path: Path, type_: str, value: Any, taken: Any) -> None:
+    """What the message says is taken, by `append` or as the call that it names."""
+    table = pp.Table.create(tmp_path / "t", f"id INT, v {type_}")
+    with pytest.raises(SchemaError) as caught:
+        table.append([{"id": 1, "v": value}])
+    message = str(caught.value)
+    if type_.startswith("MAP"):
+        assert "pa.Table.from_pylist(rows, schema=table.arrow_schema) takes {'v': [('key', 1)]}" in message
+        table.append(pa.Table.from_pylist([{"id": 1, "v": taken}], schema=table.arrow_schema))
+    else:
+        said = message.partition("as a Python value: ")[2].removesuffix(")")
+        assert eval(said, {"datetime": dt, "decimal": decimal}) == taken
+        table.append([{"id": 1, "v": taken}])
+    assert table.to_arrow()["v"].to_pylist() == [taken]

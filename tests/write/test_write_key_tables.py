@@ -90,7 +90,7 @@ _LAYOUTS = st.sampled_from(
 
 
 def _table(path: Path | str, **options: str) -> pp.Table:
-    options = {"bucket": "2", "write-only": "true", **options}
+    options = {"bucket": "2", "write-only": "true", "missing-columns": "null", **options}
     return pp.Table.create(path, _SCHEMA, primary_key=_KEY, partition_by=["p"], options=options)
 
 
