@@ -8,7 +8,10 @@ UpdatePaimonTableCommand and MergeIntoPaimonTable of Paimon for Spark; PrimaryKe
 
 Conditions and values see merged rows. Whatever versions another commit adds or takes away meanwhile may change these,
 so that an operation starts over unless partition, bucket and key range of all of them say that it did not read their
-rows. Compactions change nothing.
+rows. Compactions change nothing, unless reads leave out what was not compacted yet.
+
+With deletion vectors reads leave that out. An operation sees it all the same, as the compaction after it shows it; not
+so with ``write-only``, where it may stay hidden for long: there an operation sees what reads see, as in Java.
 """
 
 from __future__ import annotations
@@ -212,15 +215,19 @@ def updated(rows: pa.RecordBatch, versions: pa.RecordBatch, keys: Sequence[DataF
 
 
 def plan_rows(target: RowTarget, predicate: Predicate, fields: Sequence[DataField]) -> ScanPlan:
-    """Plan to read merged rows. What is not compacted yet is among them, where batch reads hide it, too: rows that are
-    to replace others must be made of the newest ones.
-    """
+    """Plan to read merged rows."""
     return _planner(target, predicate, fields).plan()
+
+
+def _sees_compacted(target: RowTarget) -> bool:
+    """Whether what waits for a compaction is left out."""
+    options = target.options
+    return target.read_with_vectors and bool(options.get("write-only")) and hides_level_0(options)
 
 
 def _planner(target: RowTarget, predicate: Predicate, fields: Sequence[DataField] = ()) -> Planner:
     options = target.options
-    if target.read_with_vectors:
+    if target.read_with_vectors and not _sees_compacted(target):
         options = TableOptions({**options, "deletion-vectors.merge-on-read": "true"})
     names = set(root_columns(predicate))
     filtered = tuple(f for f in target.schema.fields if f.name in names)
@@ -383,12 +390,15 @@ class _Guard:
         """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
         and then those in new files."""
         postponed = self.base.options.get("bucket") == POSTPONE_BUCKET  # compactions bring rows into their buckets
-        if snapshot.commit_kind.keeps_rows and not postponed:
+        compacts, hides = snapshot.commit_kind.keeps_rows, _sees_compacted(self.base)
+        if compacts and not postponed and not hides:
             return False
         keys = merge_filter(self.reads, merge_keys(self.base.schema)).before
         planner = _planner(self.base, keys, _KINDS)
         reader = ManifestReader(self.base.store, planner.entry_filter)
         entries = one_batch(reader.entries(reader.delta(snapshot), planner.columns))
+        if hides:
+            entries = entries.filter(_shown(entries, compacts=compacts))
         kept = planner.pruned(entries, ("buckets", planner.by_bucket), ("keys", planner.by_keys))
         unreadable = keys is Const.TRUE or hides_level_0(planner.request.options)
         if not kept.num_rows or unreadable or FileKind.DELETE in kept["kind"].to_pylist():
@@ -398,3 +408,10 @@ class _Guard:
             return any(batch.num_rows for split in added.splits for batch in read_split(split, limit=1))
         except SnapshotNotFoundError:  # it has expired
             return True
+
+
+def _shown(entries: pa.RecordBatch, *, compacts: bool) -> pa.Array:
+    """Which entries change what reads see that leave out level 0: rows that a compaction takes from there, or other
+    files that come; and all that go."""
+    gone, fresh = pc.equal(entries["kind"], FileKind.DELETE), pc.equal(entries["level"], 0)
+    return pc.and_(gone, fresh) if compacts else pc.or_(gone, pc.invert(fresh))

@@ -25,6 +25,7 @@ from support.engine_model import DELETE, INSERT, KIND, SEQ, UPDATE_AFTER, Row, m
 from support.executors import Pickling
 from support.key_engines import MODELED, Engine
 from support.progress import Seen
+from support.races import race
 from support.table_world import SEEDS
 
 _SCHEMA = pa.schema(
@@ -33,6 +34,7 @@ _SCHEMA = pa.schema(
 _KEY = ["p", "k"]
 _VALUES = ("a", "b", "s", "l")
 _PARTIAL = {"merge-engine": "partial-update"}
+_LOOSE = {"bucket": "2", "missing-columns": "null"}
 
 
 _ENGINES = ("deduplicate", "sequence", "descending", "partial_removing", "groups_removing", "aggregation_removing")
@@ -223,7 +225,7 @@ def test_keys_of_char_are_equal_whatever_blanks_they_have(tmp_path: Path) -> Non
 
 
 def _table(path: Path, **options: str) -> pp.Table:
-    table = pp.Table.create(path, _SCHEMA, primary_key=_KEY, partition_by=["p"], options={"bucket": "2", **options})
+    table = pp.Table.create(path, _SCHEMA, primary_key=_KEY, partition_by=["p"], options=_LOOSE | options)
     table.append(pa.table({"p": [0, 1], "k": ["a", "b"], "a": [1, 2], "s": [0, 1], "b": ["+I", "+I"]}))
     return table
 
@@ -289,9 +291,7 @@ def test_keys_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("partition_by", [[], ["p"]])
 def test_a_condition_that_is_never_true(tmp_path: Path, partition_by: list[str]) -> None:
-    table = pp.Table.create(
-        tmp_path / "t", _SCHEMA, primary_key=_KEY, partition_by=partition_by, options={"bucket": "1"}
-    )
+    table = pp.Table.create(tmp_path / "t", _SCHEMA, primary_key=_KEY, partition_by=partition_by, options=_LOOSE)
     table.append(pa.table({"p": [0, 1], "k": ["a", "b"]}))
     for where in ("NULL", "1 = 2", "p = NULL", "k = 'a' AND FALSE", "p = 3", "p IN (7, 8) AND k = 'a'"):
         assert table.delete(where).snapshot_id is None, where
@@ -312,20 +312,72 @@ def test_values_that_do_not_fit(tmp_path: Path) -> None:
     assert len(list((tmp_path / "t" / "bucket-0").iterdir())) == 1
 
 
+def _hiding(path: Path, wide: str = "false", **options: str) -> pp.Table:
+    """Reads see keys a, b with 1, 2; a compaction will show a with 50, and a key z with 60."""
+    options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": wide, **options}
+    table = _table(path, **options)
+    table.compact(full=True)
+    table.append(pa.table({"p": [0, 0], "k": ["a", "z"], "a": [50, 60]}), options={"write-only": "true"})
+    assert _values(table) == {"a": 1, "b": 2}
+    return table
+
+
+def _values(table: pp.Table) -> dict[str, int]:
+    rows = table.to_arrow()
+    return dict(zip(rows["k"].to_pylist(), rows["a"].to_pylist(), strict=True))
+
+
 @pytest.mark.parametrize("wide", ["false", "true"])
-def test_rows_that_a_compaction_has_to_show_change_too(tmp_path: Path, wide: str) -> None:
-    options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": wide, "write-only": "true"}
-    table = _table(tmp_path / "t", **options)
-    table.compact(full=True)
-    table.append(pa.table({"p": [0, 0], "k": ["a", "z"], "a": [50, 60]}))
-    assert table.count() == 2
-    assert table.update({"a": "a + 1"}, "p = 0 AND a >= 50").rows_updated == 2
+def test_rows_that_reads_hide_do_not_change(tmp_path: Path, wide: str) -> None:
+    """With write-only, as in Java: what an operation makes of the rows that reads see is newer than those they hide."""
+    table = _hiding(tmp_path / "t", wide, **{"write-only": "true"})
+    assert table.update({"a": "a + 1"}, "p = 0 AND a >= 50").rows_updated == 0
+    assert table.update({"a": "a + 1"}, "a = 1").rows_updated == 1
+    assert table.delete("k = 'z'").rows_deleted == 0
     assert table.delete("k = 'b'").rows_deleted == 1
-    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [1, 2]
+    source = pa.table({"p": [0, 0], "k": ["z", "a"], "a": [7, 8]})
+    insert = "INSERT (p, k, a) VALUES (source.p, source.k, source.a)"
+    summary = table.merge(source, ["p", "k"], when_matched="target.a > 5 THEN DELETE", when_not_matched=insert)
+    assert (summary.rows_deleted, summary.rows_inserted) == (0, 1)
+    assert _values(table) == {"a": 1, "b": 2}
     table.compact(full=True)
-    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [51, 61]
+    assert _values(table) == {"a": 2, "z": 7}
     assert table.delete("TRUE").rows_deleted == 2
-    assert table.count() == 0
+    table.compact(full=True)
+    assert _values(table) == {}
+
+
+def test_rows_that_the_next_compaction_shows_change(tmp_path: Path) -> None:
+    table = _hiding(tmp_path / "t")
+    assert table.update({"a": "a + 1"}, "p = 0 AND a >= 50").rows_updated == 2
+    assert _values(table) == {"a": 51, "b": 2, "z": 61}
+
+
+def test_reads_with_an_option_see_what_operations_see(tmp_path: Path) -> None:
+    table, whole = _hiding(tmp_path / "t", **{"write-only": "true"}), {"deletion-vectors.merge-on-read": "true"}
+    assert table.update({"a": "a + 1"}, "a >= 50", options=whole).rows_updated == 2
+    assert sorted(table.scan(options=whole).to_arrow()["a"].to_pylist()) == [2, 51, 61]
+
+
+_MEANWHILE: dict[str, tuple[Callable[[pp.Table], Any], int]] = {
+    "a compaction that shows the row": (lambda t: t.compact(full=True), 2),
+    "rows that stay hidden": (lambda t: t.append(pa.table({"p": [0], "k": ["a"], "a": [70]})), 1),
+    "an overwrite": (lambda t: t.overwrite(pa.table({"p": [0], "k": ["a"], "a": [9]}), {"p": 0}), 2),
+}
+
+
+@pytest.mark.parametrize("what", _MEANWHILE)
+def test_what_changes_the_rows_that_reads_see_makes_an_update_start_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    table = _hiding(tmp_path / "t", **{"write-only": "true"})
+    intruder, (other, attempts) = pp.Table.open(table.path), _MEANWHILE[what]
+    came = race(monkeypatch, lambda: other(intruder))
+    summary = table.update({"a": "a + 1000"}, "k = 'a'")
+    assert came
+    assert summary.attempts == attempts
+    table.compact(full=True)
+    assert _values(table).get("a") == {"an overwrite": 9}.get(what, 1050 if attempts == 2 else 1001)
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])

@@ -111,7 +111,7 @@ class KeyModel:
         return [row for row in found if row[KIND] not in RETRACTS]
 
     def current_rows(self) -> list[Row]:
-        """What row-level operations see: with deletion vectors also what is not compacted yet."""
+        """What row-level operations see without write-only: with deletion vectors also what is not compacted yet."""
         if (self.engine.hides_level_0 and not self.engine.has_vectors) or not self.looks_up:
             return self.rows()
         found = []

@@ -265,11 +265,17 @@ class KeyWorld(World):
 
         self._follow([rows], gone)
 
+    def current_rows(self) -> list[Row]:
+        """What row-level operations see."""
+        write_only = self.table.options.get("write-only") == "true"
+        rows: list[Row] = self.model.rows() if write_only else self.model.current_rows()
+        return rows
+
     def delete_rows(self) -> None:
         """Rows of the kind -D; whole partitions go as files."""
         condition = self.condition(1, micros=True)
         self.log.append(f"delete {to_sql(condition)}")
-        hit = [row for row in self.model.current_rows() if _holds(condition, row)]
+        hit = [row for row in self.current_rows() if _holds(condition, row)]
         try:
             assert self.table.delete(to_sql(condition)).rows_deleted == len(hit)
         except UnsupportedError as error:
@@ -286,7 +292,7 @@ class KeyWorld(World):
         condition = self.condition(1, micros=True)
         text = f"CAST({literal(value, column.type)} AS {column.type})"
         self.log.append(f"update {column.name} = {text} where {to_sql(condition)}")
-        new = [{**row, column.name: value, KIND: 2} for row in self.model.current_rows() if _holds(condition, row)]
+        new = [{**row, column.name: value, KIND: 2} for row in self.current_rows() if _holds(condition, row)]
         try:
             assert self.table.update({column.name: text}, to_sql(condition)).rows_updated == len(new)
         except UnsupportedError as error:
