@@ -3,12 +3,12 @@
 A file whose index answers the condition exactly is not opened. With ``deletion-vectors.enabled`` deleted rows are
 marked by vectors, else their files are rewritten without them. Files whose partition or statistics say that the
 condition is true for all their rows go by metadata alone. In tables with a primary key a version of the kind -D deletes
-a row; only whole partitions go by metadata.
+a row, and only whole partitions go by metadata; but with merge-engine=first-row files are rewritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from paimon_pyds.errors import OptionError
@@ -57,13 +57,16 @@ def delete(
     return change_rows(store, once, workers, options=own)
 
 
-def _edits(target: RowTarget, predicate: Predicate, executor: Executor) -> RowEdits:
+def _edits(
+    target: RowTarget, predicate: Predicate, executor: Executor, remove: Callable[..., RowEdits] = remove_rows
+) -> RowEdits:
+    """``remove``: gives the edits that take rows of files away, as `remove_rows`."""
     candidates = target.candidates(predicate)
     whole = [c for c in candidates.files if c.file.residual is Const.TRUE]
     others = [c for c in candidates.files if c.file.residual is not Const.TRUE]
     whole_files = [RemovedRows(c.number, None, target.live_rows(c.number)) for c in whole]
     rest = replace(candidates, files=tuple(others))
-    edits = remove_rows(target, rest, find_rows(rest, executor), executor)
+    edits = remove(target, rest, find_rows(rest, executor), executor)
     removed = sorted([*whole_files, *edits.removed], key=lambda r: r.number)
     return replace(
         edits, removed=removed, operation=Operation.DELETE, deleted=sum(r.rows for r in removed), reads=predicate
@@ -76,6 +79,11 @@ def _key_edits(target: RowTarget, predicate: Predicate, executor: Executor) -> R
     dropped = key_rows.drop_partitions(target, predicate, executor)
     if dropped is not None:
         return dropped
+    if target.options.get("merge-engine") == "first-row":
+        from paimon_pyds.rowlevel import first_rows
+
+        first_rows.check_compacted(target, predicate, executor)
+        return _edits(target, predicate, executor, first_rows.remove_rows)
     key_rows.check_deletes(target.options)
     plan = key_rows.plan_rows(target, predicate, target.schema.fields)
     found = key_rows.write_versions(target, plan, key_rows.Deletes.of(target.schema), executor)

@@ -30,7 +30,7 @@ from paimon_pyds.append import RowChanges, commit_messages
 from paimon_pyds.buffers import from_numpy, one_batch
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.publisher import removing_unfinished
-from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.commit_message import CommitMessage, added_entries
 from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.execution.executor import Executor, mapped
 from paimon_pyds.execution.writing import abort_messages
@@ -235,6 +235,18 @@ def _planner(target: RowTarget, predicate: Predicate, fields: Sequence[DataField
     return Planner(target.store, ScanRequest(state, predicate, tuple(fields), filtered, options))
 
 
+def waiting_buckets(target: RowTarget, predicate: Predicate) -> set[PartitionBucket]:
+    """The buckets with files that no compaction has taken in, and that may hold keys of rows that a predicate keeps."""
+    keys = merge_filter(predicate, merge_keys(target.schema)).before
+    planner = _planner(target, keys)
+    fresh = target.entries.filter(
+        pc.and_(pc.equal(target.entries["level"], 0), pc.greater_equal(target.entries["bucket"], 0))
+    )
+    steps = (("partitions", planner.by_partition), ("buckets", planner.by_bucket), ("keys", planner.by_keys))
+    found = planner.pruned(fresh, *steps)
+    return set(map(PartitionBucket, found["partition"].to_pylist(), found["bucket"].to_pylist()))
+
+
 @dataclass(slots=True)
 class Versions:
     """What tasks wrote.
@@ -341,7 +353,7 @@ def _count(split: Split) -> int:
 
 
 def publish_versions(target: RowTarget, edits: RowEdits) -> tuple[Snapshot | None, int]:
-    """Publish new versions of rows, or partitions that go; the snapshot, and how many files went.
+    """Publish new versions of rows, or files or partitions that go; the snapshot, and how many files went.
 
     Raises:
         CommitConflictError: the operation has to be done again on the latest snapshot.
@@ -349,7 +361,9 @@ def publish_versions(target: RowTarget, edits: RowEdits) -> tuple[Snapshot | Non
         CommitOutcomeUnknownError: the storage did not say; all files must stay.
     """
     assert edits.operation is not None
-    guard = _Guard(target, edits.reads)
+    guard = _Guard(target, edits.reads, bool(edits.removed) or _sees_compacted(target))
+    if edits.removed:
+        return _publish_files(target, edits, guard), len(edits.removed)
     if edits.emptied is None:
 
         def check(latest: Snapshot | None, schema: TableSchema) -> None:
@@ -365,12 +379,29 @@ def publish_versions(target: RowTarget, edits: RowEdits) -> tuple[Snapshot | Non
     return snapshot, sum(partition in gone for partition in partitions.to_pylist())
 
 
+def _publish_files(target: RowTarget, edits: RowEdits, guard: _Guard) -> Snapshot | None:
+    """Publish files that come in place of others, on the levels of these."""
+    buckets = [bucket for message in edits.messages for bucket in message.buckets]
+    rows = Increment(
+        kind=CommitKind.OVERWRITE,
+        operation=edits.operation,
+        deleted=target.entries.take(pa.array([removed.number for removed in edits.removed], pa.int64())),
+        replacements=added_entries((bucket, bucket.files) for bucket in buckets),
+        guard=guard.check,
+        base_snapshot=target.snapshot,
+        base_files=target.entries,
+    )
+    return commit(target.store, Changes((rows,)), target.options)
+
+
 @dataclass(slots=True)
 class _Guard:
-    """Sees that no other commit has changed rows that an operation may have read."""
+    """Sees that no other commit has changed rows that an operation may have read. ``hides``: it has left out what no
+    compaction has taken in."""
 
     base: RowTarget
     reads: Predicate
+    hides: bool = False
     passed: set[str] = field(default_factory=set)
     """Manifest lists of snapshots that changed no such row."""
 
@@ -390,14 +421,14 @@ class _Guard:
         """Whether it may have added or taken away versions of rows that were read, as far as keys tell: those of files,
         and then those in new files."""
         postponed = self.base.options.get("bucket") == POSTPONE_BUCKET  # compactions bring rows into their buckets
-        compacts, hides = snapshot.commit_kind.keeps_rows, _sees_compacted(self.base)
-        if compacts and not postponed and not hides:
+        compacts = snapshot.commit_kind.keeps_rows
+        if compacts and not postponed and not self.hides:
             return False
         keys = merge_filter(self.reads, merge_keys(self.base.schema)).before
         planner = _planner(self.base, keys, _KINDS)
         reader = ManifestReader(self.base.store, planner.entry_filter)
         entries = one_batch(reader.entries(reader.delta(snapshot), planner.columns))
-        if hides:
+        if self.hides:
             entries = entries.filter(_shown(entries, compacts=compacts))
         kept = planner.pruned(entries, ("buckets", planner.by_bucket), ("keys", planner.by_keys))
         unreadable = keys is Const.TRUE or hides_level_0(planner.request.options)

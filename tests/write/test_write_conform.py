@@ -422,7 +422,7 @@ _GIVEN = [
     ("DATE", "2026-01-31", dt.date(2026, 1, 31)),
     ("TIME(3)", "12:30", dt.time(12, 30)),
     ("TIMESTAMP(3)", "2026-01-31 12:30:00", dt.datetime(2026, 1, 31, 12, 30)),
-    ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "now", dt.datetime(2026, 1, 31, 12, 30, tzinfo=dt.timezone.utc)),
+    ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "now", dt.datetime(2026, 1, 31, 12, 30, tzinfo=dt.UTC)),
     ("BYTES", "bytes", b"bytes"),
 ]
 
