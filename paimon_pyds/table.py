@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -313,7 +313,7 @@ class Table(RowStream):
         top_n: str | TopN | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: str | int | datetime | None = None,
+        timestamp: str | int | date | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Scan:
         """A query, run by `Scan.to_arrow`, `to_batches`, `to_reader`, `count`, `plan` or `explain`.
@@ -329,8 +329,9 @@ class Table(RowStream):
                 column answers it; without one, the sort columns and those of the filter are read.
             snapshot: the number of the snapshot to read; the latest by default.
             tag: the name of the tag to read.
-            timestamp: read the state of this time. An integer is in milliseconds, a text like '2026-01-31 12:30:00' is
-                in UTC unless options name a ``timezone``.
+            timestamp: read the state of this time: milliseconds since the epoch; a datetime, which is local time where
+                it has no zone; a date, which is its local midnight; or a text such as ``"2026-01-31 12:30:00"``, with a
+                zone at its end, or in that of the option ``timezone``, or else in the local zone.
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
         """
@@ -707,7 +708,7 @@ class Table(RowStream):
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
             options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten;
-                and ``timezone`` for dates, times and literals without a zone (UTC by default).
+                and ``timezone`` for dates, times and literals without a zone (the local one by default).
 
         Raises:
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
@@ -865,7 +866,7 @@ class Table(RowStream):
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: timedelta | datetime | str | int | None = None,
+        older_than: timedelta | date | str | int | None = None,
         dry_run: bool = False,
         *,
         max_deletes: int | None = None,
@@ -881,8 +882,7 @@ class Table(RowStream):
         Args:
             retain_max: snapshots that stay at most, however young.
             retain_min: snapshots that stay at least.
-            older_than: only those made before this time, in milliseconds since the epoch or as text in UTC; or of this
-                age, such as ``"7 days"``.
+            older_than: only those made before this time, as `scan` takes it; or of this age, such as ``"7 days"``.
             dry_run: only tell what would go.
             max_deletes: snapshots that go at most, the oldest first; all that are due by default.
             options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
@@ -898,7 +898,7 @@ class Table(RowStream):
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: timedelta | datetime | str | int | None = None,
+        older_than: timedelta | date | str | int | None = None,
         dry_run: bool = False,
         *,
         max_deletes: int | None = None,
@@ -931,7 +931,7 @@ class Table(RowStream):
         self,
         name: str,
         snapshot: int | None = None,
-        timestamp: datetime | str | int | None = None,
+        timestamp: date | str | int | None = None,
         retain: str | timedelta | None = None,
         replace: bool = False,
         *,
@@ -943,7 +943,7 @@ class Table(RowStream):
         Args:
             name: of the tag.
             snapshot: its number; one that has expired works while another tag has it.
-            timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            timestamp: the state of this time, as `scan` takes it.
             retain: for how long the tag lives, such as ``"7 d"``: then `expire_tags`, or a commit, deletes it. By
                 default as ``tag.default-time-retained`` says, or until `delete_tag`.
             replace: a tag of this name may be there, and names this state from now on; what only it needed goes.
@@ -982,7 +982,7 @@ class Table(RowStream):
 
     def expire_tags(
         self,
-        older_than: timedelta | datetime | str | int | None = None,
+        older_than: timedelta | date | str | int | None = None,
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
@@ -990,7 +990,7 @@ class Table(RowStream):
         """Delete the tags that have outlived what they were made with, and those made before a time.
 
         Args:
-            older_than: milliseconds since the epoch, text in UTC, or an age, such as ``"7 days"``.
+            older_than: a time, as `scan` takes it, or an age, such as ``"7 days"``.
             dry_run: only tell what would go.
             progress: as for `append`.
         """
@@ -1254,7 +1254,7 @@ class Table(RowStream):
         self,
         snapshot: int | str | None = None,
         tag: str | None = None,
-        timestamp: datetime | str | int | None = None,
+        timestamp: date | str | int | None = None,
         *,
         watermark: int | None = None,
         dry_run: bool = False,
@@ -1268,7 +1268,7 @@ class Table(RowStream):
         Args:
             snapshot: its number; text is taken for the name of a tag.
             tag: its name.
-            timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            timestamp: the state of this time, as `scan` takes it.
             watermark: of the writers' events, in milliseconds since the epoch: the newest snapshot with none later.
             dry_run: only tell what would go.
             progress: as for `append`.
@@ -1283,7 +1283,7 @@ class Table(RowStream):
         target: str | os.PathLike[str],
         snapshot: int | str | None = None,
         tag: str | None = None,
-        timestamp: datetime | str | int | None = None,
+        timestamp: date | str | int | None = None,
         *,
         where: Filter = None,
         dry_run: bool = False,
@@ -1296,7 +1296,7 @@ class Table(RowStream):
             target: where the copy will be.
             snapshot: the number of the state; the newest by default. Text is taken for the name of a tag.
             tag: its name.
-            timestamp: the state of this time, in milliseconds since the epoch or as text in UTC.
+            timestamp: the state of this time, as `scan` takes it.
             where: a condition on partition columns: only those partitions are copied.
             dry_run: only tell how much would be copied.
             storage_options: of that place.
@@ -1330,7 +1330,7 @@ class Table(RowStream):
 
     def remove_orphan_files(
         self,
-        older_than: timedelta | datetime | str | int = "1 day",
+        older_than: timedelta | date | str | int = "1 day",
         dry_run: bool = True,
         *,
         external: bool = False,
@@ -1344,7 +1344,7 @@ class Table(RowStream):
         links stays.
 
         Args:
-            older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as text in UTC.
+            older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as `scan` takes it.
             dry_run: only find them, which is the default.
             external: also look in the directories of ``data-file.external-paths``. Only right where no other table
                 uses them.

@@ -29,6 +29,7 @@ from paimon_pyds.scan.travel import Difference, Incremental, resolve_between, re
 from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.storage import requests_at_once
 from paimon_pyds.types import DataField, arrow_schema, fields_named
+from paimon_pyds.zones import default_zone
 
 if TYPE_CHECKING:
     from paimon_pyds.explain.explain import Explanation
@@ -64,7 +65,7 @@ class Scan(RowStream):
         columns: names of the columns to return, in this order; metadata columns (``__paimon_file_path``, …) included.
         limit: the number of rows to return at most.
         top_n: return the first rows in an order, sorted: ``"amount desc nulls last, 10"``.
-        options: Paimon's scan options, ``timezone`` for timestamp literals without a zone (UTC by default), and
+        options: Paimon's scan options, ``timezone`` for literals without a zone (the local one by default), and
             ``read-optimized``: of a table with a primary key the files of the highest level only (Paimon's ``$ro``).
 
     Raises:
@@ -94,7 +95,7 @@ class Scan(RowStream):
         branch = given.pop("branch", store.branch)
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
-        self._timezone = given.get("timezone", "UTC")
+        self._timezone = given.get("timezone") or default_zone()
         self._read_optimized = parse_value("read-optimized", Kind.BOOLEAN, given.pop("read-optimized", "false"))
         with store.newest_ahead():
             latest = store.latest_schema()

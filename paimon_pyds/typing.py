@@ -8,7 +8,7 @@ Names that are not among the keys of a TypedDict are errors to mypy and pyright,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
@@ -89,7 +89,7 @@ class StateArguments(TypedDict, total=False):
 
     snapshot: int | None
     tag: str | None
-    timestamp: str | int | datetime | None
+    timestamp: str | int | date | None
     options: Mapping[str, Any] | None
 
 

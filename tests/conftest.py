@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -44,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     No test cuts the power: nothing waits until the disk has what was written.
     """
     os.fsync = lambda fd: None
+    os.environ["TZ"] = "UTC"  # texts without a zone are local time
+    time.tzset()
     os.environ.setdefault("PAIMON_PYDS_LOCAL_CACHE", "off")  # what tests do not ask for they don't leave behind
     os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA)  # of every JVM that a test starts, in a notebook's session too
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -124,7 +124,7 @@ def add_travel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add time travel."""
     parser.add_argument("--snapshot", type=number, help="read this snapshot")
     parser.add_argument("--tag", help="read this tag")
-    parser.add_argument("--timestamp", help="read the table as of 'yyyy-MM-dd HH:mm:ss' (UTC)")
+    parser.add_argument("--timestamp", help="read the table as of 'yyyy-MM-dd HH:mm:ss', local or with a zone")
 
 
 def number(text: str) -> int:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_pyds.table import Table
 
 _DRY_RUN = "only show what would go"
-_TIME = "milliseconds since the epoch, or 'yyyy-MM-dd HH:mm:ss' (UTC)"
+_TIME = "milliseconds since the epoch, or 'yyyy-MM-dd HH:mm:ss', local or with a zone"
 
 
 def add_maintenance_commands(commands: Commands) -> None:

@@ -24,6 +24,7 @@ from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Expression, Literal, Value
 from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, from_arrow_type, scalar_to_internal
 from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.zones import default_zone
 
 Operand: TypeAlias = Any
 """What stands for an expression: SQL text, a plain Python value, or a `pyarrow.compute.Expression`."""
@@ -101,7 +102,7 @@ def bind_expression(
     scopes: Sequence[Scope],
     target: DataField | None = None,
     *,
-    timezone: str = "UTC",
+    timezone: str | None = None,
     now: datetime | None = None,
 ) -> BoundExpression:
     """An expression with its names and types resolved.
@@ -116,17 +117,18 @@ def bind_expression(
     Raises:
         ExpressionError: it does not parse, names no column, mixes types, or can't be stored in the target.
     """
+    zone = timezone or default_zone()
     if isinstance(operand, pc.Expression):
         names = tuple(scope.prefix + field.name for scope in scopes for field in scope.fields)
-        return BoundExpression(str(operand), names, None, target, timezone, None, operand)
+        return BoundExpression(str(operand), names, None, target, zone, None, operand)
     if isinstance(operand, str):
         source = SqlText(operand, "expression")
-        return bind_tree(parse(source, timezone=timezone), Binder(scopes, timezone, source, now), target)
+        return bind_tree(parse(source, timezone=zone), Binder(scopes, zone, source, now), target)
     try:
-        literal = casts.from_python(operand)
+        literal = casts.from_python(operand, None if target is None else target.type.kind)
     except PredicateError as error:
         raise ExpressionError(error.message.replace("a filter", "an expression"), hint=error.hint) from None
-    return bind_tree(Value(literal), Binder(scopes, timezone, SqlText("", "expression"), now), target)
+    return bind_tree(Value(literal), Binder(scopes, zone, SqlText("", "expression"), now), target)
 
 
 def bind_tree(tree: Expression, binder: Binder, target: DataField | None = None) -> BoundExpression:
@@ -142,7 +144,7 @@ def bind_tree(tree: Expression, binder: Binder, target: DataField | None = None)
 
 
 def bind_condition(
-    operand: Operand, scopes: Sequence[Scope], *, timezone: str = "UTC", now: datetime | None = None
+    operand: Operand, scopes: Sequence[Scope], *, timezone: str | None = None, now: datetime | None = None
 ) -> BoundExpression:
     """A condition, bound as by `bind_expression`: use `BoundExpression.matches`.
     Raises ExpressionError: also when it is no condition."""

@@ -15,6 +15,7 @@ from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Expression
 from paimon_pyds.types import DataField
+from paimon_pyds.zones import default_zone
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Scope
@@ -25,7 +26,7 @@ def bind_filter(
     text: str,
     fields: Sequence[DataField],
     *,
-    timezone: str = "UTC",
+    timezone: str | None = None,
     qualifiers: tuple[str, ...] = (),
     kind: str = "filter",
 ) -> Predicate:
@@ -42,15 +43,15 @@ def bind_filter(
         PredicateError: it does not parse, names no column, mixes types, or is no condition; the message has the line
             with a caret under the place.
     """
-    source = SqlText(text, kind)
-    binder = TableBinder(fields, timezone=timezone)
-    table = Table(binder.bind, fields, _row_binder(source, fields, qualifiers, timezone), qualifiers)
+    source, zone = SqlText(text, kind), timezone or default_zone()
+    binder = TableBinder(fields, timezone=zone)
+    table = Table(binder.bind, fields, _row_binder(source, fields, qualifiers, zone), qualifiers)
     with collection_paused():  # a text may have very many conditions
-        return normal_form(parse(source, timezone=timezone), source, timezone, table)
+        return normal_form(parse(source, timezone=zone), source, zone, table)
 
 
 def bind_rows_condition(
-    operand: Any, fields: Sequence[DataField], *, qualifiers: tuple[str, ...] = (), timezone: str = "UTC"
+    operand: Any, fields: Sequence[DataField], *, qualifiers: tuple[str, ...] = (), timezone: str | None = None
 ) -> Predicate:
     """The condition of an operation on rows as a bound predicate, as `bind_filter` makes one of a text.
 

@@ -28,6 +28,7 @@ from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, Expression, conjuncts
 from paimon_pyds.types import AtomicType, DataField
+from paimon_pyds.zones import default_zone
 
 _DENSE_SPAN = 4
 """Keys that are whole numbers are found by their distance from the least where they span so many times their count."""
@@ -83,19 +84,19 @@ class JoinCondition:
 
 
 def split_join(
-    on: Operand, target: Scope, source: Scope, *, timezone: str = "UTC", now: datetime | None = None
+    on: Operand, target: Scope, source: Scope, *, timezone: str | None = None, now: datetime | None = None
 ) -> JoinCondition:
     """A condition over two scopes, whose columns have prefixes that tell them apart.
     Raises ExpressionError: it does not parse or bind, or is no condition."""
-    scopes = (target, source)
+    scopes, zone = (target, source), timezone or default_zone()
     if not isinstance(on, str):
-        return JoinCondition((), Const.TRUE, None, None, Residual((bind_condition(on, scopes, timezone=timezone),)))
+        return JoinCondition((), Const.TRUE, None, None, Residual((bind_condition(on, scopes, timezone=zone),)))
     keys: list[JoinKey] = []
     predicates: list[Predicate] = []
     sides: dict[str, list[BoundExpression]] = {"target": [], "source": [], "pairs": []}
     source_text = SqlText(on, "expression")
-    binder = Binder(scopes, timezone, source_text, now)
-    for part in conjuncts(parse(source_text, timezone=timezone)):
+    binder = Binder(scopes, zone, source_text, now)
+    for part in conjuncts(parse(source_text, timezone=zone)):
         bound = checked_condition(bind_tree(part, binder))
         key = _key(part, binder, scopes)
         if key is not None:
@@ -104,7 +105,7 @@ def split_join(
         on_target, on_source = (any(name.startswith(s.prefix) for name in bound.columns) for s in scopes)
         sides["pairs" if on_target and on_source else "target" if on_target else "source"].append(bound)
         if on_target and not on_source:
-            predicate = predicate_of(part, source_text, target, timezone)
+            predicate = predicate_of(part, source_text, target, zone)
             predicates += [] if predicate is None else [predicate]
     residual = {side: Residual(tuple(parts)) if parts else None for side, parts in sides.items()}
     predicate = make_and(*predicates) if predicates else Const.TRUE

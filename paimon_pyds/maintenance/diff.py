@@ -29,6 +29,7 @@ from paimon_pyds.numerals import whole_number
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options import TableOptions, check_branch, check_readable
 from paimon_pyds.options.option import integer
+from paimon_pyds.options.times import time_ms
 from paimon_pyds.progress import shown as progress_shown
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, shown, visible
@@ -258,8 +259,9 @@ def _state(store: TableStore, latest: TableSchema, name: StateName | None) -> Ta
         return resolve_state(store, latest, {})
     if isinstance(name, int):
         return resolve_state(store, latest, {"scan.snapshot-id": str(integer("snapshot", name))})
-    key = "scan.version" if isinstance(name, str) else "scan.timestamp"
-    return resolve_state(store, latest, {key: name if isinstance(name, str) else name.isoformat()})
+    if isinstance(name, str):
+        return resolve_state(store, latest, {"scan.version": name})
+    return resolve_state(store, latest, {"scan.timestamp-millis": str(time_ms("state", name))})
 
 
 def _shown_state(name: StateName | None) -> str:

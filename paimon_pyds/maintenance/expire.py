@@ -15,11 +15,10 @@ ExpireChangelogImpl, SnapshotDeletion, ChangelogDeletion.)
 from __future__ import annotations
 
 import bisect
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from paimon_pyds.errors import CommitError, NotFoundError, OptionError, SnapshotNotFoundError
@@ -44,9 +43,9 @@ from paimon_pyds.metadata.changelogs import (
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import TableOptions, check_branch, check_known
-from paimon_pyds.options.option import integer, parse_duration_ms
+from paimon_pyds.options.option import integer
+from paimon_pyds.options.times import past_ms
 from paimon_pyds.records import dataclass
-from paimon_pyds.scan.travel import parse_timestamp
 from paimon_pyds.storage import is_file
 from paimon_pyds.storage.concurrent import concurrent_each
 
@@ -59,7 +58,7 @@ class ExpireOptions:
 
     retain_max: int | None = None
     retain_min: int | None = None
-    older_than: timedelta | datetime | str | int | None = None
+    older_than: timedelta | date | str | int | None = None
     dry_run: bool = False
     options: Mapping[str, str] | None = None
     max_deletes: int | None = None
@@ -182,24 +181,6 @@ def _limits(how: ExpireOptions, options: TableOptions, of: str = "snapshot") -> 
     else:
         moment = past_ms("older_than", older_than)
     return _Limits(at_least, at_most, moment, at_once, in_all=in_all)
-
-
-def past_ms(name: str, value: Any) -> int:
-    """As `timestamp_ms`; or the time that was an age ago, such as ``7 days`` or a timedelta."""
-    now = int(time.time() * 1000)
-    if isinstance(value, timedelta):
-        return now - int(value.total_seconds() * 1000)
-    if isinstance(value, str) and re.match(r"\s*\d+\s*[a-z]", value, re.IGNORECASE):
-        return now - parse_duration_ms(value, name)
-    return timestamp_ms(name, value)
-
-
-def timestamp_ms(name: str, value: Any) -> int:
-    """Milliseconds since the epoch of an argument: these, a text like ``2026-01-31 12:30:00`` in UTC, or a datetime.
-    Raises OptionError, ArgumentTypeError: something else."""
-    if isinstance(value, datetime):
-        value = value.isoformat()
-    return parse_timestamp(name, value, "UTC") if isinstance(value, str) else integer(name, value)
 
 
 def merged(a: RemovalSummary, b: RemovalSummary) -> RemovalSummary:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array
 from paimon_pyds.errors import NotFoundError, OptionError, SecurityError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
-from paimon_pyds.maintenance.expire import maintenance_options, past_ms
+from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.maintenance.orphan_tasks import (
     FILES,
     TEMPORARY,
@@ -44,6 +44,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import Summary, counts_text
 from paimon_pyds.options.option import comma_separated
+from paimon_pyds.options.times import past_ms
 from paimon_pyds.progress import counted
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import human_bytes
@@ -94,7 +95,7 @@ class OrphanFiles(Summary):
 
 def remove_orphan_files(
     store: TableStore,
-    older_than: timedelta | datetime | str | int = "1 day",
+    older_than: timedelta | date | str | int = "1 day",
     *,
     dry_run: bool = True,
     external: bool = False,
@@ -137,7 +138,7 @@ def remove_orphan_files(
     return OrphanFiles(orphans.sort_by("path"), looked_at, time.monotonic() - started, dry_run)
 
 
-def _limit_ms(older_than: timedelta | datetime | str | int) -> int:
+def _limit_ms(older_than: timedelta | date | str | int) -> int:
     """The time before which a file must have been changed last. Raises OptionError for one that is to come."""
     limit = past_ms("older_than", older_than)
     if limit > int(time.time() * 1000):

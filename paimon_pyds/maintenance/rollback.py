@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 from paimon_pyds.errors import CommitError, OptionError, PaimonError, SnapshotNotFoundError, TagNotFoundError
-from paimon_pyds.maintenance.expire import timestamp_ms
 from paimon_pyds.maintenance.intents import begin_rollback, begun_before, expiring_before, withdraw
 from paimon_pyds.maintenance.references import Reference, tag_references
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
@@ -27,6 +26,7 @@ from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_branch
 from paimon_pyds.options.option import integer, text
+from paimon_pyds.options.times import time_ms
 from paimon_pyds.progress import counted
 
 
@@ -34,7 +34,7 @@ def rollback(
     store: TableStore,
     snapshot: int | str | None = None,
     tag: str | None = None,
-    timestamp: datetime | str | int | None = None,
+    timestamp: date | str | int | None = None,
     watermark: int | None = None,
     *,
     dry_run: bool = False,
@@ -73,8 +73,8 @@ def named_state(
 ) -> tuple[Snapshot, str]:
     """The state that is named, and the file that has it.
 
-    ``snapshot``: its number, or the name of a tag. ``timestamp``: a time, in milliseconds since the epoch or as text in
-    UTC. ``watermark``: of events, in milliseconds since the epoch: the newest snapshot whose watermark is not later.
+    ``snapshot``: its number, or the name of a tag. ``timestamp``: a time, as `time_ms` takes it.
+    ``watermark``: of events, in milliseconds since the epoch: the newest snapshot whose watermark is not later.
     Raises SnapshotNotFoundError, TagNotFoundError: there is no such state; OptionError: none, or several.
     """
     if sum(given is not None for given in (snapshot, tag, timestamp, watermark)) != 1:
@@ -82,7 +82,7 @@ def named_state(
     if watermark is not None:
         found = _until_watermark(store, integer("watermark", watermark))
     elif timestamp is not None:
-        found = store.snapshot_at(timestamp_ms("timestamp", timestamp))
+        found = store.snapshot_at(time_ms("timestamp", timestamp))
     elif tag is not None or isinstance(snapshot, str):
         name = text("tag", snapshot if tag is None else tag)
         return store.tag(name), store.paths.tag(name)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from paimon_pyds.commit.publisher import on_newest
@@ -27,7 +27,7 @@ from paimon_pyds.errors import (
     StorageError,
     TagNotFoundError,
 )
-from paimon_pyds.maintenance.expire import maintenance_options, merged, past_ms, timestamp_ms
+from paimon_pyds.maintenance.expire import maintenance_options, merged
 from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import (
     KeptFiles,
@@ -45,6 +45,7 @@ from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import integer, parse_duration_ms, text
+from paimon_pyds.options.times import past_ms, time_ms
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import discard, is_file, scheme_of
 
@@ -58,7 +59,7 @@ class TagOptions:
     """The arguments of `paimon_pyds.Table.create_tag`, which explains them."""
 
     snapshot: int | None = None
-    timestamp: datetime | str | int | None = None
+    timestamp: date | str | int | None = None
     retain: str | timedelta | None = None
     replace: bool = False
     dry_run: bool = False
@@ -146,7 +147,7 @@ def _retained_ms(retain: str | timedelta | None, options: TableOptions) -> int |
 def _source(store: TableStore, id_: int | None, timestamp: Any) -> tuple[Snapshot, str]:
     """The snapshot to tag, and the file that has it: the snapshot's own, or that of another tag."""
     if timestamp is not None:
-        found: Snapshot | None = store.snapshot_at(timestamp_ms("timestamp", timestamp))
+        found: Snapshot | None = store.snapshot_at(time_ms("timestamp", timestamp))
     elif id_ is None:
         found = store.latest_snapshot()
     else:
@@ -324,11 +325,11 @@ def _remove_state(store: TableStore, snapshot: Snapshot, options: TableOptions) 
 
 
 def expire_tags(
-    store: TableStore, older_than: timedelta | datetime | str | int | None = None, *, dry_run: bool = False
+    store: TableStore, older_than: timedelta | date | str | int | None = None, *, dry_run: bool = False
 ) -> RemovalSummary:
     """Delete the tags that have lived for as long as they were made for, and those that are older than a time.
 
-    ``older_than``: milliseconds since the epoch, or text in UTC; a tag that does not say when it was made is as old as
+    ``older_than``: milliseconds since the epoch, or a time; a tag that does not say when it was made is as old as
     its file.
     """
     started, total = time.monotonic(), RemovalSummary(dry_run=dry_run)

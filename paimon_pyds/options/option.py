@@ -11,12 +11,14 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from paimon_pyds.errors import ArgumentTypeError, OptionError
 from paimon_pyds.numerals import BLANKS, whole_number
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField
+from paimon_pyds.zones import instant
 
 _AMOUNT = re.compile(r"\s*(\d{1,19})\s*([A-Za-zµ]*)\s*", re.ASCII | re.IGNORECASE)
 _MEMORY_UNITS = {
@@ -341,9 +343,12 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def option_text(key: str, value: Any) -> str:
-    """An option's value as Paimon keeps it. Raises OptionError for integers of more than 64 bits, ArgumentTypeError."""
+    """An option's value as Paimon keeps it; a datetime with its zone, which is the local one where it has none.
+    Raises OptionError for integers of more than 64 bits, ArgumentTypeError."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, datetime):
+        return instant(value).isoformat(" ")
     try:
         return str(integer(key, value) if type(value) is int else value)
     except ValueError as error:  # a list of integers of thousands of digits

@@ -38,6 +38,7 @@ from paimon_pyds.types.kinds import (
     STRING_KINDS,
     Kind,
 )
+from paimon_pyds.zones import default_zone
 
 MAX_DEPTH = 200
 """How deep ANDs and ORs of a predicate that was put together by hand may be nested."""
@@ -47,7 +48,7 @@ _KEPT_AS_WRITTEN = _COMPARISONS | {Op.IN, Op.NOT_IN}
 _NEGATED = frozenset({Op.NOT_LIKE, Op.NOT_STARTS_WITH, Op.NOT_ENDS_WITH, Op.NOT_CONTAINS})
 
 
-def bind(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "UTC") -> Predicate:
+def bind(predicate: Predicate, fields: Sequence[DataField], *, timezone: str | None = None) -> Predicate:
     """Resolve a tree against a table's columns.
 
     Args:
@@ -82,10 +83,10 @@ def all_of(*children: Predicate) -> Predicate:
 class TableBinder:
     """Binds predicates to the columns of one table; the arguments are those of `bind`."""
 
-    def __init__(self, fields: Sequence[DataField], *, timezone: str = "UTC") -> None:
-        values.time_zone(timezone)
+    def __init__(self, fields: Sequence[DataField], *, timezone: str | None = None) -> None:
+        self._zone = timezone or default_zone()
+        values.time_zone(self._zone)
         self._fields = fields
-        self._zone = timezone
         self._columns: dict[tuple[str, tuple[str | MapKey, ...]], ColumnRef] = {}
 
     def bind(self, predicate: Predicate) -> Predicate:
@@ -177,7 +178,7 @@ class TableBinder:
         try:
             if leaf.op in TEXT_OPS:
                 return self._text(leaf, column)
-            literals = [literal_of(value, leaf.column.type) for value in leaf.literals]
+            literals = [literal_of(value, leaf.column.type, kind) for value in leaf.literals]
             if not literals:
                 raise PredicateError(f"{leaf.op.value} needs a literal")
             if leaf.op is Op.IN or leaf.op is Op.NOT_IN:
@@ -278,7 +279,7 @@ def _plain_values(literals: Sequence[Literal], type_: AtomicType) -> dict[object
     return {literal.value: literal.value for literal in literals if literal.value in held}
 
 
-def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezone: str = "UTC") -> Predicate:
+def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezone: str | None = None) -> Predicate:
     """Bind, but don't let a type decide a comparison with one of its own values.
 
     `bind` makes ``int_column <= 2147483647`` an IS NOT NULL, ``bool_column <> TRUE`` an equality, and of a comparison
@@ -301,13 +302,16 @@ def bind_as_written(predicate: Predicate, fields: Sequence[DataField], *, timezo
     return bind(predicate, fields, timezone=timezone)
 
 
-def literal_of(value: Any, bound_to: DataType | None) -> Literal:
-    """A literal of a leaf: of the parser, a plain Python value, or an internal value of the type it was bound to."""
+def literal_of(value: Any, bound_to: DataType | None, compared: Kind | None = None) -> Literal:
+    """A literal of a leaf: of the parser, a plain Python value, or an internal value of the type it was bound to.
+
+    ``compared``: with a column of this kind: where it has instants, a datetime without a zone is local time.
+    """
     if isinstance(value, Literal):
-        return casts.from_python(value.value) if value.type is None else value
+        return casts.from_python(value.value, compared) if value.type is None else value
     if isinstance(bound_to, AtomicType):
         return internal_literal(value, bound_to)
-    return casts.from_python(value)
+    return casts.from_python(value, compared)
 
 
 def internal_literal(value: object, type_: AtomicType) -> Literal:

@@ -39,6 +39,7 @@ from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, integer, names
 from paimon_pyds.types import DataField, DataType, fields_named
 from paimon_pyds.types.kinds import STRING_KINDS, Kind
+from paimon_pyds.zones import default_zone
 
 MAX_GROWTH = 16
 """So many times as many leaves as a condition has parts; IS NULL of a condition doubles those in it."""
@@ -84,15 +85,15 @@ class Table:
     qualifiers: Sequence[str] = ()
 
 
-def parse_filter(text: str, *, timezone: str = "UTC") -> Predicate:
+def parse_filter(text: str, *, timezone: str | None = None) -> Predicate:
     """A filter that compares columns with literals, as a tree of names and `Literal`s, to be bound by `bind`.
 
     Raises:
         PredicateError: the text is not a condition, or rows alone can answer it (`paimon_pyds.expression.bind_filter`
             takes every condition).
     """
-    source = SqlText(text)
-    return normal_form(parse(source, timezone=timezone), source, timezone)
+    source, zone = SqlText(text), timezone or default_zone()
+    return normal_form(parse(source, timezone=zone), source, zone)
 
 
 def normal_form(condition: Expression, source: SqlText, zone: str, table: Table | None = None) -> Predicate:

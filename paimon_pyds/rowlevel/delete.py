@@ -21,6 +21,7 @@ from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows, remove_rows
+from paimon_pyds.zones import default_zone
 
 
 def delete(
@@ -34,7 +35,7 @@ def delete(
 
     ``where``: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row. ``options``:
     over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and ``timezone``
-    for timestamp literals without a zone (UTC by default).
+    for timestamp literals without a zone (the local one by default).
 
     Raises:
         PredicateError: the condition does not parse, or names no column.
@@ -45,7 +46,7 @@ def delete(
     if where is None or (isinstance(where, str) and not where.strip()):
         raise OptionError("a delete needs a condition", hint='say "TRUE" to delete every row')
     own = dict(options or {})
-    timezone = own.pop("timezone", "UTC")
+    timezone = own.pop("timezone", None) or default_zone()
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:

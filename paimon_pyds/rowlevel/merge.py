@@ -55,6 +55,7 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField
 from paimon_pyds.write import TableWriter, WriteContext
 from paimon_pyds.write.writer import joined_batches
+from paimon_pyds.zones import default_zone
 
 if TYPE_CHECKING:
     from paimon_pyds.rowlevel.key_rows import Deletes
@@ -88,7 +89,7 @@ def merge_into(
     if not any(clauses.values()):
         raise OptionError("a merge needs a clause", hint='such as when_matched="update", when_not_matched="insert"')
     joined, own = join_operand(on), dict(how.options or {})
-    zone = own.pop("timezone", "UTC")
+    zone = own.pop("timezone", None) or default_zone()
     rows, fields = source_table(source)
     request = _Request(rows, fields, joined, clauses, zone, datetime.now(UTC))
     workers = executor or LocalExecutor()

@@ -48,6 +48,7 @@ from paimon_pyds.split import ReadSpec
 from paimon_pyds.types import DataField, fields_named
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.conform import fill_default
+from paimon_pyds.zones import default_zone
 
 
 def update(
@@ -67,7 +68,7 @@ def update(
         where: which rows; all of them when None.
         executor: where the work runs; the cores of this machine by default.
         options: over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and
-            ``timezone`` for dates, times and literals without a zone (UTC by default).
+            ``timezone`` for dates, times and literals without a zone (the local one by default).
 
     Raises:
         PredicateError: the condition or an expression does not parse, names no column, or fails on a value.
@@ -77,7 +78,7 @@ def update(
         CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
     """
     own = dict(options or {})
-    timezone = own.pop("timezone", "UTC")
+    timezone = own.pop("timezone", None) or default_zone()
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:

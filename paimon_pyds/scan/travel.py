@@ -24,17 +24,18 @@ reads of Java 1.4, which allows one state only; here a state that a scan names t
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any, Literal, TypeAlias
 
-from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
+from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.numerals import BLANKS, whole_number
 from paimon_pyds.options import OPTIONS, TableOptions
 from paimon_pyds.options.option import mapping, option_texts
+from paimon_pyds.options.times import parse_time, time_ms
 from paimon_pyds.records import dataclass
 from paimon_pyds.scan.auto_tags import tag_and_before
 
@@ -46,8 +47,6 @@ TIME_TRAVEL_OPTIONS = (
     "scan.version",
     "scan.watermark",
 )
-
-_DATE = re.compile(r"\s*\d{4}-\d{1,2}-\d", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, 
     """The state named by the ``scan.*`` options; the latest when none is given.
 
     A named state is read with the schema of its snapshot, the latest with the table's latest schema, as Java does.
-    ``scan.timestamp`` without a zone is read in the ``timezone`` option, UTC by default.
+    ``scan.timestamp`` without a zone is read in the zone of the option ``timezone``, else in `default_zone`.
 
     ``latest``: the table's latest schema, as it was just read. ``options``: of the scan, made by `state_options`: one
     of them names a state at most.
@@ -85,7 +84,7 @@ def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, 
     """
     key = next((key for key in TIME_TRAVEL_OPTIONS if key in options), None)
     if key is not None:
-        named = _named(store, key, options[key], options.get("timezone", "UTC"))
+        named = _named(store, key, options[key], options.get("timezone"))
         return TableState(named, store.schema(named.schema_id))
     snapshot = store.latest_snapshot()
     if snapshot is not None and snapshot.schema_id > latest.id:  # both were changed since the schema was read
@@ -93,7 +92,7 @@ def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, 
     return TableState(snapshot, latest)
 
 
-def _named(store: TableStore, key: str, value: str, zone: str) -> Snapshot:
+def _named(store: TableStore, key: str, value: str, zone: str | None) -> Snapshot:
     match key:
         case "scan.snapshot-id":
             return store.snapshot(_integer(key, value))
@@ -102,7 +101,7 @@ def _named(store: TableStore, key: str, value: str, zone: str) -> Snapshot:
         case "scan.timestamp-millis":
             return store.snapshot_at(_integer(key, value))
         case "scan.timestamp":
-            return store.snapshot_at(parse_timestamp(key, value, zone))
+            return store.snapshot_at(parse_time(key, value, zone))
         case "scan.watermark":
             return _at_watermark(store, _integer(key, value))
     return _version(store, value)
@@ -136,24 +135,6 @@ def _integer(key: str, value: str) -> int:
     if number is None:
         raise OptionError(f"{key} must be an integer, not {value!r:.100}")
     return number
-
-
-def parse_timestamp(key: str, value: str, zone: str) -> int:
-    """Milliseconds since the epoch of ``yyyy-[m]m-[d]d[ hh:mm:ss[.fff]]``; finer digits are dropped, as Java does.
-
-    ``key``: the option that holds it, for errors. ``value``: the text. ``zone``: where the clock stands when the text
-    names no zone.
-    Raises OptionError: not such a text, or no such zone.
-    """
-    from paimon_pyds.sql import values
-
-    try:
-        if _DATE.match(value) is None:  # a bare number is a year to SQL, and milliseconds to who wrote it
-            raise PredicateError(f"{value!r:.100} is not a time", hint="write it as '2026-01-31 12:30:00'")
-        nanos, own = values.parse_timestamp(value)
-        return values.local_to_instant(nanos // 1_000, values.time_zone(own or zone)) // 1_000
-    except PredicateError as error:
-        raise OptionError(f"{key}: {error.message}", hint=error.hint) from None
 
 
 _TO_SNAPSHOT = "incremental-between-tag-to-snapshot"
@@ -213,7 +194,7 @@ def resolve_between(store: TableStore, options: Mapping[str, str], of_table: Tab
     if len(parts) != 2 or not all(parts):
         raise OptionError(f"{key} takes two values as 'start,end', not {options[key]!r}")
     if key == "incremental-between-timestamp":
-        first, last = (_millis(key, part, options.get("timezone", "UTC")) for part in parts)
+        first, last = (_millis(key, part, options.get("timezone")) for part in parts)
         return _between_times(store, first, last, mode)
     ends = _ends(store, parts)
     start, end = (e if isinstance(e, int) else e.id for e in ends)
@@ -265,9 +246,9 @@ def _reversed(key: str, start: int, end: int) -> OptionError:
     return OptionError(f"{key}: the end ({end}) lies before the start ({start})")
 
 
-def _millis(key: str, text: str, zone: str) -> int:
+def _millis(key: str, text: str, zone: str | None) -> int:
     millis = whole_number(text)
-    return parse_timestamp(key, text, zone) if millis is None else millis
+    return parse_time(key, text, zone) if millis is None else millis
 
 
 def _between_times(store: TableStore, start: int, end: int, mode: str) -> Incremental:
@@ -346,15 +327,13 @@ def scan_options(
     snapshot: int | None, tag: str | None, timestamp: Any, options: Mapping[str, Any] | None
 ) -> dict[str, str]:
     """Keyword arguments of `Table.scan` as Paimon's options."""
-    from datetime import datetime
-
     given = dict(mapping("options", options or {}))
     if snapshot is not None:
         given["scan.snapshot-id"] = snapshot
     if tag is not None:
         given["scan.tag-name"] = tag
-    if isinstance(timestamp, datetime):
-        given["scan.timestamp"] = timestamp.isoformat()
+    if isinstance(timestamp, date):
+        given["scan.timestamp-millis"] = time_ms("timestamp", timestamp)
     elif isinstance(timestamp, int):
         given["scan.timestamp-millis"] = timestamp
     elif timestamp is not None:

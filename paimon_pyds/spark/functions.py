@@ -6,9 +6,10 @@ reads, appends and overwrites only.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.options import TableOptions
@@ -17,6 +18,7 @@ from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.preparation import prepared
 from paimon_pyds.write.conform import SPARK
+from paimon_pyds.zones import session_zone
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -43,6 +45,18 @@ if TYPE_CHECKING:
     )
 
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _in_zone_of_session(function: _Function) -> _Function:
+    """Texts without a time zone are read in that of the session, which is the first argument, as Spark reads them."""
+
+    @wraps(function)
+    def wrapped(spark: SparkSession, *args: Any, **named: Any) -> Any:
+        with session_zone(spark.conf.get("spark.sql.session.timeZone")):
+            return function(spark, *args, **named)
+
+    return cast(_Function, wrapped)
 
 
 def write(
@@ -126,6 +140,7 @@ def _partition_value(value: Any) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+@_in_zone_of_session
 def compact(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -167,6 +182,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
     )
 
 
+@_in_zone_of_session
 def rescale(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -196,6 +212,7 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
     return table.rescale(bucket_num, partitions, dry_run=dry_run, executor=executor, progress=progress, options=options)
 
 
+@_in_zone_of_session
 def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -221,6 +238,7 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
     return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
 
 
+@_in_zone_of_session
 def delete(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -249,6 +267,7 @@ def delete(  # noqa: PLR0913 - named arguments that users type
     return table.delete(_checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
 
 
+@_in_zone_of_session
 def update(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -280,6 +299,7 @@ def update(  # noqa: PLR0913 - named arguments that users type
     return table.update(values, _checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
 
 
+@_in_zone_of_session
 def merge(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
@@ -326,10 +346,11 @@ def merge(  # noqa: PLR0913 - named arguments that users type
     )
 
 
+@_in_zone_of_session
 def remove_orphan_files(
     spark: SparkSession,
     path: str | Table,
-    older_than: timedelta | datetime | str | int = "1 day",
+    older_than: timedelta | date | str | int = "1 day",
     dry_run: bool = True,
     *,
     external: bool = False,

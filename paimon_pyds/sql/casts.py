@@ -25,6 +25,7 @@ from paimon_pyds.sql.tree import (
 from paimon_pyds.types import AtomicType, timestamp_unit
 from paimon_pyds.types.java_text import date_text
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, NANOS_PER_UNIT, STRING_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.zones import instant
 
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DECIMAL}
 _NUMERIC_KINDS = _EXACT_KINDS | {Kind.FLOAT, Kind.DOUBLE}
@@ -65,11 +66,11 @@ def literal_nanos(literal: Literal) -> int:
     return value * NANOS_PER_UNIT[timestamp_unit(literal.type)]
 
 
-def from_python(value: object) -> Literal:
+def from_python(value: object, wanted: Kind | None = None) -> Literal:
     """The literal for a plain Python value, as Spark's pushed filters give them.
 
-    A datetime with a zone is an instant (TIMESTAMP WITH LOCAL TIME ZONE), one without is wall-clock time. Nanoseconds
-    of a pandas Timestamp count.
+    A datetime with a zone is an instant (TIMESTAMP WITH LOCAL TIME ZONE), one without is wall-clock time; or the
+    instant of that local time, where ``wanted`` says that it meets instants. Nanoseconds of a pandas Timestamp count.
     Raises PredicateError: values of that class have no SQL type, or half of a surrogate pair.
     """
     match value:
@@ -88,6 +89,7 @@ def from_python(value: object) -> Literal:
         case bytes() | bytearray():
             return Literal(bytes(value), BYTES)
         case dt.datetime():
+            value = instant(value) if wanted is Kind.TIMESTAMP_LTZ else value
             epoch = dt.datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else values.UTC)
             micros = (value - epoch) // dt.timedelta(microseconds=1)
             kind = Kind.TIMESTAMP if value.tzinfo is None else Kind.TIMESTAMP_LTZ

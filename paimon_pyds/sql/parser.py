@@ -10,6 +10,7 @@ from paimon_pyds.sql.intervals import INTERVAL, begins_interval, parse_interval
 from paimon_pyds.sql.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, SqlText, Token
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value, children
 from paimon_pyds.types import AtomicType
+from paimon_pyds.zones import default_zone
 
 MAX_STEPS = 150
 """How many operators and calls may work on each other's results, as in ``a + b + c``."""
@@ -37,7 +38,7 @@ _CAST_FUNCTIONS = frozenset(
 """Types that are functions of one argument as well; ``date`` is another, in the table of functions."""
 
 
-def parse(source: SqlText, *, timezone: str = "UTC") -> Expression:
+def parse(source: SqlText, *, timezone: str | None = None) -> Expression:
     """Parse a value expression or a condition, in Spark's dialect.
 
     ``source``: at most 16 Mi characters, and what errors call it. ``timezone``: zone of TIMESTAMP literals that name
@@ -47,7 +48,7 @@ def parse(source: SqlText, *, timezone: str = "UTC") -> Expression:
         PredicateError: it does not parse; the message has the line with a caret under the place. For other kinds of
             text than filters it is an ExpressionError.
     """
-    return Parser(source, timezone).parse()
+    return Parser(source, timezone or default_zone()).parse()
 
 
 def _text(value: str) -> Value:

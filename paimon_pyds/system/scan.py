@@ -102,8 +102,11 @@ class SystemScan(RowStream):
             names = texts("columns", columns)
             self._fields = tuple(column_named(name, self.table_fields, "the system table") for name in names)
         if filter_ is not None and str(condition("filter", filter_)).strip():
-            fields = self.table_fields
-            self._predicate = bind_filter(filter_, fields) if isinstance(filter_, str) else bind(filter_, fields)
+            fields, zone = self.table_fields, self._options.get("timezone")
+            if isinstance(filter_, str):
+                self._predicate = bind_filter(filter_, fields, timezone=zone)
+            else:
+                self._predicate = bind(filter_, fields, timezone=zone)
         if limit is not None and integer("limit", limit) < 0:
             raise OptionError(f"limit must not be negative, it is {limit}")
         self._limit = limit

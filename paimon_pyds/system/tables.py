@@ -1,8 +1,8 @@
 """System tables: what the metadata says of a table, as Arrow, with the columns of Java Paimon's ``table$name``.
 
 Source: Paimon documentation, concepts/system-tables, and Java Paimon 2.1, whose tables begin with the columns of 1.4.
-Times are UTC; secrets among a table's options are blanked. Partitions read ``{1, a}`` in most tables and
-``day=1/color=a`` in ``partitions``, as in Java.
+Times are what local clocks show, as in Java; secrets among a table's options are blanked. Partitions read ``{1, a}`` in
+most tables and ``day=1/color=a`` in ``partitions``, as in Java.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from paimon_pyds.system.scan import Request, SystemScan, batches_of
 from paimon_pyds.types import DataField, field_to_json
 from paimon_pyds.types.columns import parse_columns
 from paimon_pyds.typing import Filter, SystemArguments
+from paimon_pyds.zones import local_clock_ms
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -147,8 +148,8 @@ def _snapshots(store: TableStore, request: Request) -> _Rows:
     names = [f.name for f in _columns("snapshots")[6:]]
     for at in range(0, len(ids), _TOGETHER):
         for s in store.snapshots_among(ids[at : at + _TOGETHER]):
-            yield (s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value, s.time_millis,
-                   *(getattr(s, name) for name in names))  # fmt: skip
+            yield (s.id, s.schema_id, s.commit_user, s.commit_identifier, s.commit_kind.value,
+                   local_clock_ms(s.time_millis), *(getattr(s, name) for name in names))  # fmt: skip
 
 
 def _json(value: Any) -> str:
@@ -160,7 +161,7 @@ def _schemas(store: TableStore, request: Request) -> _Rows:
         s = store.schema(id_)
         fields, options = [field_to_json(f) for f in s.fields], {k: shown(k, v) for k, v in s.options.items()}
         texts = map(_json, (fields, s.partition_keys, s.primary_keys, options))
-        yield s.id, *texts, s.comment, s.time_millis
+        yield s.id, *texts, s.comment, local_clock_ms(s.time_millis)
 
 
 def _options(store: TableStore, request: Request) -> _Rows:
@@ -192,7 +193,8 @@ def _tags(store: TableStore, request: Request) -> _Rows:
         made, seconds = tag_times(store.io.read_bytes(path), path)
         created = None if made is None else int(made.replace(tzinfo=dt.UTC).timestamp() * 1000)
         retained = None if seconds is None else _java_duration(seconds)
-        yield _shown(name), tag.id, tag.schema_id, tag.time_millis, tag.total_record_count, created, retained
+        made_ms = local_clock_ms(tag.time_millis)
+        yield _shown(name), tag.id, tag.schema_id, made_ms, tag.total_record_count, created, retained
 
 
 def _java_duration(seconds: float) -> str:
@@ -208,7 +210,7 @@ def _java_duration(seconds: float) -> str:
 
 def _branches(store: TableStore, request: Request) -> _Rows:
     found = [s for s in store.io.list(store.paths.branches_dir) if s.is_dir and s.name.startswith("branch-")]
-    return ((_shown(s.name.removeprefix("branch-")), s.modified_ms) for s in found)
+    return ((_shown(s.name.removeprefix("branch-")), local_clock_ms(s.modified_ms)) for s in found)
 
 
 def _manifests(store: TableStore, request: Request) -> _Rows:
