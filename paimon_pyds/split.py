@@ -422,6 +422,9 @@ class ReadSpec:
     """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
     sequence_gaps: Mapping[str, tuple[int, int]] | None = None
     """By paths of files whose sequence numbers are not read: two numbers that manifests say they all lie between."""
+    zone: str | None = None
+    """The time zone in which values of columns are cast that were given another type; None where none is named, and
+    such casts are refused."""
     read_whole: int = WHOLE_FILE
     """Bytes of a file up to which it is read by one request, whatever is wanted of it."""
 

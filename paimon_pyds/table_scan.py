@@ -21,6 +21,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options import Kind, TableOptions, check_branch, check_known, check_readable, check_shape, parse_value
 from paimon_pyds.options.option import integer, mapping, text, texts
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.predicate.argument import condition
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const, Predicate, make_and, root_columns
@@ -95,7 +96,7 @@ class Scan(RowStream):
         branch = given.pop("branch", store.branch)
         if branch != store.branch:
             store = self._store = store.for_branch(branch)
-        self._timezone = given.get("timezone") or default_zone()
+        self._timezone = zone_given(given) or default_zone()
         self._read_optimized = parse_value("read-optimized", Kind.BOOLEAN, given.pop("read-optimized", "false"))
         with store.newest_ahead():
             latest = store.latest_schema()
@@ -238,6 +239,7 @@ class Scan(RowStream):
             metadata_columns=self._metadata,
             limit=self._limit if self._top_n is None else None,
             between=self._between,
+            zone=self._timezone,
             read_optimized=self._read_optimized,
             explain=explain,
         )

@@ -105,6 +105,7 @@ def in_shell(hint: str, command_line: Callable[..., str] | None) -> str:
             there = command_line(command, *options, found["value"] + after)
             hint = hint[: found.start()] + there + hint[found.end() :]
     hint = re.sub(r"\b(missing-columns)=(\w+)", r"--\1 \2", hint)
+    hint = re.sub(r"options=\{'([\w.-]+)': '([^']+)'\}", r"--option \1=\2", hint)
     return re.sub(r"\b(cascade|full)=True\b", r"--\1", hint)
 
 

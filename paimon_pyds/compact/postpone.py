@@ -36,6 +36,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.numerals import whole_number
 from paimon_pyds.options import TableOptions
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.read import read_split
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets
@@ -224,6 +225,7 @@ def _tasks(
         partition_fields=schema.partition_fields,
         options=without_secrets(schema.options),
         use_index=False,
+        zone=zone_given(context.dynamic_options),
     )
     files: dict[bytes, list[tuple[int, int, PlannedFile]]] = {}
     times = entries["creation_time"].fill_null(0).to_numpy(zero_copy_only=False).tolist()

@@ -13,6 +13,7 @@ from paimon_pyds.compact.plan import Group, Plan
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.progress import worked
 from paimon_pyds.read import read_split
 from paimon_pyds.records import dataclass
@@ -116,6 +117,7 @@ def read_spec(store: TableStore, plan: Plan) -> ReadSpec:
         options=without_secrets(schema.options),
         use_index=False,
         metadata_columns=plan.context.layout.trailing_names,
+        zone=zone_given(plan.context.dynamic_options),
     )
 
 

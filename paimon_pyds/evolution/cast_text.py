@@ -149,7 +149,8 @@ PARSERS: dict[Kind, Callable[[str, AtomicType], Any]] = {
 
 
 def parser(type_: AtomicType) -> Callable[[str], Any]:
-    """The function that reads a value of this type; it raises SchemaError on text that is no such value."""
+    """The function that reads a value of this type; it raises SchemaError on text that is no such value. Of an instant
+    it is what a clock shows."""
     parse = PARSERS[type_.kind]
     return lambda text: parse(text, type_)
 

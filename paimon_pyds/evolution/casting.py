@@ -5,7 +5,8 @@ read by Java 1.4. Casts that widen are single calls over the column. Casts to an
 than 128 bits, compute each *distinct* value once.
 
 Where Java fails on a value (text that is no number), `SchemaError` is raised; where Java gives NULL (a decimal that
-does not fit), NULL is given. Instants are turned into dates and clock times in UTC.
+does not fit), NULL is given. What clocks show and instants become one another in a time zone, which in Java is that of
+the JVM.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from paimon_pyds.buffers import pc
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.evolution import cast_text
 from paimon_pyds.expression.arrays import by_distinct, filled, in_unit, unscaled, valid
+from paimon_pyds.expression.cast import to_instant, to_local
 from paimon_pyds.types import AtomicType, DataType, arrow_type, timestamp_unit
 from paimon_pyds.types.kinds import (
     BINARY_KINDS,
@@ -35,6 +37,7 @@ from paimon_pyds.types.kinds import (
     Kind,
 )
 
+_CLOCK_KINDS = STRING_KINDS | {Kind.DATE, Kind.TIMESTAMP}
 NUMERIC_KINDS = INTEGER_KINDS | FLOAT_KINDS | {Kind.DECIMAL}
 _INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
 _Cast = Callable[[pa.Array, AtomicType, AtomicType], pa.Array]
@@ -45,8 +48,19 @@ def can_cast(source: DataType, target: DataType) -> bool:
     return _find(source, target) is not None
 
 
-def cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+def depends_on_zone(source: DataType, target: DataType) -> bool:
+    """Whether a cast makes instants of what a clock shows, or the other way round; Java takes a number of seconds for
+    the latter, but gives that of an instant as it is, and takes a TIME for one in UTC."""
+    a, b = source.kind, target.kind
+    if a is Kind.TIMESTAMP_LTZ:
+        return b in _CLOCK_KINDS or b is Kind.TIME
+    return b is Kind.TIMESTAMP_LTZ and (a in _CLOCK_KINDS or a in INTEGER_KINDS)
+
+
+def cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     """The values of a column of type ``source`` as values of type ``target``.
+
+    ``zone``: the time zone of casts for which `depends_on_zone` holds.
 
     Raises:
         SchemaError: Paimon has no such cast, or a value that Java's cast fails on.
@@ -56,7 +70,18 @@ def cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
     if cast is None:
         raise SchemaError(f"Paimon has no cast from {source} to {target}")
     try:
-        return cast(array, source, target)
+        if not depends_on_zone(source, target):
+            return cast(array, source, target)
+        if source.kind is Kind.TIMESTAMP_LTZ:
+            clock = AtomicType(Kind.TIMESTAMP, precision=source.precision)
+            return cast(to_local(array, source, zone), clock, target)
+        if source.kind is Kind.TIMESTAMP:
+            instants = AtomicType(target.kind, precision=source.precision)
+            return cast(to_instant(array, instants, zone), instants, target)
+        found = cast(array, source, target)
+        if source.kind in INTEGER_KINDS:
+            return to_local(found, target, zone).view(arrow_type(target))
+        return to_instant(found, target, zone)
     except pa.ArrowInvalid as error:
         raise SchemaError(f"a value of type {source} can't be cast to {target}: {error}") from error
 
@@ -234,7 +259,7 @@ def _in_unit(array: pa.Array, source: int, target: int, type_: pa.DataType) -> p
 
 
 def _timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    """Fewer digits are cut off, towards the past; an instant is its clock time in UTC."""
+    """Fewer digits are cut off, towards the past; an instant is its clock time in UTC here."""
     a, b = UNITS_PER_SECOND[timestamp_unit(source)], UNITS_PER_SECOND[timestamp_unit(target)]
     counts = array.view(pa.int64())
     kept = target.precision or 0

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
 from paimon_pyds.buffers import is_true, pc
-from paimon_pyds.errors import SchemaError
-from paimon_pyds.evolution.casting import can_cast, cast_atomic
+from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.evolution.casting import can_cast, cast_atomic, depends_on_zone
 from paimon_pyds.evolution.devolve import devolve_leaf
 from paimon_pyds.formats import has_kind
 from paimon_pyds.formats.arrays import rebuild
@@ -66,6 +66,9 @@ class Evolution:
     """Columns of the file whose indexes tell nothing: containers can't tell the names ``m[k]`` and of a MAP column
     ``m`` apart, and hold CHAR values with blanks that ORC files are read without."""
 
+    zone: str | None = None
+    """The time zone of casts that depend on one; None where no call names it."""
+
     constants: Mapping[str, pa.Scalar] | None = None
     """Partition columns, by their names in ``read_fields``: they are not read from the file."""
 
@@ -88,7 +91,8 @@ class Evolution:
 
         Raises:
             SchemaError: a NULL for a column that is NOT NULL now, or a value that can't be cast to the new type.
-            UnsupportedError: a timestamp outside of what Arrow can hold in the new precision.
+            UnsupportedError: a timestamp outside of what Arrow can hold in the new precision; a cast that depends on a
+                time zone, and none is named.
         """
         if self.file_fields == self.read_fields or not self.read_fields:
             return batch
@@ -108,8 +112,8 @@ class Evolution:
             if convert is not None:
                 try:
                     array = convert(array)
-                except SchemaError as error:
-                    raise SchemaError(f"column {field.name!r}: {error.message}", hint=error.hint) from error
+                except (SchemaError, UnsupportedError) as error:
+                    raise type(error)(f"column {field.name!r}: {error.message}", hint=error.hint) from error
         if not field.type.nullable and array.null_count:
             raise SchemaError(
                 f"column {field.name!r} is NOT NULL, but a file written before that has {array.null_count} NULLs in it",
@@ -179,7 +183,7 @@ class Evolution:
         column = ColumnRef(file.name, path, file_type, file.id)
         if same_type(read_type, file_type):
             return Leaf(leaf.op, column, leaf.literals)
-        return devolve_leaf(leaf, column, read_type, file_type)
+        return devolve_leaf(leaf, column, read_type, file_type, self.zone)
 
 
 @lru_cache(maxsize=512)
@@ -189,6 +193,7 @@ def _plan(
     available: frozenset[str] | None,
     trims_char: bool,
     elsewhere: frozenset[str],
+    zone: str | None,
 ) -> Evolution:
     by_id = {f.id: f for f in file_fields if available is None or f.name in available}
     wanted: dict[int, int] = {}
@@ -202,14 +207,15 @@ def _plan(
             continue
         sources.append(wanted.setdefault(field.id, len(wanted)))
         try:
-            converters.append(_converter(file.type, field.type))
+            converters.append(_converter(file.type, field.type, zone))
         except SchemaError as error:
             raise SchemaError(f"column {field.name!r}: {error.message}") from error
     columns = tuple(by_id[id_] for id_ in wanted)
     without_index = _alike(file_fields)
     if trims_char:
         without_index |= {f.name for f in file_fields if has_kind(f.type, Kind.CHAR)}
-    return Evolution(columns, read_fields, tuple(sources), tuple(converters), arrow_schema(read_fields), without_index)
+    schema = arrow_schema(read_fields)
+    return Evolution(columns, read_fields, tuple(sources), tuple(converters), schema, without_index, zone)
 
 
 def _alike(fields: Sequence[DataField]) -> frozenset[str]:
@@ -226,6 +232,7 @@ def plan_evolution(
     *,
     trims_char: bool = False,
     partition: Mapping[str, pa.Scalar] | None = None,
+    zone: str | None = None,
 ) -> Evolution:
     """How to read ``read_fields`` of the table from a file whose schema is ``file_fields``.
 
@@ -237,6 +244,8 @@ def plan_evolution(
         trims_char: the file's format gives CHAR values without blanks at their end, and its indexes may have them
             (`FormatTraits.trims_char`).
         partition: the values of partition columns, of which nothing is read then.
+        zone: the time zone of casts that depend on one; None where the call names none, and `Evolution.apply` refuses
+            them.
 
     Raises:
         SchemaError: a column's type was changed in a way that Paimon has no cast for.
@@ -244,7 +253,7 @@ def plan_evolution(
     """
     present = None if available is None else frozenset(available)
     constants = {f.name: partition[f.name] for f in read_fields if f.name in partition} if partition else {}
-    evolution = _plan(tuple(file_fields), tuple(read_fields), present, trims_char, frozenset(constants))
+    evolution = _plan(tuple(file_fields), tuple(read_fields), present, trims_char, frozenset(constants), zone)
     return replace(evolution, constants=constants) if constants else evolution
 
 
@@ -260,25 +269,35 @@ def same_type(a: DataType, b: DataType) -> bool:
     return a.kind is b.kind and all(same_type(x, y) for x, y in zip(a.children(), b.children(), strict=True))
 
 
-def _converter(file: DataType, read: DataType) -> _Convert | None:
+def _converter(file: DataType, read: DataType, zone: str | None) -> _Convert | None:
     """The function from arrays of the file's type to arrays of the table's, None when they are the same."""
     if same_type(file, read) and arrow_type(file) == arrow_type(read):
         return None
     match file, read:
         case RowType(), RowType():
-            return _row_converter(file, read)
+            return _row_converter(file, read, zone)
         case ArrayType(), ArrayType():
-            element = _not_null(_converter(file.element, read.element), read.element)
+            element = _not_null(_converter(file.element, read.element, zone), read.element)
             return lambda array: rebuild(array, arrow_type(read), [_apply(element, array.values)])
         case ((MapType() | MultisetType()), (MapType() | MultisetType())) if file.kind is read.kind:
-            return _map_converter(file, read)
+            return _map_converter(file, read, zone)
         case AtomicType(), AtomicType():
             if same_type(file, read):
                 return None
             if not can_cast(file, read):
                 raise SchemaError(f"Paimon has no cast from {file} to {read}")
-            return lambda array: cast_atomic(array, file, read)
+            if zone is None and depends_on_zone(file, read):
+                return partial(_refuse_without_zone, file, read)
+            return lambda array: cast_atomic(array, file, read, zone or "UTC")
     raise SchemaError(f"Paimon has no cast from {file} to {read}")
+
+
+def _refuse_without_zone(file: AtomicType, read: AtomicType, array: pa.Array) -> pa.Array:
+    raise UnsupportedError(
+        f"it was {file} and is {read} now: its old values depend on a time zone, and this operation would store them "
+        "for good, or what follows from them",
+        hint="name the zone of the JVMs that read the table: options={'timezone': 'Europe/Berlin'}",
+    )
 
 
 def _apply(convert: _Convert | None, array: pa.Array) -> pa.Array:
@@ -299,12 +318,12 @@ def _not_null(convert: _Convert | None, read: DataType) -> _Convert | None:
     return checked
 
 
-def _row_converter(file: RowType, read: RowType) -> _Convert:
+def _row_converter(file: RowType, read: RowType, zone: str | None) -> _Convert:
     by_id = {f.id: i for i, f in enumerate(file.fields)}
     plan: list[tuple[int | None, _Convert | None, DataField]] = []
     for field in read.fields:
         i = by_id.get(field.id)
-        plan.append((i, None if i is None else _converter(file.fields[i].type, field.type), field))
+        plan.append((i, None if i is None else _converter(file.fields[i].type, field.type, zone), field))
     fields = list(arrow_schema(read.fields))
 
     def convert(array: pa.Array) -> pa.Array:
@@ -322,14 +341,14 @@ def _row_converter(file: RowType, read: RowType) -> _Convert:
     return convert
 
 
-def _map_converter(file: MapType | MultisetType, read: MapType | MultisetType) -> _Convert:
+def _map_converter(file: MapType | MultisetType, read: MapType | MultisetType, zone: str | None) -> _Convert:
     keys = (file.children()[0], read.children()[0])
     if not same_type(*keys):
         raise SchemaError(f"the keys of a map can't be cast from {keys[0]} to {keys[1]}")
-    key = _converter(*keys)
+    key = _converter(*keys, zone)
     value: _Convert | None = None
     if isinstance(file, MapType) and isinstance(read, MapType):
-        value = _not_null(_converter(file.value, read.value), read.value)
+        value = _not_null(_converter(file.value, read.value, zone), read.value)
     type_ = arrow_type(read)
 
     def convert(array: pa.Array) -> pa.Array:

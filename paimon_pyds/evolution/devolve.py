@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from paimon_pyds.evolution.casting import cast_keeps_nulls, widens_to_decimal
+from paimon_pyds.evolution.casting import cast_keeps_nulls, depends_on_zone, widens_to_decimal
 from paimon_pyds.predicate.compare import compare, compare_steps
 from paimon_pyds.predicate.literal_bounds import ratio_bounds
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate
@@ -31,8 +31,9 @@ from paimon_pyds.types.kinds import (
 _ORDERED = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.NOT_IN})
 
 
-def devolve_leaf(leaf: Leaf, column: ColumnRef, read: DataType, file: DataType) -> Predicate:
-    """The leaf for ``column`` of the file, of type ``file``, where the table has type ``read`` (the types differ)."""
+def devolve_leaf(leaf: Leaf, column: ColumnRef, read: DataType, file: DataType, zone: str | None) -> Predicate:
+    """The leaf for ``column`` of the file, of type ``file``, where the table has type ``read`` (the types differ).
+    ``zone``: the time zone in which values are cast."""
     if leaf.op is Op.IS_NOT_NULL:
         return Leaf(Op.IS_NOT_NULL, column)
     if leaf.op is Op.IS_NULL:
@@ -42,6 +43,8 @@ def devolve_leaf(leaf: Leaf, column: ColumnRef, read: DataType, file: DataType) 
     if _same_values(leaf, file, read):
         return Leaf(leaf.op, column, leaf.literals)
     if leaf.op not in _ORDERED or not _is_increasing(file, read):
+        return Const.TRUE
+    if zone != "UTC" and depends_on_zone(file, read):  # clocks are put forward and back
         return Const.TRUE
     if leaf.op not in (Op.IN, Op.NOT_IN):
         return _compare(leaf.op, column, leaf.literals[0], read)

@@ -31,6 +31,7 @@ from paimon_pyds.split import FileBounds, PlannedFile, ReadSpec
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource
 from paimon_pyds.types import DataField, MapType, arrow_schema
 from paimon_pyds.types.kinds import STRING_KINDS
+from paimon_pyds.zones import default_zone
 
 _BATCH_ROWS = 131_072
 FILE_COLUMNS = ("partition", "bucket", "file_name", "schema_id", "extra_files", "external_path")
@@ -92,7 +93,10 @@ def planned_live_files(
     files = list(planned_files(store, schema, entries, FileDetails(bounds=bounds)))
     schemas = {id_: store.schema(id_).fields for id_ in {file.schema_id for file in files}}
     options = without_secrets(dict(schema.options))
-    return ReadSpec(store.io, schemas, (), partition_fields=schema.partition_fields, options=options), files
+    spec = ReadSpec(
+        store.io, schemas, (), partition_fields=schema.partition_fields, options=options, zone=default_zone()
+    )
+    return spec, files
 
 
 def data_batches(

@@ -37,6 +37,7 @@ from paimon_pyds.sort.spill import spill_codec
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage.concurrent import concurrent_map
 from paimon_pyds.types import AtomicType, DataField, Kind
+from paimon_pyds.zones import default_zone
 
 _KIND = KEY_VALUE_FIELDS[1]
 _HASH, _COUNT = "__paimon_hash", "__paimon_count"
@@ -92,6 +93,7 @@ class States:
             filter_fields=(),
             options=self.options,
             between=Difference(start, end, exact=True),
+            zone=default_zone(),
         )
         found = plan_scan(self.store, request)
         return found.spec, found.files

@@ -44,7 +44,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import TableOptions, check_branch, check_known
 from paimon_pyds.options.option import integer
-from paimon_pyds.options.times import past_ms
+from paimon_pyds.options.times import past_ms, zone_given
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import is_file
 from paimon_pyds.storage.concurrent import concurrent_each
@@ -179,7 +179,7 @@ def _limits(how: ExpireOptions, options: TableOptions, of: str = "snapshot") -> 
     if older_than is None:
         moment = int(time.time() * 1000) - int(limit("time-retained"))
     else:
-        moment = past_ms("older_than", older_than)
+        moment = past_ms("older_than", older_than, zone_given(how.options or {}))
     return _Limits(at_least, at_most, moment, at_once, in_all=in_all)
 
 

@@ -361,9 +361,10 @@ def check_known(options: Iterable[str], namespace: Iterable[str] = (), *, own: b
     """Raises OptionError for a key that looks like a misspelt option: unknown, and similar to a known one.
 
     Other unknown keys pass: people keep properties of their own in a table. Options of a single operation have no such
-    excuse: with ``own`` False each unknown key is refused.
+    excuse: with ``own`` False each unknown key is refused. They may name the time zone of texts, ``timezone``.
     """
     names = [*OPTIONS, *(f"file-index.{index}.columns" for index in INDEX_TYPES), *namespace]
+    names += [] if own else ["timezone"]
     for key in options:
         if option_of(key) is None and key not in names:
             import difflib

@@ -4,6 +4,7 @@ time zone."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from time import time
 from typing import Any
@@ -33,14 +34,25 @@ def time_ms(name: str, value: Any, zone: str | None = None) -> int:
     return parse_time(name, value, zone) if isinstance(value, str) else integer(name, value)
 
 
-def past_ms(name: str, value: Any) -> int:
+def zone_given(options: Mapping[str, str]) -> str | None:
+    """The option ``timezone``; None without it. Raises OptionError: no such zone."""
+    zone = options.get("timezone")
+    if zone is not None:
+        try:
+            values.time_zone(zone)
+        except PredicateError as error:
+            raise OptionError(f"timezone: {error.message}", hint=error.hint) from None
+    return zone
+
+
+def past_ms(name: str, value: Any, zone: str | None = None) -> int:
     """As `time_ms`; or the time that was an age ago, such as ``7 days`` or a timedelta."""
     now = int(time() * 1000)
     if isinstance(value, timedelta):
         return now - int(value.total_seconds() * 1000)
     if isinstance(value, str) and _AGE.match(value):
         return now - parse_duration_ms(value, name)
-    return time_ms(name, value)
+    return time_ms(name, value, zone)
 
 
 def parse_time(name: str, text: str, zone: str | None = None) -> int:

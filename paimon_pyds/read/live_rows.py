@@ -90,7 +90,7 @@ def file_evolution(spec: ReadSpec, file: PlannedFile, fields: Sequence[DataField
     trims = formats.traits_of(file.path).trims_char
     partition = partition_scalars(spec.partition_fields, file.partition) if spec.partition_fields else None
     file_fields = spec.schemas[file.schema_id]
-    return plan_evolution(file_fields, fields, file.write_cols, trims_char=trims, partition=partition)
+    return plan_evolution(file_fields, fields, file.write_cols, trims_char=trims, partition=partition, zone=spec.zone)
 
 
 def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> BitMap:

@@ -80,7 +80,7 @@ class _Joined:
         of_file = spec.schemas[first.schema_id]
 
         def evolution(fields: Sequence[DataField]) -> Evolution:
-            return plan_evolution(of_file, fields, first.write_cols, trims_char=trims, partition=known)
+            return plan_evolution(of_file, fields, first.write_cols, trims_char=trims, partition=known, zone=spec.zone)
 
         self.filtering, self.output = evolution(spec.filter_fields), evolution(spec.fields)
         self.fields = (*self.filtering.file_fields, *self.output.fields_not_in(self.filtering))

@@ -17,6 +17,7 @@ from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.condition import bind_rows_condition
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
@@ -46,7 +47,7 @@ def delete(
     if where is None or (isinstance(where, str) and not where.strip()):
         raise OptionError("a delete needs a condition", hint='say "TRUE" to delete every row')
     own = dict(options or {})
-    timezone = own.pop("timezone", None) or default_zone()
+    timezone = zone_given(own) or default_zone()
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:

@@ -48,6 +48,7 @@ from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.options import TableOptions
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.predicate.tree import Const, Predicate, partition_filter, root_columns
 from paimon_pyds.read import read_split
 from paimon_pyds.records import dataclass
@@ -232,7 +233,8 @@ def _planner(target: RowTarget, predicate: Predicate, fields: Sequence[DataField
     names = set(root_columns(predicate))
     filtered = tuple(f for f in target.schema.fields if f.name in names)
     state = TableState(target.snapshot, target.schema)
-    return Planner(target.store, ScanRequest(state, predicate, tuple(fields), filtered, options))
+    zone = zone_given(target.given)
+    return Planner(target.store, ScanRequest(state, predicate, tuple(fields), filtered, options, zone=zone))
 
 
 def waiting_buckets(target: RowTarget, predicate: Predicate) -> set[PartitionBucket]:

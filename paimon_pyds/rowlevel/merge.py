@@ -32,6 +32,7 @@ from paimon_pyds.expression.join import JoinCondition, SourceKeys, split_join
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.predicate.tree import Const, make_or, without_computed
 from paimon_pyds.progress import phase, worked
 from paimon_pyds.read.file import ROW_INDEX, read_file
@@ -89,7 +90,7 @@ def merge_into(
     if not any(clauses.values()):
         raise OptionError("a merge needs a clause", hint='such as when_matched="update", when_not_matched="insert"')
     joined, own = join_operand(on), dict(how.options or {})
-    zone = own.pop("timezone", None) or default_zone()
+    zone = zone_given(own) or default_zone()
     rows, fields = source_table(source)
     request = _Request(rows, fields, joined, clauses, zone, datetime.now(UTC))
     workers = executor or LocalExecutor()

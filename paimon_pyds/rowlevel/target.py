@@ -22,6 +22,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_branch, check_known, check_writable
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.file import ROW_INDEX
 from paimon_pyds.records import dataclass
@@ -246,6 +247,7 @@ class RowTarget:
                 filter_fields=tuple(f for f in self.schema.fields if f.name in names),
                 options=self.options,
                 metadata_columns=(ROW_INDEX,),
+                zone=zone_given(self.given),
             ),
             (),
         )

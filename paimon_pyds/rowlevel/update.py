@@ -27,6 +27,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import text
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import worked
 from paimon_pyds.read.file import ROW_INDEX, read_file
@@ -78,7 +79,7 @@ def update(
         CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
     """
     own = dict(options or {})
-    timezone = own.pop("timezone", None) or default_zone()
+    timezone = zone_given(own) or default_zone()
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:

@@ -93,6 +93,8 @@ class ScanRequest:
     """Read what some snapshots added, or leave out the files of an older state, instead of reading the state whole."""
     read_optimized: bool = False
     """Read what compactions left on the highest level only, where rows have versions."""
+    zone: str | None = None
+    """The time zone of casts of columns that were given another type; None refuses those that depend on one."""
     explain: bool = False
     """Note which step left out which file, and what indexes said."""
 
@@ -192,6 +194,7 @@ class Planner:
             partition_fields=self.schema.partition_fields,
             options=without_secrets(dict(request.options)),
             use_index=request.options.get("file-index.read.enabled"),
+            zone=request.zone,
             merging=self.merging() if self.schema.primary_keys and any(file.merged for file in files.made) else None,
         )
 
@@ -390,7 +393,8 @@ class Planner:
         def devolved(row: int) -> Predicate:
             name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
             fields, wanted = self.fields_of(schema_id), self.request.filter_fields
-            evolution = plan_evolution(fields, wanted, write_cols, trims_char=traits_of(name).trims_char)
+            trims = traits_of(name).trims_char
+            evolution = plan_evolution(fields, wanted, write_cols, trims_char=trims, zone=self.request.zone)
             merged = bool(self.schema.primary_keys) and entries.column(MERGED)[row].as_py()
             return evolution.devolve(self.unmerged if merged else self.request.predicate)
 

@@ -35,7 +35,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.numerals import BLANKS, whole_number
 from paimon_pyds.options import OPTIONS, TableOptions
 from paimon_pyds.options.option import mapping, option_texts
-from paimon_pyds.options.times import parse_time, time_ms
+from paimon_pyds.options.times import parse_time, time_ms, zone_given
 from paimon_pyds.records import dataclass
 from paimon_pyds.scan.auto_tags import tag_and_before
 
@@ -84,7 +84,7 @@ def resolve_state(store: TableStore, latest: TableSchema, options: Mapping[str, 
     """
     key = next((key for key in TIME_TRAVEL_OPTIONS if key in options), None)
     if key is not None:
-        named = _named(store, key, options[key], options.get("timezone"))
+        named = _named(store, key, options[key], zone_given(options))
         return TableState(named, store.schema(named.schema_id))
     snapshot = store.latest_snapshot()
     if snapshot is not None and snapshot.schema_id > latest.id:  # both were changed since the schema was read
@@ -194,7 +194,7 @@ def resolve_between(store: TableStore, options: Mapping[str, str], of_table: Tab
     if len(parts) != 2 or not all(parts):
         raise OptionError(f"{key} takes two values as 'start,end', not {options[key]!r}")
     if key == "incremental-between-timestamp":
-        first, last = (_millis(key, part, options.get("timezone")) for part in parts)
+        first, last = (_millis(key, part, zone_given(options)) for part in parts)
         return _between_times(store, first, last, mode)
     ends = _ends(store, parts)
     start, end = (e if isinstance(e, int) else e.id for e in ends)

@@ -27,6 +27,7 @@ from paimon_pyds.types import AtomicType, DataField, DataType, RowType, scalar_t
 from paimon_pyds.types.columns import parse_columns
 from paimon_pyds.types.java_text import partition_text
 from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS
+from paimon_pyds.zones import default_zone
 
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
 _HEAD_READERS = 16
@@ -217,7 +218,7 @@ def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, fi
         and source.type.with_nullable(True) != field.type.with_nullable(True)
         and can_cast(source.type, field.type)
     ):
-        values = cast_atomic(values, source.type, field.type)
+        values = cast_atomic(values, source.type, field.type, default_zone())
     texts = [_value_text(scalar_to_internal(v), field) for v in values]
     if decoded.unknown is not None:
         texts = ["?" if unknown else text for text, unknown in zip(texts, decoded.unknown, strict=True)]

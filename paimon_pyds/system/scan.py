@@ -17,6 +17,7 @@ from paimon_pyds.frames import RowStream
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options.option import integer, texts
+from paimon_pyds.options.times import zone_given
 from paimon_pyds.predicate.argument import condition
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
@@ -102,7 +103,7 @@ class SystemScan(RowStream):
             names = texts("columns", columns)
             self._fields = tuple(column_named(name, self.table_fields, "the system table") for name in names)
         if filter_ is not None and str(condition("filter", filter_)).strip():
-            fields, zone = self.table_fields, self._options.get("timezone")
+            fields, zone = self.table_fields, zone_given(self._options)
             if isinstance(filter_, str):
                 self._predicate = bind_filter(filter_, fields, timezone=zone)
             else:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import decoded, from_numpy, with_one_nan
 from paimon_pyds.errors import SchemaError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
+from paimon_pyds.expression.cast import to_instant
 from paimon_pyds.left_out import LeftOut, left_out_of
 from paimon_pyds.one_line import names_text
 from paimon_pyds.types.arrow import arrow_schema, arrow_type, from_arrow_type, internal_to_scalar
@@ -32,6 +33,7 @@ from paimon_pyds.write.nested import (
     nulls_of,
     with_members,
 )
+from paimon_pyds.zones import default_zone
 
 
 def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str) -> list[int | None]:
@@ -345,8 +347,8 @@ def _meaning(type_: pa.DataType) -> str:
 def default_value(field: DataField) -> pa.Scalar:
     """What rows get that have no value in this column, as a scalar of its Arrow type: its default, or NULL for none.
 
-    Texts and bytes are cut to the length of their type, or filled up where that is fixed. A time stamp with local time
-    zone is read in UTC; Java reads it in the zone of its process.
+    Texts and bytes are cut to the length of their type, or filled up where that is fixed. An instant is what the clocks
+    of `default_zone` show, as in Java those of the process that writes.
     Raises SchemaError: the text is no value of the column's type; UnsupportedError: a type that has no defaults here.
     """
     return internal_to_scalar(None if field.default is None else _parsed(field, field.default), field.type)
@@ -401,6 +403,9 @@ def _parsed(field: DataField, default: str) -> object:
             if type_.kind in BINARY_KINDS:
                 data = text.encode()[: type_.length]
                 return data.ljust(type_.length or 0, b"\0") if type_.kind is Kind.BINARY else data
+            if type_.kind is Kind.TIMESTAMP_LTZ:
+                clock = pa.array([parser(type_)(text)], pa.int64())
+                return to_instant(clock, type_, default_zone()).view(pa.int64())[0].as_py()
             if type_.kind in PARSERS:
                 return parser(type_)(text)
             if type_.kind is Kind.DECIMAL:

@@ -385,3 +385,8 @@ def test_only_ascii_digits_are_numbers(text: str, path: str, capsys: pytest.Capt
         with pytest.raises(SystemExit):
             main([*command, text])
         assert f"{command[-1]} takes a whole number, not {text!r}" in capsys.readouterr().err
+
+
+def test_a_hint_with_an_option_is_one_of_the_command_line() -> None:
+    hint = "name the zone: options={'timezone': 'Europe/Berlin'}"
+    assert in_shell(hint, None) == "name the zone: --option timezone=Europe/Berlin"

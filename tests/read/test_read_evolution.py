@@ -35,7 +35,7 @@ def _batch(fields: tuple[DataField, ...], *columns: list[Any]) -> pa.RecordBatch
 
 
 def _apply(file: tuple[DataField, ...], read: tuple[DataField, ...], *columns: list[Any]) -> pa.RecordBatch:
-    evolution = plan_evolution(file, read)
+    evolution = plan_evolution(file, read, zone="UTC")
     by_name = dict(zip([f.name for f in file], columns, strict=True))
     result = evolution.apply(_batch(evolution.file_fields, *[by_name[f.name] for f in evolution.file_fields]))
     assert result.schema == arrow_schema(read)
@@ -106,7 +106,7 @@ def test_tables_altered_by_java(name: str, read: str, schema: int) -> None:
 def test_rename_reorder_add_drop() -> None:
     file = _fields((0, "a", "INT"), (1, "b", "STRING"), (2, "c", "INT"))
     read = _fields((1, "bb", "STRING"), (3, "c", "INT"), (0, "a", "INT"))
-    evolution = plan_evolution(file, read)
+    evolution = plan_evolution(file, read, zone="UTC")
     assert [f.name for f in evolution.file_fields] == ["b", "a"]
     assert _apply(file, read, [1, 2], ["x", None], [7, 8]).to_pydict() == {
         "bb": ["x", None],
@@ -163,7 +163,7 @@ def test_rows_in_arrays_and_maps() -> None:
     )
     arrays = [[{"x": 9}], [{"x": 1}, None], None, []]
     maps = [[("z", {"x": 9})], [("k", {"x": 1}), ("l", None)], None, []]
-    evolution = plan_evolution(file, read)
+    evolution = plan_evolution(file, read, zone="UTC")
     batch = evolution.apply(_batch(file, arrays, maps).slice(1))
     assert batch.column(0).to_pylist() == [[{"n": None, "x": 1}, None], None, []]
     assert batch.column(1).to_pylist() == [[("k", {"n": None, "x": 1}), ("l", None)], None, []]
@@ -336,7 +336,7 @@ def _leaf(op: Op, read: tuple[DataField, ...], *literals: Any, path: tuple[Any, 
 
 def test_devolve_renames_and_answers_missing_columns() -> None:
     file, read = _fields((0, "a", "INT")), _fields((0, "b", "INT NOT NULL"), (1, "c", "INT"))
-    evolution = plan_evolution(file, read)
+    evolution = plan_evolution(file, read, zone="UTC")
     leaf = evolution.devolve(_leaf(Op.EQ, read, 5))
     assert leaf == Leaf(Op.EQ, ColumnRef("a", (), file[0].type, 0), (5,))
     missing = ColumnRef("c", (), read[1].type, 1)
@@ -356,7 +356,7 @@ def test_devolve_paths() -> None:
         (0, "s", _row((1, "y", "BIGINT"), (2, "new", "INT"))),
         (5, "m", {"type": "MAP", "key": "STRING NOT NULL", "value": "BIGINT"}),
     )
-    evolution = plan_evolution(file, read)
+    evolution = plan_evolution(file, read, zone="UTC")
     inner = evolution.devolve(Leaf(Op.EQ, ColumnRef("s", ("y",), parse_type("BIGINT"), 0), (5,)))
     assert inner == Leaf(Op.EQ, ColumnRef("r", ("x",), parse_type("INT"), 0), (5,))
     assert evolution.devolve(Leaf(Op.EQ, ColumnRef("s", ("y",), parse_type("BIGINT"), 0), (2**40,))) is Const.FALSE
@@ -375,7 +375,7 @@ def test_devolve_many_ranges() -> None:
         file, read = _fields((1, name, type_)), _fields((1, "a", "BIGINT"))
         found = bind_filter(text, read)
         stored = _batch(file, [str(v) if type_ == "STRING" else v for v in values])
-        evolution = plan_evolution(file, read)
+        evolution = plan_evolution(file, read, zone="UTC")
         expected = pc.fill_null(matches(found, evolution.apply(stored)), False)
         assert expected.true_count > 200
         devolved = evolution.devolve(found)
@@ -477,7 +477,7 @@ def test_devolved_filters_keep_all_that_matches(
     else:
         chosen = [data.draw(literals)]
     leaf = _leaf(op, read, *chosen)
-    evolution = plan_evolution(file, read)
+    evolution = plan_evolution(file, read, zone="UTC")
     batch = _batch(file, column)
     before = [scalar_to_internal(v) for v in batch.column(0)]
     after = [scalar_to_internal(v) for v in evolution.apply(batch).column(0)]

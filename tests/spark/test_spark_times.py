@@ -12,6 +12,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds import spark as paimon
+from paimon_pyds.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,3 +59,21 @@ def test_reads_take_the_option_or_the_local_zone(tokyo: SparkSession, table: pp.
 
     assert ids(filter=f"ts < '{IN_TOKYO}'", timezone="Asia/Tokyo") == [1]
     assert ids(filter="ts < '2024-07-01 12:30:00'") == [1]
+
+
+def test_rewrites_of_retyped_columns_want_a_zone_by_name(tokyo: SparkSession, tmp_path: Path) -> None:
+    """The zone of a session is that of its reads: what other jobs read with isn't known by it."""
+    rows = pa.table({"id": [1], "c": pa.array([MOMENT], pa.timestamp("us", "UTC"))})
+    rewrites = {
+        "compact": lambda path, **more: paimon.compact(tokyo, path, full=True, **more),
+        "update": lambda path, **more: paimon.update(tokyo, path, {"id": "id + 1"}, **more),
+    }
+    for name, rewrite in rewrites.items():
+        table = pp.Table.create(tmp_path / name, rows.schema)
+        for _ in range(2):
+            table.append(rows)
+        table.alter(change_types={"c": "STRING"})
+        with pytest.raises(UnsupportedError, match=r"column 'c': it was TIMESTAMP.*'timezone'"):
+            rewrite(table.path)
+        rewrite(table.path, options={"timezone": "Asia/Tokyo"})
+        assert table.scan().to_arrow()["c"].to_pylist() == [f"{IN_TOKYO}.000000"] * 2

@@ -17,6 +17,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
+from paimon_pyds.errors import OptionError
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.rowlevel.clauses import Update
@@ -206,6 +207,8 @@ def test_the_zone_of_a_call_and_of_a_session(zone: str, table: pp.Table) -> None
         assert table.create_tag("x", timestamp=there).id == 2
         assert table.count(timestamp=_local()) == 2
         assert table.count(timestamp=_text(MOMENT), options={"timezone": "UTC"}) == 2
+    with pytest.raises(OptionError, match="timezone: 'Nowhere' is not a time zone"):
+        table.scan(options={"timezone": "Nowhere"})
     # A datetime is no text: neither zone matters.
     assert table.count(timestamp=_local(), options={"timezone": "Asia/Kolkata"}) == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,6 +60,25 @@ def test_the_same_value_is_stored_as_by_java(oracle: Oracle, tmp_path: Path) -> 
         read = batch.read(tmp_path, "db.t")
     java, *ours = [list(row.values())[1:] for row in read.values]
     assert ours == [java, java]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Tokyo"])
+def test_instants_are_those_of_the_local_zone(
+    zone: str, oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    type_ = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
+    fields = [DataField(0, "id", parse_type("INT")), DataField(1, "c", type_)]
+    with oracle.in_zone(zone).batch() as batch:
+        batch.create(tmp_path, "db.t", fields, options={"bucket": "-1"})
+        batch.alter(tmp_path, "db.t", {"op": "default", "name": "c", "value": "'2026-07-01 12:30:00.5'"})
+        batch.write(tmp_path, "db.t", [{"id": 1, "c": None}])
+    table = pp.Table.open(tmp_path / "db.db" / "t")
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        table.append(pa.table({"id": pa.array([2], pa.int32())}))
+    time.tzset()
+    assert len(set(table.scan().to_arrow()["c"].to_pylist())) == 1
 
 
 def test_what_java_refuses_as_a_default_is_refused(oracle: Oracle, tmp_path: Path) -> None:
