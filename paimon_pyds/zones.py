@@ -67,6 +67,19 @@ def local_clock_ms(millis: int) -> int:
         return millis
 
 
+def clock_now_ms() -> int:
+    """What local clocks show now, in milliseconds: files in manifests have such times."""
+    return local_clock_ms(int(time.time() * 1000))
+
+
+def local_instant_ms(clock: int) -> int:
+    """The instant at which local clocks show something, in milliseconds since the epoch; the first of two."""
+    try:
+        return int((datetime(1970, 1, 1) + timedelta(milliseconds=clock)).timestamp() * 1000)
+    except (OverflowError, ValueError, OSError):
+        return clock
+
+
 @lru_cache(maxsize=8)
 def _local_zone(variable: str, *_clock: object) -> str:
     moments = [int(time.time()) + quarter * _QUARTER for quarter in _QUARTERS]

@@ -29,6 +29,7 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_names
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.row import decode_row
+from paimon_pyds.zones import local_instant_ms
 
 _PAUSES_SECONDS = (0.2, 1.0, 3.0)
 
@@ -159,7 +160,7 @@ def partition_statistics(store: TableStore, snapshot: Snapshot) -> list[dict[str
             "recordCount": row["row_count_sum"],
             "fileSizeInBytes": row["file_size_sum"],
             "fileCount": row["files_sum"],
-            "lastFileCreationTime": row["creation_time_max"] or 0,
+            "lastFileCreationTime": local_instant_ms(row["creation_time_max"] or 0),
             "totalBuckets": row["total_buckets_max"],
         }
         for row in grouped.to_pylist()

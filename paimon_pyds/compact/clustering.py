@@ -11,7 +11,6 @@ IncrementalClusterStrategy, HistoryPartitionCluster and BucketedAppendClusterMan
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.sort.keys import STRATEGIES
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.clustering import COLUMNS, INCREMENTAL, clustering_order, order_of
+from paimon_pyds.zones import clock_now_ms
 
 if TYPE_CHECKING:
     from paimon_pyds.compact.plan import LiveFile
@@ -124,7 +124,7 @@ class Clusters:
         if full and len(runs) == 1 and not self._by_columns(by_place[runs[0][0].at]):
             unit: Unit | None = Unit(tuple(runs), max(self.rules.highest_level, runs[0][0].level))
         else:
-            unit = pick_full(runs, self.rules) if full else pick(runs, self.rules, int(time.time() * 1000))
+            unit = pick_full(runs, self.rules) if full else pick(runs, self.rules, clock_now_ms())
         if unit is None:
             return
         picked: list[LiveFile] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from datetime import datetime
 
@@ -17,6 +16,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
+from paimon_pyds.zones import clock_now_ms
 
 
 def due_buckets(
@@ -28,7 +28,7 @@ def due_buckets(
     files: dict[PartitionBucket, list[LevelFile]] = {}
     for (partition, bucket, _), file in zip(places(entries), level_files(entries, ()), strict=True):
         files.setdefault(PartitionBucket(partition, bucket), []).append(file)
-    rules, now = UniversalRules.of(options, target_size=0, hour=datetime.now().hour), int(time.time() * 1000)
+    rules, now = UniversalRules.of(options, target_size=0, hour=datetime.now().hour), clock_now_ms()
     return {b for b, mine in files.items() if b in buckets and pick(sorted_runs(mine), rules, now) is not None}
 
 

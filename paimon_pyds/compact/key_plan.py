@@ -27,6 +27,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_compactable
+from paimon_pyds.zones import clock_now_ms
 
 _IN_JAVA = "compact this table with Java Paimon"
 
@@ -59,7 +60,7 @@ def plan_key_compaction(
         if buckets is not None and (partition, bucket) not in buckets:
             continue
         runs = sorted_runs(files)
-        unit = pick_full(runs, rules) if request.full else pick(runs, rules, int(time.time() * 1000))
+        unit = pick_full(runs, rules) if request.full else pick(runs, rules, clock_now_ms())
         steps = None if unit is None else steps_of(unit, runs, rules)
         if steps is None or not steps.files:
             continue

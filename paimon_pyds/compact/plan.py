@@ -8,7 +8,6 @@ bucket is not rewritten again and again; and a file is also large when it has ``
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
 
@@ -32,6 +31,7 @@ from paimon_pyds.scan.planned_files import deletion_files
 from paimon_pyds.sort.external import SortSpec
 from paimon_pyds.split import DeletionFile
 from paimon_pyds.write import WriteContext
+from paimon_pyds.zones import clock_now_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _with_idle_partitions(
     for (partition, _, _), files in files_by_bucket(everything, {}).items():
         if partition not in wanted:
             others.setdefault(partition, []).extend(files)
-    idle = clusters.idle_partitions(others, options, int(time.time() * 1000))
+    idle = clusters.idle_partitions(others, options, clock_now_ms())
     kept = pc.is_in(everything["partition"], pa.array([*wanted, *idle], pa.binary()))
     return everything.filter(kept), idle
 

@@ -116,8 +116,8 @@ def partitions_in(schema: TableSchema, live: pa.RecordBatch) -> list[Partition]:
 
 
 def _instant(clock_ms: int | None) -> float:
-    """The latest instant that a clock may have meant: files written here have UTC, those of Java its local time. Never
-    past where it is unknown."""
+    """The latest instant that a clock may have meant: a local one, or that of UTC, as it once was here. Never past
+    where it is unknown."""
     if clock_ms is None:
         return math.inf
     clock = datetime.fromtimestamp(clock_ms / 1000, UTC).replace(tzinfo=None)

@@ -115,7 +115,8 @@ FILE_SOURCE_COMPACT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """DataFileMeta: one data file. Sizes in bytes; ``creation_time`` is wall-clock milliseconds in UTC."""
+    """DataFileMeta: one data file. Sizes in bytes; ``creation_time`` is what clocks showed where it
+    was written, in milliseconds, as Java has it."""
 
     file_name: str
     file_size: int

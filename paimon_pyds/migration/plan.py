@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from paimon_pyds.options.option import texts
 from paimon_pyds.records import dataclass
 from paimon_pyds.row import EMPTY_ROW, encode_row
 from paimon_pyds.types import DataField, DataType, Kind, parse_type
+from paimon_pyds.zones import clock_now_ms
 
 _MOST_SCHEMAS = 200
 
@@ -245,7 +245,7 @@ def _entry(name: str, file: SourceFile, fact: FileFacts, schema: TableSchema) ->
         min_sequence_number=0,
         max_sequence_number=fact.rows - 1,
         schema_id=schema.id,
-        creation_time=int(time.time() * 1000),
+        creation_time=clock_now_ms(),
         delete_row_count=0,
         file_source=FILE_SOURCE_APPEND,
         value_stats_cols=columns,

@@ -44,6 +44,7 @@ from paimon_pyds.split import Files, PlannedFile, sections
 from paimon_pyds.types import DataField, Kind
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.placement import Places
+from paimon_pyds.zones import local_clock_ms
 
 _BUCKET = "__paimon_bucket"
 _FEW = 1024
@@ -236,6 +237,7 @@ class KeyPlaces:
         assert self._ttl is not None
         entries = ManifestReader(self.store).live_files(self.snapshot, ("file_name", "creation_time"))
         oldest = time.time_ns() // 1_000_000 - self._ttl
+        oldest = min(oldest, local_clock_ms(oldest))  # files that were written here before have the clock of UTC
         old = pc.less(entries["creation_time"].fill_null(0), oldest)
         return frozenset(entries["file_name"].filter(old).to_pylist())
 

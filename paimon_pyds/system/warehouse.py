@@ -20,6 +20,7 @@ from paimon_pyds.system.scan import Request, SystemScan, batches_of
 from paimon_pyds.system.tables import summed_files
 from paimon_pyds.types import DataField
 from paimon_pyds.types.columns import parse_columns
+from paimon_pyds.zones import local_instant_ms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,8 +109,9 @@ def _partitions(warehouse: Warehouse, request: Request) -> _Rows:
                 texts = partition_texts(schema.partition_fields, row["partition"], schema.options)
                 default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
                 name = "/".join(f"{key}={default if value is None else value}" for key, value in texts.items())
-                sums = [row[c] for c in ("row_count_sum", "file_size_sum", "row_count_count", "creation_time_max")]
-                yield database, table, name, *sums, False
+                sums = [row[c] for c in ("row_count_sum", "file_size_sum", "row_count_count")]
+                last = row["creation_time_max"]
+                yield database, table, name, *sums, None if last is None else local_instant_ms(last), False
 
 
 def _all_table_options(warehouse: Warehouse, request: Request) -> _Rows:

@@ -7,7 +7,6 @@ release the interpreter's lock, so that two cores are busy. Each keeps the order
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +28,7 @@ from paimon_pyds.row import EMPTY_ROW
 from paimon_pyds.row.simple_stats import SimpleStats
 from paimon_pyds.storage import discard
 from paimon_pyds.write.context import WriteContext
+from paimon_pyds.zones import clock_now_ms
 
 _QUEUE_DEPTH = 4
 """Batches that may wait for a thread: bounds memory when one is slower than the other."""
@@ -285,7 +285,7 @@ class _OpenFile:
             schema_id=context.schema.id,
             level=rows.level,
             extra_files=extra,
-            creation_time=int(time.time() * 1000),
+            creation_time=clock_now_ms(),
             delete_row_count=rows.delete_row_count,
             embedded_index=embedded,
             file_source=context.file_source,
