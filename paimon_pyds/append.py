@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
-from paimon_pyds.commit.key_hashes import with_hash_index
-from paimon_pyds.commit.publisher import removing_unpublished
+from paimon_pyds.commit.key_hashes import OtherKeysError, with_hash_index
+from paimon_pyds.commit.publisher import Retries, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, Increment
 from paimon_pyds.errors import (
     AlreadyCommittedError,
@@ -186,6 +186,7 @@ def commit_messages(
     buckets = tuple(b for m in messages for b in m.buckets)
     _check_once(store, buckets)
     indexes: list[str] = []
+    snapshot: Snapshot | None = None
 
     def remove() -> None:
         discard(store.io, indexes)
@@ -198,21 +199,49 @@ def commit_messages(
         if overwrite is None and changes is None:
             check_appendable(table_options)
         buckets = _in_real_buckets(store, table_options, buckets, options)
-        several, replaces = len(messages) > 1, overwrite is not None
-        parts: list[str] = []
-        if any(bucket.hashes is not None for bucket in buckets):
-            buckets, parts = with_hash_index(store, schema, buckets, indexes, overwrite=replaces, several=several)
-        first, compaction = _increments(schema, buckets, overwrite, changes)
-        if schema.primary_keys:
-            first = replace(first, move_numbers=_moving(store, schema, options, fresh=fresh))
-        snapshot = commit(store, Changes((first, compaction)), table_options)
+        retries = Retries.of(table_options)
+        while True:
+            buckets = made = _in_newest_places(store, buckets, overwrite, changes, options)
+            parts: list[str] = []
+            try:
+                if any(bucket.hashes is not None for bucket in buckets):
+                    several, replaces = len(messages) > 1, overwrite is not None
+                    made, parts = with_hash_index(store, schema, made, indexes, overwrite=replaces, several=several)
+                first, compaction = _increments(schema, made, overwrite, changes)
+                if schema.primary_keys:
+                    unmoved = fresh and retries.count == 1
+                    first = replace(first, move_numbers=_moving(store, schema, options, fresh=unmoved))
+                snapshot = commit(store, Changes((first, compaction)), table_options)
+            except OtherKeysError as error:
+                if overwrite is not None or changes is not None:
+                    raise
+                discard(store.io, indexes)
+                indexes.clear()
+                retries.again(error)
+            else:
+                break
     if snapshot is None:
         return None
     discard(store.io, parts)
     if overwrite is not None:
-        discard(store.io, (f"{b.directory}/{file.file_name}" for b in buckets for file in b.changelog_files))
-    _tidy_up(store, snapshot, buckets, options)
+        discard(store.io, (f"{b.directory}/{file.file_name}" for b in made for file in b.changelog_files))
+    _tidy_up(store, snapshot, made, options)
     return snapshot
+
+
+def _in_newest_places(
+    store: TableStore,
+    buckets: tuple[BucketFiles, ...],
+    overwrite: OverwriteMode | None,
+    changes: RowChanges | None,
+    options: Mapping[str, str] | None,
+) -> tuple[BucketFiles, ...]:
+    """Appended rows, in the dynamic buckets where their keys are now. Changes are for the places that they found."""
+    if overwrite is not None or changes is not None or all(bucket.hashes is None for bucket in buckets):
+        return buckets
+    from paimon_pyds.dynamic_places import in_newest_places  # other tables do without
+
+    return in_newest_places(store, store.latest_snapshot(), buckets, options)
 
 
 def _increments(

@@ -189,12 +189,12 @@ class Conflicts:
             ValueError: an index file would keep the vector of a data file that goes.
         """
         replaced, added = self.increment.replaced_index_files, self.increment.index_entries
+        if self.increment.overwrite is None and self.increment.hash_files:
+            check_hash_files(old, self.increment.hash_files, self.root)
         missing = replaced - {entry.file_name for entry in old}
         if missing:
             raise self._conflict(f"the index file {min(missing)} was replaced by another commit meanwhile")
         overwrite = self.increment.overwrite
-        if overwrite is None and self.increment.hash_files:
-            check_hash_files(old, self.increment.hash_files, self.root)
         partitions = set() if overwrite is None else overwrite.replaced(list({entry.partition for entry in old}))
         kept = [entry for entry in old if entry.file_name not in replaced and entry.partition not in partitions]
         unused = _without_live_files(kept, set(removed["file_name"].to_pylist()), live)

@@ -35,11 +35,15 @@ def check_hash_files(entries: Iterable[IndexEntry], expected: Mapping[bytes, fro
         raise _conflict(root)
 
 
-def _conflict(root: str) -> CommitConflictError:
-    return CommitConflictError(
+class OtherKeysError(CommitConflictError):
+    """Keys may be in other buckets than a write found."""
+
+
+def _conflict(root: str) -> OtherKeysError:
+    return OtherKeysError(
         "another job wrote to the same partition meanwhile: keys may be in other buckets than this write found",
         path=root,
-        hint="write the rows again; jobs that write to one partition of dynamic buckets must follow one another",
+        hint="write the rows again, with fewer jobs at a time; or raise commit.max-retries",
     )
 
 
