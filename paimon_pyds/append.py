@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.key_hashes import OtherKeysError, with_hash_index
-from paimon_pyds.commit.publisher import Retries, removing_unpublished
+from paimon_pyds.commit.publisher import Retries, on_newest, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, Increment
 from paimon_pyds.errors import (
     AlreadyCommittedError,
@@ -48,6 +48,8 @@ from paimon_pyds.write.incoming import check_columns
 
 def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
     """Append rows as one snapshot; None when there was no row. ``data``: what `Table.append` takes."""
+    if store.latest_schema().crosses_partitions:
+        return _appended_by_key(store, data, options)
     message, changes = _written(store, data, options)
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
@@ -88,7 +90,7 @@ def _written(
     if mode is None:
         check_appendable(context.raw_options)
     try:
-        if context.schema.crosses_partitions:
+        if mode is not None and context.schema.crosses_partitions:
             try:
                 return _written_by_key(store, iter(rows), options, mode)
             except SnapshotNotFoundError as error:
@@ -127,21 +129,48 @@ class _Rows:
                 step.advance(rows=batch.num_rows)
 
 
+def _appended_by_key(store: TableStore, data: Any, options: Mapping[str, str] | None) -> Snapshot | None:
+    """`append` to a table whose keys may be in any partition. Where another commit has written some of the keys
+    meanwhile, they are looked for again."""
+    from paimon_pyds.cross_partition import GatheredRows, UnchangedKeys
+    from paimon_pyds.query.key_places import KeyPlaces
+
+    first = write_context(store, options)
+    check_appendable(first.raw_options)
+    rows = _Rows(data, None)
+    try:
+        gathered = GatheredRows(first, rows)
+    except SchemaError as error:
+        error.name_row(rows.taken)
+        raise
+
+    def once(snapshot: Snapshot | None, retries: Retries) -> Snapshot | None:
+        retries.go_by(first.options)
+        context = write_context(store, options)
+        if context.schema.id != first.schema.id:
+            raise CommitConflictError(
+                "the table's schema was changed by another commit meanwhile", path=store.root, hint="write again"
+            )
+        places = KeyPlaces.of(store, context, snapshot)
+        with phase("encoding", sorted=rows.taken):
+            message = gathered.write(context, places)
+        changes = RowChanges(Operation.WRITE, UnchangedKeys(places, [message]).check)
+        return commit_messages(store, [message], changes=changes, options=options, fresh=True)
+
+    with gathered:
+        return on_newest(store, once, options)
+
+
 def _written_by_key(
-    store: TableStore, batches: Iterator[pa.RecordBatch], options: Mapping[str, str] | None, mode: OverwriteMode | None
+    store: TableStore, batches: Iterator[pa.RecordBatch], options: Mapping[str, str] | None, mode: OverwriteMode
 ) -> tuple[CommitMessage, RowChanges | None]:
-    from paimon_pyds.cross_partition import UnchangedKeys, write_rows  # other tables do without looking for keys
+    from paimon_pyds.cross_partition import UnchangedKeys, write_rows
     from paimon_pyds.query.key_places import KeyPlaces
 
     snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one
-    replaces_all = mode is not None and mode.partition is None  # else keys may come from other partitions
+    replaces_all = mode.partition is None  # else keys may come from other partitions
     context = write_context(store, options, overwrite=replaces_all)
     schema = context.schema
-    if mode is None:
-        places = KeyPlaces.of(store, context, snapshot)
-        message = write_rows(context, batches, places)
-        guard = UnchangedKeys(places, [message]).check
-        return message, RowChanges(Operation.WRITE, guard)
     if mode.partition is None and not mode.dynamic:
         return write_rows(context, batches, KeyPlaces.of(store, context, None)), None
     if mode.dynamic:

@@ -52,39 +52,65 @@ def write_rows(
     context: WriteContext, batches: Iterable[pa.RecordBatch], places: KeyPlaces, task: int | None = None
 ) -> CommitMessage:
     """Write rows to where their keys are. ``batches``: rows as they arrive, as they are given to a writer. ``places``:
-    where keys are before the write."""
-    with TableWriter(context, task) as writer:
-        for place, rows in placed_rows(context, batches, places):
-            writer.write_placed(place, rows)
-        return writer.prepare_commit()
+    where keys are before the write. Raises as `GatheredRows` does."""
+    with GatheredRows(context, batches) as rows:
+        return rows.write(context, places, task)
 
 
-def placed_rows(
-    context: WriteContext, batches: Iterable[pa.RecordBatch], places: KeyPlaces
-) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
-    """Rows in pieces by the partition and bucket that they go to; those of a key in their order.
+class GatheredRows:
+    """Rows that wait, sorted by key, in bounded memory and on the local disk: `write` may be called again.
 
-    ``batches``: rows as they arrive. ``places``: where keys are before the write.
+    Use as ``with GatheredRows(context, batches) as rows``: what is spilled is gone afterwards.
+
+    ``batches``: rows as they arrive, as they are given to a writer.
 
     Raises:
         SchemaError: rows that don't fit the table.
-        UnsupportedError: see `Placement`.
-        PaimonError: see `KeyPlaces.find`.
         StorageError: the local disk is full.
     """
-    options, incoming = context.options, IncomingRows(context)
-    keys = tuple(context.schema.field(name) for name in context.schema.primary_keys)
-    codec = spill_codec(str(options.get("spill-compression")))
-    spec = SortSpec(keys, buffer=int(options.get("write-buffer-size")), compression=codec)
-    placement = Placement(places.schema, NewBuckets(options, places.held))
-    with RowSorter(spec, SortKeys("order")) as sorter:
-        for batch in batches:
-            fitting = incoming.conform(batch)
-            if fitting.num_rows:
-                sorter.add(fitting)
+
+    def __init__(self, context: WriteContext, batches: Iterable[pa.RecordBatch]) -> None:
+        options, incoming = context.options, IncomingRows(context)
+        self._keys = tuple(context.schema.field(name) for name in context.schema.primary_keys)
+        codec = spill_codec(str(options.get("spill-compression")))
+        spec = SortSpec(self._keys, buffer=int(options.get("write-buffer-size")), compression=codec)
+        self._sorter = RowSorter(spec, SortKeys("order"), stays=True)
+        try:
+            for batch in batches:
+                fitting = incoming.conform(batch)
+                if fitting.num_rows:
+                    self._sorter.add(fitting)
+        except BaseException:
+            self._sorter.close()
+            raise
+
+    def __enter__(self) -> GatheredRows:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._sorter.close()
+
+    def write(self, context: WriteContext, places: KeyPlaces, task: int | None = None) -> CommitMessage:
+        """Write the rows to where their keys are.
+
+        ``context``: of the same schema. ``places``: where keys are before the write.
+
+        Raises:
+            UnsupportedError: see `Placement`.
+            PaimonError: see `KeyPlaces.find`.
+            StorageError: a file can't be written.
+        """
+        with TableWriter(context, task) as writer:
+            for place, rows in self._placed(context, places):
+                writer.write_placed(place, rows)
+            return writer.prepare_commit()
+
+    def _placed(self, context: WriteContext, places: KeyPlaces) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
+        """The rows in pieces by the partition and bucket that they go to; those of a key in their order."""
+        placement = Placement(places.schema, NewBuckets(context.options, places.held))
         last: tuple[pa.RecordBatch, PartitionBucket | None] | None = None
-        for rows in joined_batches(sorter.sorted(), _ROWS_AT_ONCE, _BYTES_AT_ONCE):
-            distinct, numbers = _distinct(rows.select([field.name for field in keys]))
+        for rows in joined_batches(self._sorter.sorted(), _ROWS_AT_ONCE, _BYTES_AT_ONCE):
+            distinct, numbers = _distinct(rows.select([field.name for field in self._keys]))
             found = places.find(distinct)
             if last is not None and _equal(last[0], distinct):
                 found = found.beginning(last[1])  # more rows of the last key
@@ -205,8 +231,8 @@ def _written(
         number = numbers.setdefault(PartitionBucket(bucket.partition, bucket.bucket), len(numbers))
         for file in bucket.files:
             path = f"{bucket.directory}/{file.file_name}"
-            found = formats.by_path(path)
-            reader = found.open_reader(places.store.io, path, file.file_size, ReadCounters(), ReadHints(options))
+            found, size = formats.by_path(path), places.store.io.size(path)  # a try to commit may have renumbered rows
+            reader = found.open_reader(places.store.io, path, size, ReadCounters(), ReadHints(options))
             try:
                 for batch in reader.read(fields, RowSelection.ALL, _KEYS_AT_ONCE):
                     yield number, batch

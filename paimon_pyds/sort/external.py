@@ -52,12 +52,14 @@ class SortSpec:
 class RowSorter:
     """Puts rows in order; those that do not fit the buffer are spilled as sorted runs, which are merged at the end.
 
-    Use as ``with RowSorter(spec, keys) as sorter``: what is spilled is gone afterwards.
+    Use as ``with RowSorter(spec, keys) as sorter``: what is spilled is gone afterwards. With ``stays`` rows may be read
+    again and again; those that fit the buffer then stay in memory.
     """
 
-    def __init__(self, spec: SortSpec, keys: SortKeys) -> None:
+    def __init__(self, spec: SortSpec, keys: SortKeys, *, stays: bool = False) -> None:
         self._spec = spec
         self._keys = keys
+        self._stays = stays
         self._rows: list[pa.RecordBatch] = []
         self._size = 0
         self._key_fields: list[pa.Field] = []
@@ -84,23 +86,25 @@ class RowSorter:
         count(sorted=batch.num_rows)
 
     def sorted(self) -> Iterator[pa.RecordBatch]:
-        """All rows in order, those with equal keys as they were added; to be called once, after the last `add`.
+        """All rows in order, those with equal keys as they were added; to be called after the last `add`, and once
+        unless rows stay.
         Raises StorageError: the local disk is full."""
         if self._runs is None:
-            batches = self._in_order(_BATCH_ROWS)
+            batches = self._in_order(_BATCH_ROWS, stays=self._stays)
         else:
             self.spill()
-            batches = self._merged(self._runs)
+            batches = self._merged(self._runs, stays=self._stays)
         for batch in batches:
             yield batch.select(range(batch.num_columns - len(self._key_fields)))
 
-    def _in_order(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows in memory in order, with ``_key_fields`` as last columns; there are none in memory afterwards."""
+    def _in_order(self, batch_rows: int, *, stays: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows in memory in order, with ``_key_fields`` as last columns. Unless they stay there are none in memory
+        afterwards."""
         if not self._rows:
             return
         whole = one_batch(pa.Table.from_batches(self._rows))
-        self._rows.clear()
-        self._size = 0
+        self._rows = [whole] if stays else []
+        self._size = whole.nbytes if stays else 0
         keys = self._keys.of(_columns(whole, self._spec))
         order = sort_positions(keys)
         if self._keys.bounds:
@@ -143,8 +147,8 @@ class RowSorter:
         """Rows of a batch of a run: one batch of each run fits the buffer."""
         return max(1, min(_BATCH_ROWS, int(self._spec.limit / _MOST_RUNS / max(1.0, _bytes_per_row(batches)))))
 
-    def _merged(self, runs: SpillFile[int]) -> Iterator[pa.RecordBatch]:
-        return merge_sorted([runs.take(number) for number in runs.keys], self._keys_of)
+    def _merged(self, runs: SpillFile[int], *, stays: bool = False) -> Iterator[pa.RecordBatch]:
+        return merge_sorted([(runs.read if stays else runs.take)(number) for number in runs.keys], self._keys_of)
 
     def _keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
         if self._key_fields:

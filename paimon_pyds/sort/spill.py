@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
@@ -61,7 +61,14 @@ class SpillFile(Generic[_K]):
 
     def take(self, key: _K) -> Iterator[pa.RecordBatch]:
         """The rows of a key, in the order they came, as they are asked for; they are forgotten."""
-        for start, length in self._messages.pop(key, ()):
+        yield from self._read(self._messages.pop(key, ()))
+
+    def read(self, key: _K) -> Iterator[pa.RecordBatch]:
+        """The same; they stay."""
+        yield from self._read(self._messages.get(key, ()))
+
+    def _read(self, messages: Iterable[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+        for start, length in messages:
             with _spill_faults(self._what):
                 self._file.seek(start)
                 message = self._file.read(length)

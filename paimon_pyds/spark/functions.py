@@ -11,12 +11,12 @@ from datetime import date, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.options import TableOptions
 from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
-from paimon_pyds.spark.preparation import prepared
+from paimon_pyds.spark.preparation import Prepared, prepared
 from paimon_pyds.write.conform import SPARK
 from paimon_pyds.zones import session_zone
 
@@ -72,7 +72,8 @@ def write(
     lists of columns, a mapping for ``overwrite_partition``. Rows are shuffled by bucket first, for dynamic buckets by
     key before that, and each bucket gets one file, where a plain ``df.write`` makes one a task and bucket. Where a
     primary key does not hold all partition columns, rows are joined with where their keys are (of a DataFrame that is
-    cached, only keys between its least and greatest are read), and a plain ``df.write`` is refused. The buckets that it
+    cached, only keys between its least and greatest are read), and a plain ``df.write`` is refused; where another
+    commit has written some of the keys meanwhile, Spark computes and writes the rows again. The buckets that it
     wrote to of a table with a primary key are compacted by the workers, a task for each; a plain ``df.write`` leaves
     that to the process that commits. A client of Spark Connect that can't open the table of a catalog writes plainly,
     and a warning says so.
@@ -97,13 +98,8 @@ def write(
     twice = sorted(named.keys() & given.keys())
     if twice:
         raise OptionError(f"{twice[0]} is given twice")
-    ready = prepared(df, {**given, **named, "path": path}, mode)
-    writer = ready.rows.write.format("paimon_pyds").mode(mode)
-    for name, value in {**named, **given, **ready.options}.items():
-        writer = writer.option(name, value)
     with shown("write"):
-        with phase("writing"), ready.unmade_on_failure():
-            writer.save(path)
+        ready = _saved(df, path, mode, {**named, **given})
         if ready.table is not None:
             from paimon_pyds.commit.publisher import logging_errors
             from paimon_pyds.compact.after_write import compact_since
@@ -113,6 +109,27 @@ def write(
             compact_since(table.store, ready.before, own, SparkExecutor(df.sparkSession))
             with logging_errors(table.store):
                 maintain(table.store, TableOptions({**table.options, **own}), own)
+
+
+def _saved(df: DataFrame, path: str, mode: str, options: Mapping[str, str]) -> Prepared:
+    """Write the rows; again where keys had to be looked for, and another commit has written some of them meanwhile."""
+    from paimon_pyds.commit.publisher import Retries
+
+    retries = Retries.of(TableOptions(options))
+    while True:
+        ready = prepared(df, {**options, "path": path}, mode)
+        writer = ready.rows.write.format("paimon_pyds").mode(mode)
+        for name, value in {**options, **ready.options}.items():
+            writer = writer.option(name, value)
+        try:
+            with phase("writing"), ready.unmade_on_failure():
+                writer.save(path)
+            return ready
+        except Exception as error:
+            if not ready.places_keys or CommitConflictError.__name__ not in str(error) or retries.exhausted:
+                raise
+        retries.pause()
+        retries.count += 1
 
 
 def _option_text(name: str, value: Any) -> str:

@@ -42,6 +42,7 @@ class Prepared:
         own: the table options of the write.
         made: a table of a catalog that was made for this write.
         take_back: what takes that away again.
+        places_keys: keys were looked for, so that the write has to begin again where another commit has written some.
     """
 
     rows: DataFrame
@@ -51,6 +52,7 @@ class Prepared:
     own: Mapping[str, str] = field(default_factory=dict)
     made: Table | None = None
     take_back: TakeBack | None = None
+    places_keys: bool = False
 
     def unmade_on_failure(self) -> AbstractContextManager[None]:
         """Surrounds the write: where it fails, the table that was made for it goes again."""
@@ -82,6 +84,7 @@ def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
         own = dynamic_options(table, parsed)
         context = table.write_context(own, overwrite=overwrite)
         ready = Prepared(*_shuffled(df, context, LocalExecutor(), overwrite=overwrite), made=made, take_back=take_back)
+        ready.places_keys = context.schema.crosses_partitions and not overwrite
         if table.primary_key and not TableOptions({**table.options, **own}).get("write-only"):
             ready.options["write-only"] = "true"
             ready.table, ready.before, ready.own = table, table.store.latest_snapshot_id() or 0, own
@@ -120,7 +123,10 @@ def _prepared_elsewhere(df: DataFrame, parsed: WriteOptions, *, overwrite: bool)
     if compat.is_connect(df):
         executor = SparkExecutor(df.sparkSession)
         (context,) = executor.map(partial(_context_of, overwrite), [parsed])
-    return Prepared(*_shuffled(df, context or new_context(df.schema, parsed), executor, overwrite=overwrite))
+    context = context or new_context(df.schema, parsed)
+    ready = Prepared(*_shuffled(df, context, executor, overwrite=overwrite))
+    ready.places_keys = context.schema.crosses_partitions and not overwrite
+    return ready
 
 
 def _context_of(overwrite: bool, options: WriteOptions) -> WriteContext | None:
