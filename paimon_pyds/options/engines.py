@@ -48,6 +48,7 @@ _SEARCH_MODES = ("fast", "full", "detail")
 _CHOICES = {
     "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
     "aggregation-rules": ("1.4", "2.1"),
+    "diff-rules": ("1.4", "2.1"),
     "sort-engine": ("min-heap", "loser-tree"),
     "sequence.field.sort-order": ("ascending", "descending"),
     "changelog-producer": ("none", "input", "full-compaction", "lookup"),
@@ -83,6 +84,7 @@ _MERGE = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("partial-update.remove-record-on-sequence-group", _S, None, "groups whose delete removes the row"),
     ("fields.default-aggregate-function", _S, None, "aggregate of columns that name none"),
     ("aggregation-rules", _E, None, "the version of Java whose aggregate functions are followed (of this package)"),
+    ("diff-rules", _E, "1.4", "the version of Java that incremental diffs follow (of this package)"),
     ("primary-key.nullable", _B, "false", "NULL in key columns"),
     ("changelog-producer", _E, "none", "where changelogs come from"),
     ("delete.force-produce-changelog", _B, "false", "whole partitions are deleted row by row"),

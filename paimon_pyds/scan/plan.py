@@ -319,8 +319,7 @@ class Planner:
         levels = to_numpy(entries.column("level"))
         if self.request.read_optimized:
             keep &= levels == highest_level(self.request.options)
-        # What snapshots added is not compared with older versions, and most of it is there. (Java does so since 2.1.)
-        if hides_level_0(self.request.options) and not isinstance(self.request.between, Additions):
+        if hides_level_0(self.request.options) and not self.shows_level_0():
             keep &= levels > 0
         if keep.all():
             return entries
@@ -335,6 +334,14 @@ class Planner:
                 for name, rows, size in zip(*columns, strict=True)
             ]
         return visible
+
+    def shows_level_0(self) -> bool:
+        """Whether files are among them that batch reads leave out: what snapshots added is not compared with older
+        versions, and most of it is there; nor is a difference by the rules of Java 2.1."""
+        between = self.request.between
+        if isinstance(between, Difference):
+            return not between.exact and self.request.options.get("diff-rules") == "2.1"
+        return isinstance(between, Additions)
 
     def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         if self.partition_predicate is Const.TRUE:

@@ -17,7 +17,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.effort import sampled
-from support.fixtures import fixture_names, requires_shared, table_path
+from support.fixtures import fixture_names, newer_fixture, requires_shared, table_path
 from support.java_quirks import shows_level_0
 from support.oracle import Batch, Oracle, Reply, requires_java_oracle
 from support.values import dumps, in_order, lines
@@ -266,3 +266,20 @@ def test_up_to_a_tag_from_the_automatic_one_before_it(tmp_path: Path, oracle: Or
             assert in_order(lines(table.scan(options=options).to_arrow())) == _added(reply), (name, tag)
         assert [reply.ok for reply in found] == [True, True, True, False, True], name
         assert [len(reply.lines) > 0 for reply in found] == [False, True, True, False, False], name
+
+
+@pytest.mark.parametrize("kind", ["dv", "first-row"])
+def test_both_rules_of_a_difference_where_reads_hide_level_0(kind: str) -> None:
+    """Of states that batch reads see, as Java 1.4; or of all files that only one state has, as Java 2.1."""
+    path, expected = newer_fixture(f"diff-level-0-{kind}")
+    table = pp.Table.open(path)
+    pairs = [key for key in expected if key[0].isdigit()]
+    assert len(pairs) == 6
+    for pair in pairs:
+        start, end = pair.split(",")
+        for rules, says in (("1.4", "ours"), ("2.1", "Java 2.1")):
+            rows = table.scan(options={**_options(start, end, "diff"), "diff-rules": rules}).to_arrow()
+            found = sorted(["+I", row["k"], row["v"]] for row in rows.to_pylist())
+            assert found == sorted(expected[pair][says]), (pair, rules)
+        by_default = table.scan(options=_options(start, end, "diff")).to_arrow()
+        assert by_default.num_rows == len(expected[pair]["ours"])
