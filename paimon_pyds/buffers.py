@@ -359,11 +359,9 @@ def varint(value: int) -> bytes:
 
 def unsigned_varints(words: Words) -> tuple[Words, Octets]:
     """The unsigned number that begins each word, and its bytes; of those of `LONGER` size the lowest 56 bits."""
-    # The lowest byte without the continuation bit ends the number; what lies above it is cut off.
-    stop = ~words & _STOP
-    stop &= np.uint64(0) - stop
+    stop = _stops(words)
     group = words & (stop | (stop - _U1)) & _LOW_7
-    size = (np.bitwise_count(stop - _U1) >> 3) + np.uint8(1) if _HAS_BITCOUNT else _stop_bytes(stop)
+    size = _stop_bytes(stop)
     longest = int(size.max(initial=0))
     if longest > 1:
         group = ((group & np.uint64(0x7F007F007F007F00)) >> _U1) | (group & np.uint64(0x007F007F007F007F))
@@ -372,6 +370,18 @@ def unsigned_varints(words: Words) -> tuple[Words, Octets]:
     if longest > 4:
         group = ((group >> np.uint64(32)) << np.uint64(28)) | (group & np.uint64(0x0FFFFFFF))
     return group, size
+
+
+def varint_sizes(words: Words) -> Octets:
+    """Bytes of the number that begins each word; `LONGER` where it does not end within the word."""
+    return _stop_bytes(_stops(words))
+
+
+def _stops(words: Words) -> Words:
+    """The highest bit of the byte that ends the number of each word: its lowest byte without the continuation bit."""
+    stop = ~words & _STOP
+    stop &= np.uint64(0) - stop
+    return stop
 
 
 def zigzag_decoded(numbers: Words) -> Int64s:
@@ -393,7 +403,10 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def _stop_bytes(stop: Words) -> Octets:
-    """Bytes up to the one whose highest bit is set (numpy before 2.0 can't count bits)."""
+    """Bytes up to the one whose highest bit is set."""
+    if _HAS_BITCOUNT:  # numpy before 2.0 can't count bits
+        counted: Octets = (np.bitwise_count(stop - _U1) >> 3) + np.uint8(1)
+        return counted
     size = np.full(stop.shape, LONGER, np.uint8)
     for byte in range(8):
         size[stop == np.uint64(0x80 << (8 * byte))] = byte + 1

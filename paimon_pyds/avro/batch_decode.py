@@ -30,8 +30,8 @@ MAX_STEPS = 50_000
 """Numbers read at all cursors together, so that no file keeps the reader busy for long."""
 
 _FAILED = np.int64(2**61)
-_WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-"""Bytes of the types that are passed over without a look at them."""
+WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+"""Bytes of the types whose values all have the same size."""
 
 
 @dataclass(slots=True)
@@ -52,15 +52,23 @@ class Bytes:
 
 
 @dataclass(slots=True)
+class Fixed:
+    """One value of a fixed number of bytes at each cursor, by its place in the data."""
+
+    starts: Int64s
+    valid: Flags | None = None
+
+
+@dataclass(slots=True)
 class Items:
     """One array at each cursor: ``counts`` of items, and the items, those of one array after another."""
 
     counts: Int64s
-    items: Longs | Bytes | None
+    items: Longs | Bytes | Fixed | None
     valid: Flags | None = None
 
 
-Capture: TypeAlias = "Longs | Bytes | Items"
+Capture: TypeAlias = "Longs | Bytes | Fixed | Items"
 Wanted: TypeAlias = "Map[str, Wanted] | bool"
 """What to keep of a record, by field name; True keeps the field itself."""
 
@@ -87,31 +95,48 @@ def walk_records(
         wanted: dotted paths of the fields to capture: ints, longs, bytes, strings, arrays of those, nullable or not.
         max_items: cursors at longer arrays fail. Bytes that are no record may well claim to have one.
     """
-    walker = _Walker(data, wanted, max_items)
+    walker = Walker(data, wanted, max_items)
     try:
         _, ends = walker.walk(schema, starts, "")
-    except _TooManySteps:
+    except TooManyStepsError:
         ends = np.full(len(starts), _FAILED)
     return Walk(ends, ends <= walker.limit, walker.captured)
 
 
-class _TooManySteps(Exception):
+class TooManyStepsError(Exception):
     """The arrays at a few cursors take more steps than reading records one by one would."""
 
 
-class _Walker:
-    def __init__(self, data: npt.NDArray[np.uint8], wanted: frozenset[str], max_items: int) -> None:
+class Walker:
+    """Walks over values at many cursors at once.
+
+    Args:
+        data: all bytes, followed by `PADDING` zero bytes.
+        wanted: as of `walk_records`.
+        max_items: as of `walk_records`.
+        max_steps: numbers that are read at all cursors together before TooManyStepsError is raised.
+    """
+
+    def __init__(
+        self,
+        data: npt.NDArray[np.uint8],
+        wanted: frozenset[str] = frozenset(),
+        max_items: int = MAX_ITEMS,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
         self._data = data
         self._words: Words = unaligned_words(data)
         self.limit = data.size - PADDING
         self._wanted = wanted
         self._max_items = max_items
+        self._max_steps = max_steps
         self.captured: dict[str, Capture] = {}
         self._steps = 0
 
     # Every method takes cursors, and gives what it captured (None when not asked to) and new cursors.
 
-    def walk(self, node: Node, at: Int64s, path: str, keep: bool = False) -> tuple[Capture | None, Int64s]:
+    def walk(self, node: Node, at: Int64s, path: str = "", keep: bool = False) -> tuple[Capture | None, Int64s]:
+        """Pass over a value at each cursor. ``path`` is that of the value, ``keep`` says whether it is captured."""
         match node:
             case Primitive(name):
                 return self._primitive(name, at, keep)
@@ -136,8 +161,8 @@ class _Walker:
         if name in ("bytes", "string"):
             starts, at = self._length(at)
             return (Bytes(starts, at) if keep else None), at
-        if name in _WIDTHS:
-            return None, at + _WIDTHS[name]
+        if name in WIDTHS:
+            return (Fixed(at) if keep else None), at + WIDTHS[name]
         values, at = self._long(at)
         if name == "int":
             at[(values < -(2**31)) | (values >= 2**31)] = _FAILED
@@ -145,8 +170,8 @@ class _Walker:
 
     def _long(self, at: Int64s) -> tuple[Int64s, Int64s]:
         self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise _TooManySteps
+        if self._steps > self._max_steps:
+            raise TooManyStepsError
         where = np.minimum(at, self.limit)
         first = self._data.take(where)
         if not (first & np.uint8(0x80)).any():
@@ -244,6 +269,10 @@ def _spread(found: Capture, numbers: Int64s, mine: Flags, at: Int64s) -> Capture
         values = np.zeros(len(mine), np.int64)
         values[numbers] = found.values
         return Longs(values, mine)
+    if isinstance(found, Fixed):
+        starts = at.copy()
+        starts[numbers] = found.starts
+        return Fixed(starts, mine)
     if isinstance(found, Bytes):
         starts, ends = at.copy(), at.copy()
         starts[numbers], ends[numbers] = found.starts, found.ends
@@ -260,20 +289,22 @@ def _collect(totals: Int64s, pieces: list[tuple[Int64s, Int64s, Capture | None]]
     values = np.zeros(size, np.int64)
     ends = np.zeros(size, np.int64)
     valid: Flags | None = None
-    is_bytes = False
+    kind: type[Longs | Bytes | Fixed] = Longs
     for numbers, index, found in pieces:
+        if found is None or isinstance(found, Items):
+            continue
         target = base[numbers] + index
-        if isinstance(found, Longs):
-            values[target] = found.values
-        elif isinstance(found, Bytes):
-            is_bytes = True
-            values[target] = found.starts
+        kind = type(found)
+        values[target] = found.values if isinstance(found, Longs) else found.starts
+        if isinstance(found, Bytes):
             ends[target] = found.ends
-        if isinstance(found, Longs | Bytes) and found.valid is not None:
+        if found.valid is not None:
             if valid is None:
                 valid = np.ones(size, np.bool_)
             valid[target] = found.valid
-    return Items(totals, Bytes(values, ends, valid) if is_bytes else Longs(values, valid))
+    if kind is Bytes:
+        return Items(totals, Bytes(values, ends, valid))
+    return Items(totals, Fixed(values, valid) if kind is Fixed else Longs(values, valid))
 
 
 def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) -> pa.Array:
@@ -292,9 +323,26 @@ def to_arrow(capture: Capture, type_: pa.DataType, data: npt.NDArray[np.uint8]) 
         if type_ == pa.string():
             array.validate(full=True)
         return array
+    if isinstance(capture, Fixed):
+        return _fixed_to_arrow(capture, type_, data, validity)
     offsets = np.zeros(len(capture.counts) + 1, np.int32)
     np.cumsum(capture.counts, out=offsets[1:])
     items = pa.nulls(0, type_.value_type)
     if capture.items is not None and offsets[-1]:
         items = to_arrow(capture.items, type_.value_type, data)
     return pa.Array.from_buffers(type_, len(capture.counts), [validity, pa.py_buffer(offsets)], children=[items])
+
+
+_STORED = {pa.float64(): "<f8", pa.float32(): "<f4", pa.bool_(): "u1"}
+
+
+def _fixed_to_arrow(
+    capture: Fixed, type_: pa.DataType, data: npt.NDArray[np.uint8], valid: pa.Buffer | None
+) -> pa.Array:
+    dtype = np.dtype(_STORED[type_])
+    values = np.ndarray((data.size - dtype.itemsize + 1,), dtype, buffer=data, strides=(1,))[capture.starts]
+    if type_ == pa.bool_():
+        if (values > 1)[True if capture.valid is None else capture.valid].any():
+            raise pa.ArrowInvalid("a boolean is neither 0 nor 1")
+        values = np.packbits(values & 1, bitorder="little")
+    return pa.Array.from_buffers(type_, len(capture.starts), [valid, pa.py_buffer(values)])

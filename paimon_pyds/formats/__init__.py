@@ -7,7 +7,7 @@ exactly those columns. Mapping old schemas to new ones is `evolution/columns.py`
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -253,6 +253,33 @@ class FormatWriter(Protocol):
 
     def abort(self) -> None:
         """Drop the file."""
+
+
+@runtime_checkable
+class FiltersRows(Protocol):
+    """A reader of rows that are stored one after the other: all columns of a row are passed over to read one of it, so
+    that a second visit costs as much as the first."""
+
+    def read_where(
+        self,
+        first: Sequence[DataField],
+        others: Sequence[DataField],
+        keep: Callable[[pa.RecordBatch], pa.BooleanArray],
+        selection: RowSelection,
+        batch_rows: int,
+    ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
+        """As `FormatReader.read`, of the selected rows that a filter keeps.
+
+        Args:
+            first: the columns that the filter needs.
+            others: further columns, which are made for the rows that it keeps.
+            keep: the filter: of a batch of the columns ``first`` it says which rows are kept, without NULL.
+            selection: the rows that are tried.
+            batch_rows: rows that are tried at a time, at most.
+
+        Yields:
+            Kept rows of all these columns, and of the rows that were tried which these are.
+        """
 
 
 class FileFormat:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import sliced
@@ -69,3 +70,8 @@ def _joined(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> Sequence[pa.R
         return parts
     joined: list[pa.RecordBatch] = pa.Table.from_batches(parts, schema).combine_chunks().to_batches()
     return joined
+
+
+def no_columns(rows: int) -> pa.RecordBatch:
+    """A batch of some rows and no columns."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])).take(pa.array(np.zeros(rows, np.int8))))

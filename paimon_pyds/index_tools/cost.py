@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.execution.live_files import file_specs, indexed_batches, live_in, planned_live_files
+from paimon_pyds.formats.arrays import no_columns
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_specs, size_advice
 from paimon_pyds.index.container import write_container
 from paimon_pyds.index.evaluate import FileIndex
@@ -66,7 +67,7 @@ class FileSample:
             if places:
                 own = pa.RecordBatch.from_arrays([batch.column(i) for i in places], schema=schema)
             else:
-                own = _no_columns(batch.num_rows)
+                own = no_columns(batch.num_rows)
             batches.append(evolution.apply(own))
         return batches
 
@@ -81,10 +82,6 @@ class FileSample:
 def _wanted(predicate: Predicate, table_fields: Sequence[DataField]) -> tuple[DataField, ...]:
     names = root_columns(predicate)
     return tuple(f for f in table_fields if f.name in names)
-
-
-def _no_columns(rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
 
 
 def sample_files(files: Sequence[PlannedFile], count: int) -> list[PlannedFile]:
@@ -109,7 +106,7 @@ def read_sample(read: ReadSpec, file: PlannedFile, names: set[str], max_rows: in
     rows = min(file.row_count, max_rows)
     selection = RowSelection.ALL if rows == file.row_count else RowSelection.of(range(rows))
     if not fields:
-        return FileSample(file, own, fields, (_no_columns(rows),), rows)
+        return FileSample(file, own, fields, (no_columns(rows),), rows)
     with file.must_exist():
         batches = tuple(indexed_batches(read, file, fields, selection))
     return FileSample(file, own, fields, batches, sum(b.num_rows for b in batches))

@@ -21,7 +21,8 @@ from paimon_pyds import formats
 from paimon_pyds.buffers import is_true, one_array
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import FormatReader, ReadCounters
+from paimon_pyds.formats import FiltersRows, FormatReader, ReadCounters
+from paimon_pyds.formats.arrays import no_columns
 from paimon_pyds.merge.key_values import KEY_VALUE_FIELDS
 from paimon_pyds.metadata.partition import partition_texts
 from paimon_pyds.predicate.exact import matches
@@ -200,7 +201,7 @@ class FileReading:
         first and its other columns for the survivors only.
         """
         rows = self.file.row_count
-        if self.live.index_is_exact or selection.count(rows) <= _ONE_PASS_ROWS:
+        if self.live.index_is_exact or selection.count(rows) <= _ONE_PASS_ROWS or isinstance(self.reader, FiltersRows):
             yield selection, False
             return
         for start, stop in self.reader.groups():
@@ -223,13 +224,26 @@ class FileReading:
 
     def _in_one_pass(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         positions = _Positions(selection, self.file.row_count)
-        filtering, output = self.filtering, self.output
-        for batch in self._read_or_count([*filtering.file_fields, *self.output_only], selection, batch_rows):
-            mask = matches(self.spec.predicate, filtering.apply(_pick(batch, filtering.file_fields)))
-            rows, kept = positions.take(batch.num_rows, is_true(mask)), batch.filter(mask)
-            self._reach(self._done + batch.num_rows)
+        output = self.output
+        for kept, mask in self._kept(selection, batch_rows):
+            rows = positions.take(len(mask), is_true(mask))
+            self._reach(self._done + len(mask))
             if kept.num_rows:
                 yield self._result(output.apply(_pick(kept, output.file_fields)), rows)
+
+    def _kept(self, selection: RowSelection, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
+        """The rows of the selection that the filter keeps, part by part, with which rows of the part these are."""
+        first, others = self.filtering.file_fields, self.output_only
+        if isinstance(self.reader, FiltersRows) and (first or others):
+            yield from self.reader.read_where(first, others, self._matches, selection, batch_rows)
+            return
+        for batch in self._read_or_count([*first, *others], selection, batch_rows):
+            mask = self._matches(_pick(batch, first))
+            yield batch.filter(mask), mask
+
+    def _matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Which rows the filter keeps, by its columns."""
+        return matches(self.spec.predicate, self.filtering.apply(batch))
 
     def _in_two_passes(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Filter columns first; the others for the survivors of a whole row group, a window of bounded size."""
@@ -242,7 +256,7 @@ class FileReading:
         before, examined, found = self._done, 0, 0
         columns_first = max(1, len(self.filtering.file_fields))
         for batch in self._read_or_count(self.filtering.file_fields, selection, batch_rows):
-            mask = matches(self.spec.predicate, self.filtering.apply(batch))
+            mask = self._matches(batch)
             kept_rows.append(positions.take(batch.num_rows, is_true(mask)))
             examined, found = examined + batch.num_rows, found + len(kept_rows[-1])
             rest = len(others) / columns_first * found / max(1, examined)  # as it seems by now
@@ -303,11 +317,6 @@ def _growing_parts(window: RowSelection, row_count: int, limit: int | None) -> I
     while start < len(positions):
         yield RowSelection.of(positions[start : start + size])
         start, size = start + size, 4 * size
-
-
-def no_columns(rows: int) -> pa.RecordBatch:
-    """A batch of some rows and no columns."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])).take(pa.array(np.zeros(rows, np.int8))))
 
 
 def _pick(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:

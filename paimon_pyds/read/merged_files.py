@@ -19,6 +19,7 @@ import pyarrow as pa
 from paimon_pyds.buffers import from_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.formats.arrays import no_columns
 from paimon_pyds.merge.changed_rows import changed_rows, updated_rows
 from paimon_pyds.merge.files import OLDER
 from paimon_pyds.merge.key_set import KeySet
@@ -40,7 +41,7 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read.candidate_keys import KeySearch, changed_keys, read_wanted
-from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, no_columns, read_file
+from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, metadata_column, read_file
 from paimon_pyds.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.read.sorted_runs import sequence_gaps, sorted_runs
 from paimon_pyds.sort.spill import spill_codec

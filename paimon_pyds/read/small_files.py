@@ -14,10 +14,11 @@ import pyarrow as pa
 from paimon_pyds import formats
 from paimon_pyds.buffers import array, from_numpy, is_true
 from paimon_pyds.evolution.columns import Evolution, plan_evolution
+from paimon_pyds.formats.arrays import no_columns
 from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read.file import no_columns, read_file
+from paimon_pyds.read.file import read_file
 from paimon_pyds.read.live_rows import FileTrace
 from paimon_pyds.split import PlannedFile, ReadSpec
 from paimon_pyds.storage import requests_at_once

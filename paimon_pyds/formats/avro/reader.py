@@ -1,25 +1,29 @@
 """Avro data files, as Java Paimon writes them (the schemas are described in `types`).
 
-Reading goes block by block: a block without a selected row is passed over without being decoded. Writing encodes whole
-columns at once.
+A block without a selected row is passed over without being decoded. Of many blocks the fields are located side by side,
+and columns decoded at once (`columns`); of few, records are read one by one (`records`). Where a filter is evaluated,
+the other columns are made for the rows that it keeps. Writing encodes whole columns at once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.avro.compression import compressor
-from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader, block_bytes, header_bytes
+from paimon_pyds.avro.container import BLOCK_BYTES, Block, ContainerReader, block_bytes, header_bytes
+from paimon_pyds.avro.lockstep import are_alike, field_places
+from paimon_pyds.buffers import is_true
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
 from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints
-from paimon_pyds.formats.arrays import resized
-from paimon_pyds.formats.avro.records import RecordDecoder, encode_rows, to_batch
-from paimon_pyds.formats.avro.types import plain_schema, project, write_schema
+from paimon_pyds.formats.arrays import no_columns, resized
+from paimon_pyds.formats.avro.columns import FileRecord, LocatedRows, MisfitError
+from paimon_pyds.formats.avro.records import RecordDecoder, RecordRows, encode_rows
+from paimon_pyds.formats.avro.types import has_references, plain_schema, project, write_schema
 from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO, OutputFile
@@ -27,6 +31,9 @@ from paimon_pyds.types import DataField, arrow_schema
 
 _CHUNK_BYTES = 8 * 2**20
 """Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""
+_GROUP_BYTES = 16 << 20
+"""Blocks of so many bytes together, decompressed, are read side by side."""
+_T = TypeVar("_T")
 _CODECS = {
     "zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy", "deflate": "deflate", "bzip2": "bzip2",
     "xz": "xz", "none": "null", "null": "null", "uncompressed": "null",
@@ -41,12 +48,14 @@ class AvroReader:
         self._counters = counters
         self._io = io
         self._batch_bytes = hints.batch_bytes
+        self._group_bytes = min(_GROUP_BYTES, hints.batch_bytes)
         self._file = ContainerReader(self._fetch, size, path)
         try:
             self._schema = json.loads(self._file.schema)
         except (ValueError, RecursionError) as error:
             raise CorruptFileError("the header has no schema", path=path, offset=4, field="avro.schema") from error
         self._plain: Any = plain_schema(self._schema, path)
+        self._record = None if has_references(self._plain) else FileRecord(self._plain)
         counters.footer_bytes += self._file.header_size
         # Avro files do not tell: the heads of all blocks are visited.
         self.row_count = sum(block.count for block in self._file.blocks(lambda row, count: False))
@@ -67,27 +76,107 @@ class AvroReader:
         return None
 
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        projected = project(self._schema, self._plain, fields, self._path)
-        decoder = RecordDecoder(self._plain, projected, self._path)
-        batches = self._batches(decoder, fields, selection)
+        batches = self._rows(fields, selection, batch_rows, lambda rows: rows.batch(fields))
         return resized(batches, arrow_schema(fields), batch_rows, self._batch_bytes)
 
-    def _batches(
-        self, decoder: RecordDecoder, fields: Sequence[DataField], selection: RowSelection
-    ) -> Iterator[pa.RecordBatch]:
-        first = 0
+    def read_where(
+        self,
+        first: Sequence[DataField],
+        others: Sequence[DataField],
+        keep: Callable[[pa.RecordBatch], pa.BooleanArray],
+        selection: RowSelection,
+        batch_rows: int,
+    ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
+        def kept(rows: LocatedRows | RecordRows) -> tuple[pa.RecordBatch, pa.BooleanArray]:
+            tested = rows.batch(first) if first else no_columns(rows.count)
+            mask = keep(tested)
+            columns = tested.filter(mask).columns
+            if others:
+                columns = [*columns, *rows.batch(others, np.flatnonzero(is_true(mask))).columns]
+            return pa.RecordBatch.from_arrays(columns, schema=arrow_schema([*first, *others])), mask
+
+        return self._rows([*first, *others], selection, batch_rows, kept)
+
+    def _rows(
+        self,
+        fields: Sequence[DataField],
+        selection: RowSelection,
+        batch_rows: int,
+        made: Callable[[LocatedRows | RecordRows], _T],
+    ) -> Iterator[_T]:
+        """What is made of the selected rows, part after part in file order, each of at most ``batch_rows`` rows."""
+        projected = project(self._schema, self._plain, fields, self._path)
+        decoder = RecordDecoder(self._plain, projected, self._path)
+        for blocks in self._groups(selection):
+            self._counters.rows_decoded += sum(block.count for _, block in blocks)
+            done = 0
+            try:
+                for rows in self._side_by_side(fields, selection, blocks, batch_rows):
+                    found = made(rows)
+                    done += rows.count
+                    yield found
+            except MisfitError:  # records one after the other are either read all the same, or a damage is named
+                pass
+            yield from map(made, self._one_by_one(decoder, selection, blocks, batch_rows, done))
+
+    def _groups(self, selection: RowSelection) -> Iterator[list[tuple[int, Block]]]:
+        """The blocks that have a selected row, each with the number of its first row; some megabytes together."""
+        held: list[tuple[int, Block]] = []
+        row = size = 0
         for block in self._file.blocks(lambda row, count: not selection.window(row, row + count).is_none):
-            start, first = first, first + block.count
-            if block.body is None or not block.count:
+            if block.body is not None and block.count:
+                if held and size + len(block.body) > self._group_bytes:
+                    yield held
+                    held, size = [], 0
+                held.append((row, block))
+                size += len(block.body)
+            row += block.count
+        if held:
+            yield held
+
+    def _side_by_side(
+        self,
+        fields: Sequence[DataField],
+        selection: RowSelection,
+        numbered: Sequence[tuple[int, Block]],
+        batch_rows: int,
+    ) -> Iterator[LocatedRows]:
+        """Rows whose columns are decoded at once; none where that is not worth while, or can't be done."""
+        record, blocks = self._record, [block for _, block in numbered]
+        if record is None or not are_alike([block.count for block in blocks]):
+            return
+        located = field_places(record.record, blocks, record.wanted(fields))
+        if located is None:
+            return
+        chosen, first = [], 0
+        for row, block in numbered:
+            chosen.append(selection.window(row, row + block.count).to_array(block.count) + first)
+            first += block.count
+        rows = np.concatenate(chosen).astype(np.int64, copy=False)
+        for at in range(0, len(rows), batch_rows):
+            yield LocatedRows(record, located, rows[at : at + batch_rows])
+
+    def _one_by_one(
+        self,
+        decoder: RecordDecoder,
+        selection: RowSelection,
+        numbered: Sequence[tuple[int, Block]],
+        batch_rows: int,
+        done: int,
+    ) -> Iterator[RecordRows]:
+        """The selected rows of some blocks, without the first ones, which are ``done``."""
+        for row, block in numbered:
+            whole = selection.window(row, row + block.count).count(block.count)
+            if whole <= done:
+                done -= whole
                 continue
-            self._counters.rows_decoded += block.count
             for records in decoder.pieces(block):
-                window = selection.window(start, start + len(records))
-                start += len(records)
-                if window.is_none:
-                    continue
-                batch = to_batch(records, fields, self._path)
-                yield batch if window.is_all else batch.take(pa.array(window.to_array(len(records))))
+                window = selection.window(row, row + len(records))
+                row += len(records)
+                chosen = records if window.is_all else [records[n] for n in window.to_array(len(records)).tolist()]
+                for at in range(done, len(chosen), batch_rows):
+                    yield RecordRows(chosen[at : at + batch_rows], self._path)
+                done = max(0, done - len(chosen))
 
     def close(self) -> None:
         self._file.close()

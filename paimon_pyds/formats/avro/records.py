@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_pyds.avro.container import Block, block_bytes, header_bytes
 from paimon_pyds.avro.encode import encode_field, join, list_pieces, varints
 from paimon_pyds.avro.schema import Primitive
-from paimon_pyds.buffers import Flags, fixed_binary, fixed_values, slices
+from paimon_pyds.buffers import Flags, Int64s, fixed_binary, fixed_values, slices
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
@@ -97,6 +97,20 @@ class RecordDecoder:
         return found
 
 
+class RecordRows:
+    """Rows that were decoded as records."""
+
+    def __init__(self, records: Sequence[dict[str, Any]], path: object) -> None:
+        self._records = records
+        self._path = path
+        self.count = len(records)
+
+    def batch(self, fields: Sequence[DataField], picked: Int64s | None = None) -> pa.RecordBatch:
+        """Some columns of the rows, or of those at some positions among them. Raises CorruptFileError."""
+        chosen = self._records if picked is None else [self._records[row] for row in picked.tolist()]
+        return to_batch(chosen, fields, self._path)
+
+
 def to_batch(records: Sequence[dict[str, Any]], fields: Sequence[DataField], path: object) -> pa.RecordBatch:
     """Records as a batch with the schema ``arrow_schema(fields)``.
     Raises CorruptFileError: a value that its type cannot have."""
@@ -104,7 +118,7 @@ def to_batch(records: Sequence[dict[str, Any]], fields: Sequence[DataField], pat
     for field in fields:
         name = field.name
         try:
-            columns.append(_array([record[name] for record in records], field.type))
+            columns.append(to_array([record[name] for record in records], field.type))
         except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise CorruptFileError(
                 f"column {name!r} has a value that is not {field.type}: {error}", path=path
@@ -116,12 +130,13 @@ def to_batch(records: Sequence[dict[str, Any]], fields: Sequence[DataField], pat
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _array(values: list[Any], type_: DataType) -> pa.Array:
+def to_array(values: list[Any], type_: DataType) -> pa.Array:
+    """Values as fastavro gives them, as an array. Raises what Arrow and Python raise for those of another type."""
     match type_:
         case RowType():
             return _struct(values, type_)
         case ArrayType():
-            return _list(values, type_, lambda items: [_array(list(chain.from_iterable(items)), type_.element)])
+            return _list(values, type_, lambda items: [to_array(list(chain.from_iterable(items)), type_.element)])
         case MapType() | MultisetType():
             return _list(values, type_, lambda maps: [_entries(maps, type_)])
         case AtomicType():
@@ -177,7 +192,7 @@ def _entries(maps: list[Any], type_: MapType | MultisetType) -> pa.Array:
     else:
         pairs = list(chain.from_iterable(maps))
         keys, items = [p["key"] for p in pairs], [p["value"] for p in pairs]
-    arrays = [_array(keys, key), _array(items, value)]
+    arrays = [to_array(keys, key), to_array(items, value)]
     if arrays[0].null_count or (arrays[1].null_count and not target.item_field.nullable):
         raise ValueError("a NULL where the map may not have one")
     return pa.StructArray.from_arrays(arrays, fields=[target.key_field, target.item_field])
@@ -188,7 +203,7 @@ def _struct(values: list[Any], type_: RowType) -> pa.Array:
     mask = None
     if None in values:
         mask = pa.array([v is None for v in values], pa.bool_())
-    children = [_array([None if v is None else v[f.name] for v in values], f.type) for f in type_.fields]
+    children = [to_array([None if v is None else v[f.name] for v in values], f.type) for f in type_.fields]
     if not children:
         validity, nulls = _validity(values)
         return pa.Array.from_buffers(target, len(values), [validity], nulls)

@@ -19,7 +19,7 @@ from paimon_pyds.types.kinds import STRING_KINDS, Kind
 _ROOT = "org.apache.paimon.avro.generated"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_MAX_DEPTH = 64
+MAX_DEPTH = 64
 _ATOMS: dict[Kind, str] = {
     Kind.BOOLEAN: "boolean", Kind.TINYINT: "int", Kind.SMALLINT: "int", Kind.INT: "int", Kind.BIGINT: "long",
     Kind.FLOAT: "float", Kind.DOUBLE: "double", Kind.CHAR: "string", Kind.VARCHAR: "string", Kind.BINARY: "bytes",
@@ -123,7 +123,7 @@ def plain_schema(schema: Any, path: object = None) -> Any:
     """
     try:
         plain = _plain(schema, 0)
-        parse_schema(plain, path, _MAX_DEPTH)  # fastavro follows types that contain themselves until the stack ends
+        parse_schema(plain, path, MAX_DEPTH)  # fastavro follows types that contain themselves until the stack ends
     except CorruptFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -135,8 +135,8 @@ def plain_schema(schema: Any, path: object = None) -> Any:
 
 
 def _plain(schema: Any, depth: int) -> Any:
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"nested deeper than {_MAX_DEPTH} levels")
+    if depth > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(schema, str):
         return schema
     if isinstance(schema, list):
@@ -165,8 +165,8 @@ def project(schema: Any, plain: Any, fields: Sequence[DataField], path: object) 
     ``schema``: the file's, with logical types. ``plain``: the same by `plain_schema`. ``fields``: the columns wanted.
     Raises MissingColumnError: a column that the file does not have, or has in another type.
     """
-    logical = {f["name"]: f["type"] for f in _records(schema)["fields"]}
-    records = _records(plain)
+    logical = {f["name"]: f["type"] for f in record_of(schema)["fields"]}
+    records = record_of(plain)
     by_name = {f["name"]: f for f in records["fields"]}
     for field in fields:
         if field.name not in by_name:
@@ -176,29 +176,30 @@ def project(schema: Any, plain: Any, fields: Sequence[DataField], path: object) 
                 f"column {field.name!r} is not {field.type} in the file", path=path, field="avro.schema"
             )
     wanted = {f.name for f in fields}
-    if _has_references(plain):
+    if has_references(plain):
         return plain
     part = {**records, "fields": [f for f in records["fields"] if f["name"] in wanted]}
     return [part if branch is records else branch for branch in plain] if isinstance(plain, list) else part
 
 
-def _records(schema: Any) -> Any:
+def record_of(schema: Any) -> Any:
+    """The schema of the records, which may stand in a union with NULL."""
     return next(b for b in schema if b != "null") if isinstance(schema, list) else schema
 
 
-def _has_references(schema: Any) -> bool:
+def has_references(schema: Any) -> bool:
     """Whether a type is used by a name that was given to it before."""
     if isinstance(schema, str):
         return schema not in _PRIMITIVES
     if isinstance(schema, list):
-        return any(_has_references(branch) for branch in schema)
+        return any(has_references(branch) for branch in schema)
     match schema["type"]:
         case "array":
-            return _has_references(schema["items"])
+            return has_references(schema["items"])
         case "map":
-            return _has_references(schema["values"])
+            return has_references(schema["values"])
         case "record":
-            return any(_has_references(f["type"]) for f in schema["fields"])
+            return any(has_references(f["type"]) for f in schema["fields"])
     return False
 
 
