@@ -62,8 +62,8 @@ _TRIMS: dict[str, tuple[Callable[..., pa.Array], Callable[[str, str], str]]] = {
 
 
 def _trim(*arguments: Any) -> pa.Array:
-    """Texts, perhaps the characters to trim, and the side."""
-    texts, *characters, side = arguments
+    """Perhaps the characters to trim, the texts, and the side."""
+    *characters, texts, side = arguments
     kernel, strip = _TRIMS[side]
     if not characters:
         return kernel(texts, characters=" ")
@@ -72,6 +72,11 @@ def _trim(*arguments: Any) -> pa.Array:
         return strip(text, some) if some else text
 
     return by_distinct_rows(stripped, pa.string(), texts, *characters)
+
+
+def _btrim(binder: Binder, arguments: list[Node]) -> Node:
+    """Which takes the text first, other than trim, ltrim and rtrim."""
+    return typed(_trim, _TEXT, _TEXT, options=("trim",))(binder, arguments[::-1])
 
 
 def _substring(texts: Datum, start: Datum, length: Datum | None = None) -> pa.Array:
@@ -293,7 +298,7 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     **{name: Function((1, 1), _length_of) for name in ("length", "len", "char_length", "character_length")},
     "octet_length": Function((1, 1), typed(pc.binary_length, _INT, _TEXT)),
     "reverse": Function((1, 1), typed(pc.utf8_reverse, _TEXT, _TEXT)),
-    "btrim": Function((1, 2), typed(_trim, _TEXT, _TEXT, options=("trim",))),
+    "btrim": Function((1, 2), _btrim),
     **{side: Function((1, 2), typed(_trim, _TEXT, _TEXT, options=(side,))) for side in _TRIMS},
     "substring": Function((2, 3), typed(_substring, _TEXT, _TEXT, _INT)),
     "left": Function((2, 2), _by_text(_left, _TEXT, _TEXT, _INT)),

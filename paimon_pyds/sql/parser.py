@@ -240,15 +240,14 @@ class Parser(Cursor):
         return self._call(token.start, token.value.lower(), *arguments)
 
     def _trim(self, token: Token) -> Expression:
-        """TRIM(text), and TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)."""
+        """TRIM(text), TRIM(characters, text), TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)."""
         named = self.peek().word if self.peek(1).kind != "op" or self.is_next("(", ahead=1) else ""
         sides = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
         function = sides.get(named, "trim")
         self.at += named in sides
         arguments = [] if self.is_next("FROM") else [self._expression(0)]
-        if self.accept("FROM"):
-            # The functions take the characters last, except trim, which is two-sided only here.
-            arguments.insert(0, self._expression(0))
+        if self.accept("FROM", ","):
+            arguments.append(self._expression(0))
         self.expect(")")
         return self._call(token.start, function, *arguments)
 
