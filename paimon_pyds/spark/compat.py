@@ -56,6 +56,14 @@ def task_index() -> int | None:
     return None if context is None else context.partitionId()
 
 
+def task_setting(name: str) -> str | None:
+    """A setting of the session whose query the running task belongs to; None where it has none."""
+    from pyspark.taskcontext import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)
+
+
 @lru_cache(maxsize=1)
 def _timezone_argument() -> dict[str, Any]:
     """``timezone`` came after 4.0, which always gives UTC."""

@@ -17,6 +17,7 @@ from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
 from paimon_pyds.spark.preparation import Prepared, prepared
+from paimon_pyds.spark.session_changes import note_change
 from paimon_pyds.write.conform import SPARK
 from paimon_pyds.zones import session_zone
 
@@ -100,6 +101,8 @@ def write(
         raise OptionError(f"{twice[0]} is given twice")
     with shown("write"):
         ready = _saved(df, path, mode, {**named, **given})
+        if ready.changed is not None:
+            note_change(df.sparkSession, ready.changed, ready.changed.latest_snapshot_id())
         if ready.table is not None:
             from paimon_pyds.commit.publisher import logging_errors
             from paimon_pyds.compact.after_write import compact_since
@@ -281,7 +284,9 @@ def delete(  # noqa: PLR0913 - named arguments that users type
         OptionError: no condition, or a Column of Spark.
     """
     table = given_table(path, branch, storage_options)
-    return table.delete(_checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
+    done = table.delete(_checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
+    note_change(spark, table.store, done.snapshot_id)
+    return done
 
 
 @_in_zone_of_session
@@ -313,7 +318,10 @@ def update(  # noqa: PLR0913 - named arguments that users type
     """
     table = given_table(path, branch, storage_options)
     values = {name: _checked_sql(value) for name, value in set.items()}
-    return table.update(values, _checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
+    executor = SparkExecutor(spark)
+    done = table.update(values, _checked_sql(where), executor=executor, progress=progress, options=options)
+    note_change(spark, table.store, done.snapshot_id)
+    return done
 
 
 @_in_zone_of_session
@@ -351,7 +359,7 @@ def merge(  # noqa: PLR0913 - named arguments that users type
     rows: Any = source
     if _is_of_spark(source):
         rows = rows.toArrow().replace_schema_metadata({SPARK: ""})
-    return table.merge(
+    done = table.merge(
         rows,
         _checked_sql(on),
         when_matched=when_matched,
@@ -361,6 +369,8 @@ def merge(  # noqa: PLR0913 - named arguments that users type
         progress=progress,
         options=options,
     )
+    note_change(spark, table.store, done.snapshot_id)
+    return done
 
 
 @_in_zone_of_session

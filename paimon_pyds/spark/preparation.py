@@ -27,6 +27,8 @@ from paimon_pyds.write import WriteContext
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_pyds.metadata.store import TableStore
+
 _OF_OVERWRITES = ("overwrite-partition", "dynamic-partition-overwrite")
 
 
@@ -43,6 +45,7 @@ class Prepared:
         made: a table of a catalog that was made for this write.
         take_back: what takes that away again.
         places_keys: keys were looked for, so that the write has to begin again where another commit has written some.
+        changed: a table of which the write may replace rows, and does not only add some.
     """
 
     rows: DataFrame
@@ -53,6 +56,7 @@ class Prepared:
     made: Table | None = None
     take_back: TakeBack | None = None
     places_keys: bool = False
+    changed: TableStore | None = None
 
     def unmade_on_failure(self) -> AbstractContextManager[None]:
         """Surrounds the write: where it fails, the table that was made for it goes again."""
@@ -85,6 +89,8 @@ def prepared(df: DataFrame, options: Mapping[str, str], mode: str) -> Prepared:
         context = table.write_context(own, overwrite=overwrite)
         ready = Prepared(*_shuffled(df, context, LocalExecutor(), overwrite=overwrite), made=made, take_back=take_back)
         ready.places_keys = context.schema.crosses_partitions and not overwrite
+        if overwrite or table.primary_key:
+            ready.changed = table.store
         if table.primary_key and not TableOptions({**table.options, **own}).get("write-only"):
             ready.options["write-only"] = "true"
             ready.table, ready.before, ready.own = table, table.store.latest_snapshot_id() or 0, own

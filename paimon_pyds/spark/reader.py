@@ -33,6 +33,8 @@ BATCH_ROWS = 65_536
 """Rows of a batch at most: Spark copies each batch through a socket, small ones cost more."""
 _TASK_BYTES = 16 << 20
 """Data that a Spark task should have at least: a task costs 0.1 to 0.6 s before it reads anything."""
+_FEW_FILES = 64
+"""Files that one task opens in less time than a second task takes to start."""
 _FILE_WEIGHT = 600
 _PLANS = ByteLimitedCache(64 << 20)
 
@@ -204,9 +206,15 @@ def _packed(plan: ScanPlan, options: ReadOptions) -> Sequence[Split]:
         return plan.pack(max_splits=1)
     if "source.split.target-size" in options.scan:
         return plan.splits
+    if _is_small(plan) and "source.split.open-file-cost" not in options.scan:
+        return plan.pack(max_splits=1)
     weight = sum(max(file.size, plan.open_file_cost) for file in plan.files)
     share = -(-weight // (os.cpu_count() or 1))
     return plan.pack(target_size=max(min(plan.target_split_size, share), _TASK_BYTES), cut=True)
+
+
+def _is_small(plan: ScanPlan) -> bool:
+    return len(plan.files) <= _FEW_FILES and sum(file.size for file in plan.files) <= _TASK_BYTES
 
 
 def _explain(scan: Scan, options: ReadOptions) -> None:

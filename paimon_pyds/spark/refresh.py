@@ -5,6 +5,7 @@ Else the other partitions read their files of the snapshot that was planned, whe
 on another snapshot, and those of a cached DataFrame may belong to several queries. Then the first partition adds the
 rows of later appends, up to the first snapshot that changed or removed rows, so that all partitions together give a
 state that the table had. In a table with a primary key any append may change rows, so they stay at the planned one.
+What the session itself has changed is not passed over: the query fails, and says to load the table again.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from paimon_pyds.errors import SnapshotNotFoundError
+from paimon_pyds.errors import SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.metadata.paths import ALLOW, TRUST
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.reader import PaimonReader, rows_of
+from paimon_pyds.spark.session_changes import changed_at
 from paimon_pyds.spark.state import open_state
 from paimon_pyds.storage import open_file_io, options_of_store
 
@@ -99,6 +101,7 @@ def _refreshed_rows(partition: RefreshingPartition, schema: StructType) -> Itera
     Raises:
         NotFoundError: the table is another one than was loaded, or was rolled back.
         SchemaError: it needs a column that was dropped or changed too much since the load.
+        UnsupportedError: the session itself changed rows since, and several tasks read the table.
     """
     options = partition.options
     store = options.store or TableStore(*open_file_io(options.path, options.storage), options.branch or "main")
@@ -115,11 +118,23 @@ def _refreshed_rows(partition: RefreshingPartition, schema: StructType) -> Itera
 def _appended(
     partition: RefreshingPartition, schema: StructType, store: TableStore, newest: Snapshot | None
 ) -> list[InputPartition]:
-    """The rows of later appends."""
+    """The rows of later appends.
+
+    Raises:
+        UnsupportedError: the session itself changed other rows since.
+    """
     assert partition.snapshot is not None
     state = open_state(partition.options, partition.loaded)  # refuses another table at the same path
     base = partition.snapshot[0]
     last = base if state.schema.primary_keys else _appended_until(store, *partition.snapshot)
+    changed = changed_at(store)
+    if last < changed:
+        raise UnsupportedError(
+            f"rows were changed by this session in snapshot {changed}, and Spark 4.1 to 4.3 go on with the plan that "
+            f"they made of this DataFrame or view at snapshot {base}",
+            path=store.root,
+            hint=f"load it again, or create the view again; scan.snapshot-id={base} reads the rows of before",
+        )
     if newest is None or last < newest.id:
         _log.warning(
             "%s: snapshot %d is read, and there are newer ones: Spark 4.1 to 4.3 plan a DataFrame or view once; "
