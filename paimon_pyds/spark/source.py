@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource
 
@@ -35,6 +36,8 @@ _LEAK_WARNING = (
     "DataFrame or view, with silently wrong rows (SPARK-58551): load anew for each query, or use option('filter', …)"
 )
 _log = logging.getLogger("paimon_pyds.spark")
+_WITH_PUSHDOWN: WeakSet[Any] = WeakSet()
+"""Sessions whose formats were registered with pushdown."""
 
 
 class PaimonDataSource(DataSource):  # type: ignore[misc]
@@ -160,7 +163,7 @@ class PaimonPydsPushdownDataSource(PaimonPydsDataSource):
 
 
 def register(spark: Any, pushdown: bool = False) -> None:
-    """Make the formats ``paimon`` and ``paimon_pyds`` known to a session.
+    """Make the formats ``paimon`` and ``paimon_pyds`` known to a session, where they are not.
 
     Where Paimon's jar holds the name ``paimon``, only the second is.
 
@@ -184,6 +187,9 @@ def register(spark: Any, pushdown: bool = False) -> None:
         else:
             warnings.warn("this Spark hands no filters to Python data sources (4.1 does); use option('filter', …)")
     _check_workers(spark)
+    if not pushdown and spark not in _WITH_PUSHDOWN and _has_formats(spark):
+        return  # Spark logs a warning for each source that replaces another
+    (_WITH_PUSHDOWN.add if pushdown else _WITH_PUSHDOWN.discard)(spark)
     second_is_taken = _name_is_taken(spark, _whole(second))
     if _name_is_taken(spark, _whole(first)) and not second_is_taken:
         _log.warning("the format 'paimon' belongs to a jar of this session; use format('paimon_pyds')")
@@ -202,6 +208,17 @@ def _check_workers(spark: Any) -> None:
         return
     if done.returncode == 0 and done.stdout.strip():
         warnings.warn(lacks_package(interpreter, done.stdout.split()[0]), RuntimeWarning, stacklevel=3)
+
+
+def _has_formats(spark: Any) -> bool:
+    """Whether a session has both formats: found on the path, or registered before. A jar's source fails here, as it
+    takes no table without a path."""
+    try:
+        for source in (PaimonDataSource, PaimonPydsDataSource):
+            spark.read.format(source.name()).schema("a INT").load().columns  # noqa: B018 - Connect looks only then
+    except Exception:  # noqa: BLE001 - the classes of its errors differ between sessions
+        return False
+    return True
 
 
 def _whole(source: type[DataSource]) -> type[DataSource]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pyspark")
 
 from paimon_pyds import register
+from support.fixtures import ROOT
 
 pytestmark = pytest.mark.spark
 
@@ -62,3 +67,32 @@ def test_registering_again_is_fine(spark, frames, six):
     register(spark)
     assert frames.load(six.path).count() == 6
     assert spark.read.format("paimon_pyds").load(six.path).count() == 6
+
+
+QUIET = """
+import sys
+from pyspark.sql import SparkSession
+import paimon_pyds
+from paimon_pyds.spark.source import _has_formats
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.range(1).collect()
+print("begin", file=sys.stderr, flush=True)
+paimon_pyds.register(spark)
+paimon_pyds.register(spark)
+assert _has_formats(spark)
+print("end", file=sys.stderr, flush=True)
+spark.stop()
+"""
+
+
+@pytest.mark.classic
+@pytest.mark.slow
+def test_a_session_that_has_the_formats_is_left_alone_in_silence() -> None:
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", QUIET], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert re.search(r"begin\n(.*)end\n", done.stderr, re.DOTALL)[1] == ""

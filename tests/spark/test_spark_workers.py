@@ -47,15 +47,19 @@ except Exception:
 
 def _registered(pushdown: bool = False) -> type:
     """The class that a session gets for the name ``paimon``."""
-    found = []
-    conf = SimpleNamespace(set=lambda *_: None)
-    register(SimpleNamespace(dataSource=SimpleNamespace(register=found.append), conf=conf), pushdown=pushdown)
-    return found[-1]
+    session = Session()
+    register(session, pushdown=pushdown)
+    return session.registered[-1]
 
 
-def _session(interpreter: str, master: str = "local[2]") -> SimpleNamespace:
-    context = SimpleNamespace(master=master, pythonExec=interpreter)
-    return SimpleNamespace(dataSource=SimpleNamespace(register=lambda _: None), _sc=context)
+class Session:
+    """A session as far as `register` needs one."""
+
+    def __init__(self, interpreter: str = "none", master: str = "local[2]") -> None:
+        self.registered: list[type] = []
+        self.dataSource = SimpleNamespace(register=self.registered.append)
+        self.conf = SimpleNamespace(set=lambda *_: None)
+        self._sc = SimpleNamespace(master=master, pythonExec=interpreter)
 
 
 def test_a_session_whose_workers_lack_the_package_is_told_of_at_once(tmp_path: Path) -> None:
@@ -63,11 +67,11 @@ def test_a_session_whose_workers_lack_the_package_is_told_of_at_once(tmp_path: P
     other.write_text(f"#!{sys.executable} -S\nprint('pyarrow xxhash')\n")
     other.chmod(0o755)
     with pytest.warns(RuntimeWarning, match=f"workers run {other}, which has no pyarrow — set .* PYSPARK_PYTHON to"):
-        register(_session(str(other)))
+        register(Session(str(other)))
     other.write_text("#!/bin/sh\nexit 1\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for session in (_session(str(other)), _session(sys.executable), _session(str(other), "yarn"), _session("none")):
+        for session in (Session(str(other)), Session(sys.executable), Session(str(other), "yarn"), Session("none")):
             register(session)
 
 
