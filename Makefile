@@ -1,6 +1,8 @@
 # `make demo` and `make test` do everything on a machine with Python 3.11+ and Java 17+. `make help` lists the rest.
 
 PYTHON ?= python3
+# Where `make demo` puts its table: make demo WAREHOUSE=/path
+WAREHOUSE ?= warehouse
 NEWEST := .venvs/newest/bin/python
 OLDEST := .venvs/oldest/bin/python
 BIN := .venvs/newest/bin
@@ -17,7 +19,7 @@ PLAIN_5 := $(filter-out $(PLAIN_1) $(PLAIN_2) $(PLAIN_3) $(PLAIN_4) $(PLAIN_6) t
 # Over Spark Connect: what goes through the client's session and its conversions. How queries are planned and filters
 # pushed down is the server's part, which a classic session has too. All of them: make test-connect CONNECT=tests
 CONNECT ?= tests/compact tests/index_tools $(addsuffix .py, $(addprefix tests/spark/test_spark_, \
-  all_types arrow canary errors executor read register row_writer rows sql top_n write))
+  all_types arrow canary errors executor read register row_writer rows sql stale top_n write))
 
 # Extra arguments for pytest: make test-newest ARGS="-k bitmap -x"
 ARGS ?=
@@ -38,8 +40,9 @@ export REQUIRE_ORACLE REQUIRE_SERVERS
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: java newest  ## write 336,776 flights as a Paimon table with indexes, and query it from Spark and Arrow
-	$(NEWEST) -m demo
+demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHOUSE=…), and query it from Spark and Arrow
+	@$(PYTHON) tools/environment.py demo
+	@.venvs/demo/bin/python -m demo "$(WAREHOUSE)"
 
 test: java newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
 	@$(NEWEST) tools/jobs.py check="$(MAKE) check" oldest="$(MAKE) test-oldest" \
@@ -84,8 +87,9 @@ format: newest  ## rewrite the code in the project's style
 docs: newest  ## build the documentation and the reference into dist/docs/
 	$(NEWEST) tools/docs.py dist/docs
 
-package: newest  ## build the wheel and the source distribution into dist/
-	$(NEWEST) -m pip wheel --quiet --no-deps --wheel-dir dist .
+package: python  ## build the wheel and the source distribution into dist/
+	@$(PYTHON) tools/environment.py package
+	@.venvs/package/bin/python -m build --no-isolation --outdir dist .
 
 clean:  ## remove the environments, caches and build results
 	rm -rf .venvs .cache dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse

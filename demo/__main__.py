@@ -1,4 +1,4 @@
-"""``python -m demo [DIRECTORY]``: the whole demonstration. Tables go to DIRECTORY, or to one removed at the end."""
+"""``python -m demo [WAREHOUSE]``: the whole demonstration. Its table goes to WAREHOUSE, or is removed at the end."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pyspark
-
 import paimon_pyds as pp
 from demo import examples, flights, story
-from demo.measure import size_text, spark_view
+from demo.measure import Answer, size_text, spark_view
 
 
 def session(scratch: Path) -> Any:
@@ -40,16 +38,15 @@ def heading(text: str) -> None:
     print(f"\n── {text} {'─' * (96 - len(text))}\n", flush=True)
 
 
-def run(directory: Path) -> None:
-    """Write, query, explain."""
+def run(spark: Any, warehouse: Path, scratch: Path) -> list[Answer]:
+    """Write, query, explain. The flights' table stays under ``warehouse``."""
     heading("two worked examples: which positions do the bitmaps select?")
-    examples.run(directory)
+    examples.run(scratch)
 
     heading("flights: written by Spark")
     data = flights.load()
-    spark = session(directory)
-    print(f"Spark {pyspark.__version__}, {data.num_rows:,} flights, {data.num_columns} columns")
-    path = directory / "travel.db" / "flights"
+    print(f"Spark {spark.version}, {data.num_rows:,} flights, {data.num_columns} columns", flush=True)
+    path = warehouse / "travel.db" / "flights"
     seconds = story.write(spark, data, path)
     table = pp.Table.open(str(path))
     plan = table.scan().plan()
@@ -60,7 +57,7 @@ def run(directory: Path) -> None:
         print(f"    {key} = {value}")
 
     heading("flights: queried by Spark SQL and by the Arrow API")
-    story.ask(spark, data, path)
+    answers = story.ask(spark, data, path)
 
     heading("Spark SQL over a temporary view")
     query = "SELECT carrier, count(*) AS flights, round(avg(dep_delay), 1) AS delay FROM lax GROUP BY 1 ORDER BY 2 DESC"
@@ -73,16 +70,35 @@ def run(directory: Path) -> None:
 
     heading("how a scan narrows down: table.explain(\"tailnum = 'N136DL'\")")
     print(table.explain("tailnum = 'N136DL'"))
-    spark.stop()
+    return answers
+
+
+def next_steps(table: str, programs: str) -> str:
+    """What can be typed after the demonstration."""
+    return f"""The table is in {table}. To go on with it:
+
+{programs}paimon-pyds count {table} --filter "dest = 'ANC'"
+{programs}paimon-pyds explain {table} --filter "dest = 'ANC'" --html why.html
+{programs}python -c "import paimon_pyds as pp; print(pp.Table.open('{table}').scan(limit=3).to_arrow().to_pylist())"
+PYSPARK_PYTHON={programs}python {programs}pyspark
+    spark.read.format("paimon").option("filter", "dest = 'ANC'").load("{table}").show()"""
 
 
 def main() -> None:
     """The command."""
+    with tempfile.TemporaryDirectory(prefix="paimon-demo-") as made:
+        scratch = Path(made)
+        warehouse = Path(sys.argv[1]) if len(sys.argv) > 1 else scratch
+        print("Starting Spark", flush=True)
+        spark = session(scratch)
+        try:
+            run(spark, warehouse.resolve(), scratch)
+        finally:
+            spark.stop()
     if len(sys.argv) > 1:
-        run(Path(sys.argv[1]).resolve())
-        return
-    with tempfile.TemporaryDirectory(prefix="paimon-demo-") as scratch:
-        run(Path(scratch))
+        heading("going on")
+        programs = os.path.relpath(Path(sys.executable).parent)
+        print(next_steps(str(warehouse / "travel.db" / "flights"), f"{programs}{os.sep}"))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
     .venvs/newest   the newest Spark 4.x on the index that this Python can run, newest everything, tools of `make check`
     .venvs/oldest   Spark 4.0.*, and the lowest versions of our own dependencies that pyproject.toml allows
     .venvs/pypaimon pypaimon alone, which asks for other versions of what we use: a peer of `make bench`
+    .venvs/demo     what `make demo` needs: the newest Spark, without Connect
+    .venvs/package  what `make package` needs: no Spark, nothing of ours
 
 A stamp in the environment holds a digest of what went into it, so that a second call does nothing. Standard library
 only, and syntax that an old Python 3 can parse: its first task is to say what is missing.
@@ -21,11 +23,14 @@ PYTHON = "{}.{}".format(*sys.version_info[:2])
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
 ENVIRONMENTS = {
-    "newest": {"extras": ["spark", "test", "cross", "notebook", "check", "docs"], "pins": [], "floors": False},
-    # pandas 3 came after Spark 4.0.
-    "oldest": {"extras": ["spark", "test"], "pins": ["pyspark==4.0.*", "pandas<3"], "floors": True},
-    "pypaimon": {"extras": [], "pins": ["pypaimon"], "floors": False},
+    "newest": {"extras": ["spark", "test", "cross", "notebook", "check", "docs"], "pins": [], "size": "2.5 GB"},
+    "oldest": {"extras": ["spark", "test"], "pins": ["pyspark==4.0.*"], "size": "1.3 GB", "floors": True},
+    "pypaimon": {"extras": [], "pins": ["pypaimon"], "size": "0.5 GB"},
+    "demo": {"extras": ["demo"], "pins": ["pyspark>=4.0,<5", "pandas<3"], "size": "0.9 GB"},
+    "package": {"extras": [], "pins": ["build>=1.2", "hatchling>=1.24"], "size": "30 MB"},
 }
+SHOWN = re.compile(r"\s*(Downloading|Using cached|Building wheels?|Installing collected packages|ERROR|error)\b")
+"""Lines of pip that say what it is doing, where nobody watches its progress bars."""
 # The lowest versions have wheels for Python 3.11 and 3.12; a newer Python takes newer versions of them.
 NEWEST_PYTHON_WITH_FLOORS = (3, 12)
 
@@ -116,38 +121,54 @@ def make(name):
     home = os.path.join(ROOT, ".venvs", name)
     python = os.path.join(home, "bin", "python")
     stamp = os.path.join(home, ".made-from")
-    pins = spec["pins"] + (floors(read(os.path.join(ROOT, "pyproject.toml"))) if spec["floors"] else [])
+    pins = spec["pins"] + (floors(read(os.path.join(ROOT, "pyproject.toml"))) if spec.get("floors") else [])
     ours = ["--editable", "{}[{}]".format(ROOT, ",".join(spec["extras"]))] if spec["extras"] else []
     requirements = [*ours, *pins]
     wanted = digest(name, requirements)
     if read(stamp) == wanted and os.path.exists(python):
         return
     started = time.monotonic()
-    print(f"Making .venvs/{name} with Python {PYTHON}: some minutes the first time", flush=True)
+    print(f"Making .venvs/{name} with Python {PYTHON}: {spec['size']}, a minute or more the first time", flush=True)
     if not usable(python):
         subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
     if os.path.exists(stamp):
         os.remove(stamp)
-    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    quiet = [] if sys.stdout.isatty() else ["--quiet"]
-    done = subprocess.run([*pip, *quiet, *requirements], cwd=ROOT, check=False)
-    if done.returncode != 0:
+    if install(python, requirements, started) != 0:
         fail(
             f"pip could not install the dependencies of .venvs/{name} (its message is above).",
             "Is a package index reachable? Behind a mirror, set PIP_INDEX_URL and run make again.",
         )
     with open(stamp, "w", encoding="utf-8") as f:
         f.write(wanted)
-    spark = "import pyspark; print('Spark', pyspark.__version__, end=' and ')\n" if spec["extras"] else ""
-    code = spark + "import pyarrow; print('pyarrow', pyarrow.__version__)"
-    shown = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
-    print(f".venvs/{name} is ready after {time.monotonic() - started:.0f} s: {shown}", flush=True)
+    print(f".venvs/{name} is ready after {time.monotonic() - started:.0f} s: {versions(python)}", flush=True)
+
+
+def install(python, requirements, started):
+    """Run pip, and show what it does. Gives its exit code."""
+    command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *requirements]
+    if sys.stdout.isatty():
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", errors="replace")
+    for line in process.stdout:
+        if SHOWN.match(line):
+            print(f"{time.monotonic() - started:4.0f} s  {line.strip():.100}", flush=True)
+    return process.wait()
+
+
+def versions(python):
+    """Those of what matters in an environment."""
+    code = (
+        "from importlib.metadata import distributions as d\n"
+        "found = {x.metadata['Name'].lower(): x.version for x in d()}\n"
+        "print(*(f'{n} {found[n]}' for n in ('pyspark', 'pyarrow', 'pypaimon', 'build') if n in found), sep=', ')"
+    )
+    return subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
 
 
 def main(arguments):
     unknown = [a for a in arguments if a not in ENVIRONMENTS and a != "--java"]
     if unknown or not arguments:
-        fail("usage: python tools/environment.py [--java] newest|oldest|pypaimon ...")
+        fail("usage: python tools/environment.py [--java] {} ...".format("|".join(ENVIRONMENTS)))
     check_python()
     if "--java" in arguments:
         check_java()
