@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import paimon_pyds as pp
-from demo import examples, flights, story
+from demo import examples, flights, shop, story
 from demo.measure import Answer, size_text, spark_view
 
 
@@ -39,7 +39,7 @@ def heading(text: str) -> None:
 
 
 def run(spark: Any, warehouse: Path, scratch: Path) -> list[Answer]:
-    """Write, query, explain. The flights' table stays under ``warehouse``."""
+    """Write, query, explain. The flights' table stays under ``warehouse``, with two small ones of a shop."""
     heading("two worked examples: which positions do the bitmaps select?")
     examples.run(scratch)
 
@@ -70,6 +70,7 @@ def run(spark: Any, warehouse: Path, scratch: Path) -> list[Answer]:
 
     heading("how a scan narrows down: table.explain(\"tailnum = 'N136DL'\")")
     print(table.explain("tailnum = 'N136DL'"))
+    shop.write(warehouse)
     return answers
 
 

@@ -1,9 +1,9 @@
 """README and the pages of docs/ say what is so: their snippets run, in order, and show what the pages show.
 
-A page is one session, in a warehouse of its own that is called /wh there. Blocks that are marked ``python`` and ``sql``
-are executed, ``$ paimon-pyds …`` in ``console`` blocks, too; a ``text`` block that follows is what they must show. An
-ellipsis stands for anything, and one time for another. A block that can't run here follows a comment that says why
-(``<!-- not executed: … -->``), and its Python is compiled.
+A page is one session, in a directory of its own, with the tables of `make demo` under warehouse/. Blocks that are
+marked ``python`` and ``sql`` are executed, ``$ paimon-pyds …`` in ``console`` blocks, too; a ``text`` block that
+follows is what they must show. An ellipsis stands for anything, and one time for another. A block that can't run here
+follows a comment that says why (``<!-- not executed: … -->``), and its Python is compiled.
 """
 
 from __future__ import annotations
@@ -54,22 +54,29 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 class Reader:
-    """Types what a page has."""
+    """Types what a page has.
 
-    def __init__(self, warehouse: Path, names: dict[str, Any]) -> None:
-        self._warehouse = str(warehouse)
+    ``directory``: where it is typed; its ``warehouse/`` is spelled out for a Spark that was started elsewhere.
+    """
+
+    def __init__(self, directory: Path, names: dict[str, Any]) -> None:
+        self._directory = str(directory)
         self._names = names
 
     def see(self, block: Block) -> str:
         """What the block shows. Errors of the command line are shown, others raised."""
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-        code = block.code.replace("/wh", self._warehouse)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            {"python": self._python, "sql": self._sql}[block.language](code)
-        return self._plain(out)
+            {"python": self._python, "sql": self._sql}[block.language](self._typed(block.code))
+        return self._shown(out.buffer.getvalue())  # type: ignore[attr-defined]
 
-    def _plain(self, out: io.TextIOWrapper) -> str:
-        return out.buffer.getvalue().decode().replace(self._warehouse, "/wh")  # type: ignore[attr-defined]
+    def _typed(self, code: str) -> str:
+        if "spark" not in self._names:
+            return code
+        return re.sub(r"(?<![\w/])warehouse(?=/|\"\))", f"{self._directory}/warehouse", code)
+
+    def _shown(self, data: bytes) -> str:
+        return data.decode().replace(f"{self._directory}/", "")
 
     def _python(self, code: str) -> None:
         value = run_typed(code, self._names)
@@ -87,9 +94,9 @@ class Reader:
         for part in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
             line, _, shown = part.partition("\n")
             data = b""
-            for command in line.replace("/wh", self._warehouse).split(" | "):
+            for command in line.split(" | "):
                 data = self._run(shlex.split(command), data)
-            yield line, shown.rstrip("\n"), data.decode().replace(self._warehouse, "/wh").rstrip("\n")
+            yield line, shown.rstrip("\n"), self._shown(data).rstrip("\n")
 
     def _run(self, words: list[str], data: bytes) -> bytes:
         assert words[0] == "paimon-pyds", f"only paimon-pyds runs here, not {words[0]}"
@@ -144,23 +151,13 @@ def needs_spark(page: Path) -> bool:
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables that pages speak of."""
-    from demo import flights, story
+    from demo import flights, shop, story
 
-    root = tmp_path_factory.mktemp("pages") / "wh"
+    root = tmp_path_factory.mktemp("pages") / "warehouse"
     options = {key: value for key, value in story.OPTIONS.items() if key != "partition-by"}
     data = flights.load(progress=False)
     pp.Table.create(root / "travel.db" / "flights", data.schema, (), ["month"], options).append(data)
-    orders = {
-        "id": list(range(1, 1001)),
-        "customer": [4700 + n % 50 for n in range(1000)],
-        "color": [("red", "blue", "green", None)[n % 4] for n in range(1000)],
-        "price": [n / 4 for n in range(1000)],
-    }
-    pp.Table.create(root / "shop.db" / "orders", orders, options={"deletion-vectors.enabled": "true"})
-    customers = pp.Table.create(
-        root / "shop.db" / "customers", [{"id": n, "name": f"n{n}"} for n in range(100)], ["id"], options={"bucket": 2}
-    )
-    customers.append([{"id": 7, "name": "seven"}])
+    shop.write(root)
     return root
 
 
@@ -172,13 +169,12 @@ def of_page(page: Path) -> Any:
 @pytest.mark.parametrize("page", [of_page(page) for page in PAGES])
 def test_page(page: Path, warehouse: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: Any) -> None:
     pytest.importorskip("polars")
-    copy = tmp_path / "wh"
-    shutil.copytree(warehouse, copy)
+    shutil.copytree(warehouse, tmp_path / "warehouse")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     if needs_spark(page):
         names["spark"] = request.getfixturevalue("spark")
-    wrong = differences(page, Reader(copy, names))
+    wrong = differences(page, Reader(tmp_path, names))
     assert not wrong, "\n\n".join(wrong)
 
 
