@@ -189,6 +189,11 @@ def test_a_difference_is_seen(tmp_path: Path) -> None:
     assert [text.split(": ")[0] for text in wrong] == ["p.md:7", "p.md:18", "p.md:22"]
 
 
+def test_tables_lie_where_any_user_may_write() -> None:
+    for page in PAGES:
+        assert not re.search(r"(?<![\w.])/wh\b", page.read_text(encoding="utf-8")), page.name
+
+
 def test_every_link_of_a_page_leads_to_a_file() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
