@@ -18,7 +18,6 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import phase
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file, read_live
 from paimon_pyds.read.live_rows import FileTrace, LiveRows
-from paimon_pyds.read.small_files import joined_files, read_small_files
 from paimon_pyds.records import dataclass
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
 from paimon_pyds.storage import requests_at_once
@@ -44,7 +43,7 @@ def read_split(
     ``limit``: stop after so many rows. ``on_file``: called with the trace of each file when it is done.
     """
     left = limit
-    for part in _parts(split.spec, split.files, join=limit is None):
+    for part in _parts(split.spec, split.files):
         for section in chain(part.done, part.sections):
             for batch in section.rows(batch_rows, left):
                 if left is not None:
@@ -63,8 +62,7 @@ def read_split(
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """Files that `split.sections` or `joined_files` have together; ``live`` where the indexes of a file were evaluated
-    ahead."""
+    """Files that `split.sections` has together; ``live`` where the indexes of a file were asked ahead."""
 
     spec: ReadSpec
     files: Sequence[PlannedFile]
@@ -85,8 +83,6 @@ class _Section:
             from paimon_pyds.read.merged_files import read_merged
 
             return read_merged(self.spec, self.files, self.traces, batch_rows)
-        if len(self.files) > 1:
-            return read_small_files(self.spec, self.files, self.traces, batch_rows)
         return read_file(self.spec, self.files[0], batch_rows=batch_rows, trace=self.traces[0], limit=limit)
 
 
@@ -103,13 +99,9 @@ def _section(spec: ReadSpec, files: Sequence[PlannedFile]) -> _Section:
     return _Section(spec, files, [FileTrace(file.path, file.row_count) for file in files])
 
 
-def _parts(spec: ReadSpec, files: Sequence[PlannedFile], *, join: bool = True) -> Iterator[_Part]:
-    """The sections of some files: on local disks all, of a store as many as have their indexes evaluated at once.
-
-    ``join``: read small files together.
-    """
-    all_sections = sections(files)
-    found = (_section(spec, section) for section in (joined_files(spec, all_sections) if join else all_sections))
+def _parts(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[_Part]:
+    """The sections of some files: on local disks all, of a store as many as have their indexes asked at once."""
+    found = (_section(spec, section) for section in sections(files))
     at_once = requests_at_once(spec.io) if spec.use_index else 0
     if not at_once or all(file.index_path is None for file in files):
         yield _Part(found)
@@ -131,7 +123,7 @@ def _parts(spec: ReadSpec, files: Sequence[PlannedFile], *, join: bool = True) -
 def _with_candidates(section: _Section) -> _Section:
     """A section whose file, where it has an index, has told which rows may be wanted."""
     file = section.files[0]
-    if file.merged or file.index_path is None or len(section.files) > 1:
+    if file.merged or file.index_path is None:
         return section
     live = LiveRows(section.spec, file, section.traces[0])
     start = time.perf_counter()
