@@ -73,7 +73,7 @@ def test_a_merge_rounds_what_an_append_rounds(spark: Any, path: str) -> None:
 
 def test_new_versions_of_rows_with_a_primary_key(spark: Any, path: str) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), False), *list(_SCHEMA)[1:]])
-    made = pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "3"})
+    made = pp.Table.create(path, schema, primary_key=["id"], options={"bucket": "3", "missing-columns": "null"})
     for price in (1.0, 2.0):
         made.append([{"id": i, "color": "red" if i % 3 else "blue", "price": price} for i in range(int(6 * price))])
     assert delete(spark, path, "color = 'blue' AND price > 1").rows_deleted == 4
