@@ -1,4 +1,4 @@
-"""What was written into dynamic buckets while another commit put keys into some: brought to where these keys are now.
+"""Files in dynamic buckets, written while another commit put keys into some: their rows move to the keys' buckets.
 
 Writers look for their keys in the hash index of the snapshot that they began with. Where a partition got another one
 since, the keys of their files are looked up once more. Files whose keys are all new, or in the bucket that they are
@@ -79,7 +79,7 @@ def in_newest_places(
 
 
 def _brought(now: _Now, groups: Mapping[PartitionBucket, Sequence[BucketFiles]]) -> list[BucketFiles]:
-    """What was written to some buckets, where it belongs now."""
+    """The files of some buckets, in the buckets where their keys are now."""
     made, gone = list[BucketFiles](), list[BucketFiles]()
     hashes, written = list[str](), list[str]()
     with removing_unfinished(partial(discard, now.store.io, written)):

@@ -31,7 +31,7 @@ Order: TypeAlias = Literal["order", "zorder", "hilbert"]
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 """What `paimon_pyds.spark.write` does where there are rows."""
 MissingColumns: TypeAlias = Literal["null", "refuse"]
-"""What becomes of columns that rows are written without."""
+"""How a write treats columns that its rows lack."""
 _RowChange: TypeAlias = "Literal['update', 'delete'] | Update | Delete"
 RowChanges: TypeAlias = "_RowChange | Sequence[_RowChange] | None"
 """Clauses of a merge for rows of the table. A merge takes SQL too, such as ``"source.gone THEN DELETE"``; checkers,

@@ -21,7 +21,7 @@ _LINK = "/etc/localtime"
 _FOLDER = "zoneinfo/"
 _QUARTER = 7_884_000
 _QUARTERS = range(-12, 16)
-"""What is looked at to know a zone again: three years back and four ahead."""
+"""Quarters that are compared to identify a zone: three years back and four ahead."""
 
 
 def default_zone() -> str:

@@ -32,7 +32,7 @@ from paimon_pyds.records import dataclass
 LEAST_BLOCKS = 16
 """So many blocks of as many records each make it worth while: a step takes some microseconds, however few they are."""
 _MOST_SLOTS = 2
-"""Places are held for the longest block in each of them: so many times as many as there are records, at most."""
+"""Slots per record, at most: each block gets as many slots as the longest one."""
 _CONTINUED = np.uint8(0x80)
 _NOT_A_LENGTH = np.uint8(0x81)
 """Bits that the only byte of a length has not: a further byte follows, or the number is negative."""
@@ -57,13 +57,13 @@ class FieldPlaces:
 
 
 def are_alike(counts: Sequence[int]) -> bool:
-    """Whether blocks of so many records are worth walking over side by side."""
+    """Whether blocks of these numbers of records are worth walking over side by side."""
     most = max(counts, default=0)
     return most > 0 and sum(counts) >= most * max(LEAST_BLOCKS, len(counts) / _MOST_SLOTS)
 
 
 def field_places(record: Record, blocks: Sequence[Block], wanted: Collection[str]) -> FieldPlaces | None:
-    """Where fields begin in all records of some blocks, none of which is without records.
+    """Where fields begin in all records of some blocks, each of which has a record.
 
     Returns:
         None where the blocks don't hold the records that they claim to hold, or hold something that only reading one

@@ -255,7 +255,7 @@ class FiltersRows(Protocol):
         Args:
             first: the columns that the filter needs.
             others: further columns, which are made for the rows that it keeps.
-            keep: the filter: of a batch of the columns ``first`` it says which rows are kept, without NULL.
+            keep: the filter: of a batch of the columns ``first`` it says which rows match, without NULL.
             selection: the rows that are tried.
             batch_rows: rows that are tried at a time, at most.
 

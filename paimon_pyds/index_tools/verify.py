@@ -186,7 +186,7 @@ class _Verifier:
     def holds_column(self, spec: IndexSpec) -> bool:
         try:
             return not build_indexes(self.task.read, self.file, [spec])[1]
-        except (PaimonError, FileNotFoundError):  # it is told of as that
+        except (PaimonError, FileNotFoundError):  # another finding reports it
             return True
 
     def compare(self, index: FileIndex, data: bytes) -> None:

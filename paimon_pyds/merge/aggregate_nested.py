@@ -73,7 +73,7 @@ class _Merged:
         return from_entries(self.values.type, columns, lengths, self.rows.has_rows())
 
     def with_alone(self, kept: Flags) -> Positions:
-        """The entries that are kept, and all of groups with one value that is taken as it is."""
+        """The entries that stay, and all of groups whose single value stays as it is."""
         return np.flatnonzero(kept | self.is_alone[self.group])
 
 
@@ -152,7 +152,7 @@ class NestedUpdate:
 
     ``key``: places of the key among the fields; none where rows have no key. ``limit``: a list with so many rows takes
     no more; None for no limit. What is counted are the rows as they come, so the result depends on which lists were
-    merged with one another before. ``rules21``: a list with a key is full where it has so many keys, and still takes
+    merged with one another before. ``rules21``: a list with a key is full at that number of keys, and still takes
     rows in place of others.
     """
 

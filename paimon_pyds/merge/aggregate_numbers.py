@@ -28,7 +28,7 @@ _SURE = 0.999
 
 
 def total(values: pa.Array, rows: GroupedRows, column: str, *, wraps: bool) -> pa.Array:
-    """The sum of what is added less what is taken back; NULL if all are NULL.
+    """The sum of additions less retractions; NULL if all are NULL.
 
     ``wraps``: integers wrap around. Else a sum outside of their type is a SchemaError that names the ``column``, even
     where later rows would bring it back.

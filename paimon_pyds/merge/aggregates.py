@@ -98,7 +98,7 @@ class _Column:
         return self.options.get(f"fields.{self.name}.{suffix}")
 
     def follows(self, version: str) -> bool:
-        """Whether the rules of this version of Java Paimon are asked for."""
+        """Whether the option names the rules of this version of Java Paimon."""
         return bool(self.options.get(RULES) == version)
 
 

@@ -138,7 +138,7 @@ class TablePaths:
         return TablePaths(self.root, self.branch, options, self.external_roots)
 
     def with_external(self, roots: Sequence[str]) -> TablePaths:
-        """The same table with directories outside of it that its files may lie in."""
+        """The same table with directories outside of it that may hold its files."""
         return TablePaths(self.root, self.branch, self.options, tuple(roots))
 
     def for_branch(self, branch: str) -> TablePaths:
@@ -331,11 +331,11 @@ def file_paths(store: TableStore, options: Mapping[str, str], *, outside: bool) 
 def named_file(root: str, path: str, allowed: Iterable[str]) -> str:
     """A file that the metadata of a table names by its whole path, as `normalise_location` spells it.
 
-    ``root``: the table. ``allowed``: directories outside of it that its files may lie in.
+    ``root``: the table. ``allowed``: directories outside of it that may hold its files.
 
     Raises:
-        SecurityError: it lies in none of these, or the path climbs, or is not absolute.
-        UnsupportedError: it lies on another kind of storage than the table.
+        SecurityError: it is in another directory, or the path climbs, or is not absolute.
+        UnsupportedError: it is on another kind of storage than the table.
     """
     if _climbs(path):
         raise SecurityError("the table's metadata names a file by a path with ..", path=path)

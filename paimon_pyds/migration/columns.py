@@ -82,7 +82,7 @@ class Source:
         fields: its columns, where it declares them.
         instants: timestamps of 96 bits are instants.
         by_id: ``fields`` have ids, and columns of files are those of the same id, whatever their names.
-        links: what was left out, as it is a link to a place that nobody allows.
+        links: links that were left out, as no option allows the places they lead to.
     """
 
     kind: str

@@ -41,11 +41,11 @@ _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)", re.ASCII)
 def read_delta(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
     """The live files and the columns of the table's latest version.
 
-    ``allowed``: directories outside of the table that its files may lie in.
+    ``allowed``: directories outside of the table that may hold its files.
 
     Raises:
         CorruptFileError: a log that is not whole.
-        SecurityError: a live file that lies elsewhere.
+        SecurityError: a live file that is elsewhere.
         UnsupportedError: a feature under which files alone don't give the rows.
     """
     protocol: Mapping[str, Any] = {}

@@ -69,10 +69,10 @@ def read_iceberg(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
     """The live files and the columns of the table's current snapshot.
 
     ``root``: the directory of the table, or one of its metadata files. ``allowed``: directories outside of the table
-    that its files may lie in.
+    that may hold its files.
 
     Raises:
-        SecurityError: a manifest or a live file that lies elsewhere.
+        SecurityError: a manifest or a live file that is elsewhere.
         CorruptFileError: metadata that is not whole.
         UnsupportedError: a feature under which files alone don't give the rows.
     """

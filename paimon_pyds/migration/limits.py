@@ -1,7 +1,7 @@
 """How much the metadata of another table may become when it is decoded.
 
 Compression, dictionaries and JSON of empty lists make gigabytes of a few kilobytes, so what is bounded is what comes
-out, in bytes and in values: before the decoder starts, whichever it is, as far as a cheap look tells, and otherwise
+out, in bytes and in values: before the decoder starts, whichever it is, as far as a cheap look shows, and otherwise
 while it goes on. The limits leave room for tables of some hundred thousand files.
 """
 
@@ -73,7 +73,7 @@ def lines(io: FileIO, path: str) -> Iterator[bytes]:
 
 
 def parse_json(data: bytes, path: str) -> Any:
-    """A JSON document. Raises UnsupportedError: it is too large; ValueError, RecursionError: it is none."""
+    """A JSON document. Raises UnsupportedError: it is too large; ValueError, RecursionError: it is not JSON."""
     if len(data) > MAX_TEXT:
         raise too_large(f"a JSON document of more than {human_bytes(MAX_TEXT)}", path)
     if _marks(data) > MAX_VALUES:  # many may be in texts, as in statistics of Delta

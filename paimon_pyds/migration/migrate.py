@@ -65,7 +65,7 @@ class MigrationSummary(Summary):
         empty: files without rows, which the table does not get.
         left_out: columns without a type: they hold nothing but NULL in every file.
         kept: files of the source that ``move`` could not remove; the table has their rows.
-        links: what was left out of a directory because it is a link; see ``source``.
+        links: links that were left out of a directory; see ``source``.
         dry_run: nothing was written.
         seconds: time taken.
     """
@@ -170,7 +170,7 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
     Args:
         source: the directory, with ``k=v`` directories or flat; or a Delta or Iceberg table, of which the live files
             are taken; or one of the metadata files of an Iceberg table. Links in a directory are left out, and files
-            that a Delta or Iceberg table names outside of its directory are refused; but where they lie in a directory
+            that a Delta or Iceberg table names outside of its directory are refused; but where they are in a directory
             that the storage option ``external-paths.allow`` names, ``copy`` and ``link`` take them. ``move`` never
             leaves the directory.
         target: where the new table goes; nothing may be there.

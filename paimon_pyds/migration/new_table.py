@@ -1,4 +1,4 @@
-"""Where a migrated table is built: in a directory beside its place, which one rename makes it; on storage without
+"""Where a migrated table is built: in a directory next to its place, which one rename makes it; on storage without
 directories to rename, in its place."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paimon_pyds.storage.holder import holder, holder_text, is_left_over
 
 _log = logging.getLogger("paimon_pyds.migration")
 _LOCK = ".migration-lock"
-"""A file where a table is made that says who makes it."""
+"""The file, where a table is made, that names the process that makes it."""
 
 
 def check_free(io: FileIO, root: str) -> None:
@@ -35,7 +35,7 @@ def check_free(io: FileIO, root: str) -> None:
 
 
 def take_away_left_overs(io: FileIO, root: str, call: str) -> None:
-    """Remove what the same call has left beside the target where it was killed on this machine; others are told of."""
+    """Remove leftovers of the same call next to the target if it was killed on this machine; warn of others."""
     parent, _, name = root.rpartition("/")
     for entry in io.list(parent) if scheme_of(root) == "file" else ():
         if entry.name.startswith(f".{name}.migrating-") and entry.is_dir:

@@ -31,10 +31,10 @@ _STEP = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 def read_source(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
     """The data files of a directory, or the live ones of a Delta or Iceberg table.
 
-    ``allowed``: directories outside of it that its files may lie in, as `normalise_location` spells them.
+    ``allowed``: directories outside of it that may hold its files, as `normalise_location` spells them.
 
     Raises:
-        SecurityError: the table's metadata names a file that lies in none of these.
+        SecurityError: the table's metadata names a file in another directory.
         NotFoundError: there is nothing.
         UnsupportedError: a table of a kind, or with a feature, of which files alone don't give the rows.
         SchemaError: partitions of unlike columns.

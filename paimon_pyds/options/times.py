@@ -58,7 +58,7 @@ def past_ms(name: str, value: Any, zone: str | None = None) -> int:
 def parse_time(name: str, text: str, zone: str | None = None) -> int:
     """The same of a text: ``yyyy-[m]m-[d]d[ hh:mm:ss[.fff]]``, with a zone or without."""
     try:
-        if _DATE.match(text) is None:  # a bare number is a year to SQL, and milliseconds to who wrote it
+        if _DATE.match(text) is None:  # a bare number is a year to SQL, and milliseconds to its author
             raise PredicateError(f"{text!r:.100} is not a time", hint="write it as '2026-01-31 12:30:00'")
         nanos, own = values.parse_timestamp(text)
         return values.local_to_instant(nanos // 1_000, values.time_zone(own or zone or default_zone())) // 1_000

@@ -29,7 +29,7 @@ _IGNORE_VARIABLE, _IGNORE_SETTING = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "igno
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the files say of one profile; nothing where there are none. ``of_s3``: its settings for S3 alone."""
+    """What the files say of one profile; empty without files. ``of_s3``: its settings for S3 alone."""
 
     name: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -41,7 +41,7 @@ _SMALL_INDEX = 256 << 10
 _LARGE_INDEXES: set[str] = set()
 """Tables of which it was said that their indexes are large."""
 _LEFT_OUT: set[str] = set()
-"""What was said of indexes that files don't get."""
+"""Warnings, logged before, about indexes that files don't get."""
 _MOST_TABLES = 1_000
 _log = logging.getLogger("paimon_pyds.write")
 

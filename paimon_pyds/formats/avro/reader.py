@@ -32,7 +32,7 @@ from paimon_pyds.types import DataField, arrow_schema
 _CHUNK_BYTES = 8 * 2**20
 """Rows are encoded in parts of about this size, so that offsets of 32 bits suffice whatever a batch holds."""
 _GROUP_BYTES = 16 << 20
-"""Blocks of so many bytes together, decompressed, are read side by side."""
+"""Decompressed bytes of the blocks that are read side by side."""
 _T = TypeVar("_T")
 _CODECS = {
     "zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy", "deflate": "deflate", "bzip2": "bzip2",
@@ -104,7 +104,7 @@ class AvroReader:
         batch_rows: int,
         made: Callable[[LocatedRows | RecordRows], _T],
     ) -> Iterator[_T]:
-        """What is made of the selected rows, part after part in file order, each of at most ``batch_rows`` rows."""
+        """Results for the selected rows, part after part in file order, each of at most ``batch_rows`` rows."""
         projected = project(self._schema, self._plain, fields, self._path)
         decoder = RecordDecoder(self._plain, projected, self._path)
         for blocks in self._groups(selection):
