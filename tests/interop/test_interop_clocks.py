@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from support.local_zone import in_local_zone
 from support.oracle import Oracle, requires_java_oracle
 
 pytestmark = [pytest.mark.java, requires_java_oracle]
@@ -20,11 +20,8 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("p", pa
 
 @pytest.fixture(params=["Asia/Tokyo", "America/Los_Angeles"])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", request.param)
-        time.tzset()
-        yield request.param
-    time.tzset()
+    with in_local_zone(request.param, monkeypatch) as name:
+        yield name
 
 
 def _rows(version: str) -> pa.Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
@@ -23,6 +22,7 @@ from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.rowlevel.clauses import Update
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.zones import local_zone, session_zone
+from support.local_zone import in_local_zone
 
 ZONES = ("UTC", "Asia/Tokyo", "America/Los_Angeles", "<+05>-5")
 MOMENT = datetime(2024, 7, 1, 12, 30, tzinfo=UTC)
@@ -53,11 +53,8 @@ FORMS: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture(params=ZONES)
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", request.param)
-        time.tzset()
-        yield request.param
-    time.tzset()
+    with in_local_zone(request.param, monkeypatch) as name:
+        yield name
 
 
 @pytest.fixture
@@ -287,16 +284,13 @@ def test_times_that_pandas_has(zone: str, moments: pp.Table, table: pp.Table) ->
 
 def test_the_hour_that_clocks_show_twice(monkeypatch: pytest.MonkeyPatch, table: pp.Table) -> None:
     first = datetime(2024, 10, 27, 2, 30)  # in Berlin, in summer time
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "Europe/Berlin")
-        time.tzset()
+    with in_local_zone("Europe/Berlin", monkeypatch):
         for id_, moment in ((2, first.timestamp() + 60), (3, first.timestamp() + 3660)):
             _set_time(Path(table.path) / "snapshot" / f"snapshot-{id_}", int(moment) * 1000)
         METADATA_CACHE.clear()
         assert table.count(timestamp=first) == 1
         assert table.count(timestamp=first.replace(fold=1)) == 2
         assert table.count(timestamp=datetime.max) == 3
-    time.tzset()
 
 
 @pytest.mark.parametrize(
@@ -308,9 +302,6 @@ def test_the_hour_that_clocks_show_twice(monkeypatch: pytest.MonkeyPatch, table:
     ],
 )  # fmt: skip
 def test_names_of_the_local_zone(variable: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", variable)
-        time.tzset()
+    with in_local_zone(variable, monkeypatch):
         found = local_zone()
         assert found.startswith(name) if name.endswith("/") else found == name
-    time.tzset()

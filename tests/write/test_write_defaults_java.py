@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import DataField, parse_type
+from support.local_zone import in_local_zone
 from support.oracle import Oracle
 
 TEXTS = [
@@ -73,11 +73,8 @@ def test_instants_are_those_of_the_local_zone(
         batch.alter(tmp_path, "db.t", {"op": "default", "name": "c", "value": "'2026-07-01 12:30:00.5'"})
         batch.write(tmp_path, "db.t", [{"id": 1, "c": None}])
     table = pp.Table.open(tmp_path / "db.db" / "t")
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", zone)
-        time.tzset()
+    with in_local_zone(zone, monkeypatch):
         table.append(pa.table({"id": pa.array([2], pa.int32())}))
-    time.tzset()
     assert len(set(table.scan().to_arrow()["c"].to_pylist())) == 1
 
 
