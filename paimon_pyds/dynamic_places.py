@@ -80,13 +80,13 @@ def in_newest_places(
 
 def _brought(now: _Now, groups: Mapping[PartitionBucket, Sequence[BucketFiles]]) -> list[BucketFiles]:
     """The files of some buckets, in the buckets where their keys are now."""
-    made, gone = list[BucketFiles](), list[BucketFiles]()
+    made, moved = list[BucketFiles](), dict[PartitionBucket, Sequence[BucketFiles]]()
     hashes, written = list[str](), list[str]()
     with removing_unfinished(partial(discard, now.store.io, written)):
         for place, parts in groups.items():
             new = now.new_hashes(place, parts)
             if new is None:
-                gone += parts
+                moved[place] = parts
                 continue
             names = frozenset(entry.file_name for entry in now.index.files(place.partition))
             entry, path = now.index.write(place, [new], written) if len(new) else (None, "")
@@ -95,9 +95,9 @@ def _brought(now: _Now, groups: Mapping[PartitionBucket, Sequence[BucketFiles]])
                 hashes.append(part.hashes.path)
                 own = KeyHashes(names, entry, path) if number == 0 else KeyHashes(names)
                 made.append(replace(part, hashes=own))
-        if gone:
-            made += _rewritten(now, gone).buckets
-    abort_messages(now.store, [CommitMessage(tuple(gone))])
+        if moved:
+            made += _rewritten(now, moved).buckets
+    abort_messages(now.store, [CommitMessage(tuple(part for parts in moved.values() for part in parts))])
     discard(now.store.io, filter(None, hashes))
     return made
 
@@ -161,21 +161,18 @@ class _Now:
         return replace(file, file_size=self.store.io.size(path))
 
 
-def _rewritten(now: _Now, gone: Sequence[BucketFiles]) -> CommitMessage:
+def _rewritten(now: _Now, moved: Mapping[PartitionBucket, Sequence[BucketFiles]]) -> CommitMessage:
     """The rows of files in the buckets where their keys are now, or else where they were."""
     context = replace(write_context(now.store, now.options, existing_rows=True), index_manifest=now.name)
     with TableWriter(context, bucket=_BUCKET) as writer:
-        for rows in _placed(now, gone):
+        for rows in _placed(now, moved):
             writer.write(rows)
         return writer.prepare_commit()
 
 
-def _placed(now: _Now, gone: Sequence[BucketFiles]) -> Iterator[pa.RecordBatch]:
+def _placed(now: _Now, moved: Mapping[PartitionBucket, Sequence[BucketFiles]]) -> Iterator[pa.RecordBatch]:
     fields = (*now.schema.fields, KEY_VALUE_FIELDS[1])
-    groups: dict[PartitionBucket, list[BucketFiles]] = {}
-    for bucket in gone:
-        groups.setdefault(PartitionBucket(bucket.partition, bucket.bucket), []).append(bucket)
-    for place, parts in groups.items():
+    for place, parts in moved.items():
         known = now.known(place.partition)
         for rows in joined_batches(read_split(now.split(parts, fields))):
             hashes, numbers = np.unique(now.hashes(rows), return_inverse=True)
