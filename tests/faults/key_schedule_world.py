@@ -62,7 +62,7 @@ def _data(rows: Sequence[tuple[int, int, int]], kind: str = "+I") -> pa.Table:
 @cache
 def _prepared(kind: str) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
-    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", **KEY_KINDS[kind]}
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", "missing-columns": "null", **KEY_KINDS[kind]}
     by = ("p",) if "partitions" in kind else ()
     with repeatable(kind):
         definition = TableDefinition(from_arrow_schema(_SCHEMA), (*by, "id"), by, options)
