@@ -48,9 +48,11 @@ from paimon_pyds.write.incoming import check_columns
 
 def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
     """Append rows as one snapshot; None when there was no row. ``data``: what `Table.append` takes."""
-    if store.latest_schema().crosses_partitions:
-        return _appended_by_key(store, data, options)
-    message, changes = _written(store, data, options)
+    context = write_context(store, options)
+    check_appendable(context.raw_options)
+    if context.schema.crosses_partitions:
+        return _appended_by_key(store, data, context, options)
+    message, changes = _written(store, data, context, options)
     return commit_messages(store, [message], changes=changes, options=options, fresh=True)
 
 
@@ -77,18 +79,20 @@ def overwrite(
 ) -> Snapshot | None:
     """Replace rows as one snapshot; None when there was nothing to replace, and no row."""
     check_mode(store.latest_schema(), mode)
-    message, changes = _written(store, data, options, mode)
+    context = write_context(store, options, overwrite=True)
+    message, changes = _written(store, data, context, options, mode)
     return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
 
 
 def _written(
-    store: TableStore, data: Any, options: Mapping[str, str] | None, mode: OverwriteMode | None = None
+    store: TableStore,
+    data: Any,
+    context: WriteContext,
+    options: Mapping[str, str] | None,
+    mode: OverwriteMode | None = None,
 ) -> tuple[CommitMessage, RowChanges | None]:
-    context = write_context(store, options, overwrite=mode is not None)
     replacing = mode is not None and not (mode.dynamic and context.schema.partition_keys)
     rows = _Rows(data, context if replacing else None)
-    if mode is None:
-        check_appendable(context.raw_options)
     try:
         if mode is not None and context.schema.crosses_partitions:
             try:
@@ -129,14 +133,14 @@ class _Rows:
                 step.advance(rows=batch.num_rows)
 
 
-def _appended_by_key(store: TableStore, data: Any, options: Mapping[str, str] | None) -> Snapshot | None:
+def _appended_by_key(
+    store: TableStore, data: Any, first: WriteContext, options: Mapping[str, str] | None
+) -> Snapshot | None:
     """`append` to a table whose keys may be in any partition. Where another commit has written some of the keys
-    meanwhile, they are looked for again."""
+    meanwhile, they are looked for again. ``first``: the table as the rows are made to fit it."""
     from paimon_pyds.cross_partition import GatheredRows, UnchangedKeys
     from paimon_pyds.query.key_places import KeyPlaces
 
-    first = write_context(store, options)
-    check_appendable(first.raw_options)
     rows = _Rows(data, None)
     try:
         gathered = GatheredRows(first, rows)
