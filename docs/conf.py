@@ -1,5 +1,7 @@
 """How Sphinx builds these pages (`make docs`): without a network, and any warning is an error."""
 
+from pathlib import Path
+
 from paimon_pyds import __version__
 
 project = "paimon_pyds"
@@ -9,6 +11,10 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"paimon_pyds {__version__}"
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
+myst_enable_extensions = ["colon_fence"]
 default_role = "code"  # docstrings name things in single backquotes
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

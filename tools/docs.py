@@ -66,16 +66,16 @@ def options() -> str:
     for status, about in ABOUT_STATUS.items():
         chosen = sorted((o for o in OPTIONS.values() if o.status is status), key=lambda o: o.key)
         lines += [f"## {status.value.capitalize()}", "", f"Such an option {about}", ""]
-        lines += ["| option | type | default | meaning |", "| --- | --- | --- | --- |", *map(_option_row, chosen), ""]
+        lines += ["| option | values | meaning |", "| --- | --- | --- |", *map(_option_row, chosen), ""]
     return "\n".join(lines)
 
 
 def _option_row(option: Option) -> str:
-    default = "" if option.default is None else f"`{option.default}`"
+    default = "" if option.default is None else f"; default `{option.default}`"
     kind = ", ".join(f"`{c}`" for c in option.choices) or option.kind.name.lower()
     facts = [option.doc, option.why, "only with a primary key" if option.primary_key_only else ""]
     facts += ["fixed once there is a snapshot" if option.immutable else ""]
-    return f"| `{option.key}` | {kind} | {default} | {'; '.join(_cell(f) for f in facts if f)} |"
+    return f"| `{option.key}` | {kind}{default} | {'; '.join(_cell(f) for f in facts if f)} |"
 
 
 def _cell(text: str) -> str:

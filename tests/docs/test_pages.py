@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import json
 import re
 import shlex
 import shutil
@@ -27,7 +28,7 @@ from paimon_pyds.cli.main import main
 from support.fixtures import ROOT
 from support.snippets import run_typed
 
-PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.stem != "index")]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(r"<!-- not executed: (\S[^>]*) -->\n+$")
 _TIME = re.compile(r"\b\d[\d,.]*\s?(?:ms|µs|s)\b")
@@ -207,15 +208,56 @@ def test_readme_and_the_page_of_figures_agree() -> None:
     assert all(row in figures for row in rows)
 
 
-def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as `make docs` builds it, where a warning is an error."""
     for module in ("sphinx", "myst_parser", "furo", "pyspark"):
         pytest.importorskip(module, reason="needs the extra 'docs' (and pyspark for its reference)")
-    command = [sys.executable, ROOT / "tools" / "docs.py", tmp_path / "site"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    built = tmp_path_factory.mktemp("built") / "site"
+    done = subprocess.run([sys.executable, ROOT / "tools" / "docs.py", built], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return built
+
+
+def test_the_documentation_is_complete_and_needs_no_network(site: Path) -> None:
     for name, word in (("api", "to_polars"), ("options", "deletion-vectors.enabled"), ("commands", "--filter")):
-        assert word in (tmp_path / "site" / "reference" / f"{name}.html").read_text(encoding="utf-8")
-    pages = (page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("**/*.html"))
+        assert word in (site / "reference" / f"{name}.html").read_text(encoding="utf-8")
+    pages = (page.read_text(encoding="utf-8") for page in site.glob("**/*.html"))
     assert not [
         url for page in pages for url in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]*)", page)
     ]
+
+
+_SEARCH = """
+const [site, ...queries] = process.argv.slice(1);
+const fs = require("fs"), vm = require("vm");
+let query = "";
+globalThis.document = { getElementById: () => null };
+globalThis.window = globalThis;
+globalThis.location = { get search() { return "?" + new URLSearchParams({ q: query }); } };
+globalThis.SPHINX_HIGHLIGHT_ENABLED = false;
+globalThis._ = (text) => text;
+globalThis._ready = () => null;
+for (const name of ["_static/searchtools.js", "_static/language_data.js", "searchindex.js"])
+  vm.runInThisContext(fs.readFileSync(`${site}/${name}`, "utf8"));
+const search = (words) => {
+  query = words;
+  return vm.runInThisContext(`Search._performSearch(...Search._parseQuery(${JSON.stringify(words)})).at(-1)`);
+};
+console.log(JSON.stringify(queries.map(search).map((found) => found.slice(0, 3))));
+"""
+
+
+def test_search_finds_the_page_that_is_named_like_the_word_first(site: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("needs Node.js")
+    titles = {p.stem: p.read_text(encoding="utf-8").split("\n", 1)[0][2:] for p in (ROOT / "docs").glob("*.md")}
+    wanted = {title: [stem, title, ""] for stem, title in titles.items()}
+    wanted |= {"catalog": wanted["Catalogs"], "index": wanted["Indexes"], "primary key": wanted[titles["key-tables"]]}
+    wanted |= dict.fromkeys(("merge", "delete", "update", "compact"), wanted[titles["row-changes"]])
+    wanted |= {"explain": wanted[titles["explain"]], "error": ["reference/errors", "Errors", ""]}
+    wanted |= {"table options": ["reference/options", "Table options", ""]}
+    wanted |= {"top_n": ["reference/api", "paimon_pyds.Table.top_n", "#paimon_pyds.Table.top_n"]}
+    done = subprocess.run(["node", "-e", _SEARCH, site, *wanted], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert dict(zip(wanted, json.loads(done.stdout), strict=True)) == wanted
