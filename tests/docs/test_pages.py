@@ -3,7 +3,8 @@
 A page is one session, in a directory of its own, with the tables of `make demo` under warehouse/. Blocks that are
 marked ``python`` and ``sql`` are executed, ``$ paimon-pyds …`` in ``console`` blocks, too; a ``text`` block that
 follows is what they must show. An ellipsis stands for anything, and one time for another. A block that can't run here
-follows a comment that says why (``<!-- not executed: … -->``), and its Python is compiled.
+follows a comment that says why (``<!-- not executed: … -->``), as does a section with such blocks only, and its Python
+is compiled.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from support.snippets import run_typed
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(r"<!-- not executed: (\S[^>]*) -->\n+$")
+_REASON_OF_SECTION = re.compile(r"<!-- no block of this section is executed here: (\S[^>]*) -->(?!.*^#)", re.M | re.S)
 _TIME = re.compile(r"\b\d[\d,.]*\s?(?:ms|µs|s)\b")
 LANGUAGES = {"python", "sql", "console", "text", "sh"}
 
@@ -47,7 +49,8 @@ def blocks(text: str) -> Iterator[Block]:
     """The blocks of a page; one of text belongs to the one before it, where nothing else is between them."""
     found = list(_BLOCK.finditer(text))
     for n, match in enumerate(found):
-        reason = _REASON.search(text[: match.start()])
+        before = text[: match.start()]
+        reason = _REASON.search(before) or _REASON_OF_SECTION.search(before)
         after = found[n + 1] if n + 1 < len(found) else None
         shows = after is not None and after[1] == "text" and not text[match.end() : after.start()].strip()
         line = text.count("\n", 0, match.start()) + 1
