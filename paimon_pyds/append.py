@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.bucket import makes_buckets
 from paimon_pyds.commit import Changes, Overwrite, commit, increments_of
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.key_hashes import OtherKeysError, with_hash_index
@@ -29,7 +30,6 @@ from paimon_pyds.frames import row_count, rows_of
 from paimon_pyds.metadata.partition import (
     PartitionBucket,
     named_partition,
-    partition_is,
     partition_predicate,
     partitions_meeting,
 )
@@ -293,15 +293,10 @@ def _increments(
     return first, compaction
 
 
-def _makes_buckets(options: TableOptions) -> bool:
-    """Whether rows of a batch get their buckets when it is committed, and as many as they need."""
-    return bool(options.get("bucket") == POSTPONE_BUCKET and options.get("postpone.batch-write-fixed-bucket"))
-
-
 def _in_real_buckets(
     store: TableStore, typed: TableOptions, buckets: tuple[BucketFiles, ...], options: Mapping[str, str] | None
 ) -> tuple[BucketFiles, ...]:
-    if not _makes_buckets(typed) or all(bucket.bucket != POSTPONE_BUCKET for bucket in buckets):
+    if not makes_buckets(typed) or all(bucket.bucket != POSTPONE_BUCKET for bucket in buckets):
         return buckets
     from paimon_pyds.compact.postpone import with_real_buckets  # other tables do without
 
@@ -317,30 +312,10 @@ def _tidy_up(
         from paimon_pyds.compact.after_write import compact_written  # neither is for other tables
 
         compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
-        typed = TableOptions({**schema.options, **(options or {})})
-        if _makes_buckets(typed):
-            _enlarge(store, schema, typed, buckets, options)
     elif snapshot.index_manifest is not None:
         from paimon_pyds.compact.compact import apply_stray_vectors
 
         apply_stray_vectors(store, snapshot)
-
-
-def _enlarge(
-    store: TableStore,
-    schema: TableSchema,
-    typed: TableOptions,
-    buckets: Sequence[BucketFiles],
-    options: Mapping[str, str] | None,
-) -> None:
-    """Give partitions that a batch has outgrown more buckets: Java does it before, here its rows are committed."""
-    from paimon_pyds.compact.after_write import errors_as_warnings
-    from paimon_pyds.compact.postpone import outgrown
-    from paimon_pyds.compact.rescale import RescaleOptions, rescale
-
-    with errors_as_warnings(store):
-        for partition, count in outgrown(typed, buckets).items():
-            rescale(store, RescaleOptions(count, partition_is(schema, partition), options=options))
 
 
 def _moving(

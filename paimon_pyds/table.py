@@ -18,7 +18,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.one_line import one_line
-from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts, with_settings
 from paimon_pyds.progress import shown
 from paimon_pyds.redaction import RedactedDict
@@ -80,12 +79,6 @@ if TYPE_CHECKING:
         UnmatchedChanges,
     )
     from paimon_pyds.write import WriteContext
-
-_ALSO_AFTER_COMMITS = (
-    "tag.automatic-creation", "tag.default-time-retained", "partition.expiration-time", "consumer.expiration-time",
-)  # fmt: skip
-"""Options that something besides snapshots may expire by after a commit."""
-
 
 _ELSEWHERE = {
     **ROWS_ELSEWHERE, "columns": "schema.field_names", "dtypes": "schema",
@@ -1486,25 +1479,11 @@ class Table(RowStream):
             return index_advise(self._store, recorded, files=files, where=where)
 
     def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
-        """What follows a commit, unless ``write-only``: old snapshots expire, and the like; tags of batch writes."""
-        if committed is None:
-            return
-        from paimon_pyds.commit.publisher import logging_errors
+        """Do what follows a commit; None for a call that committed nothing."""
+        if committed is not None:
+            from paimon_pyds.maintenance.after_commit import after_commit
 
-        store, given = self._last_store, option_texts(options)
-        with logging_errors(store):
-            typed = TableOptions({**store.schema_read_last().options, **given})
-            others = any(typed.is_set(key) for key in _ALSO_AFTER_COMMITS)
-            if typed.get("partition.end-input-to-done"):
-                from paimon_pyds.maintenance.drop_partitions import mark_written
-
-                with logging_errors(store):
-                    mark_written(store, typed, committed)
-            is_due = not typed.get("write-only") and (others or committed > typed.get("snapshot.num-retained.min"))
-            if is_due or typed.get("tag.automatic-creation") == "batch":
-                from paimon_pyds.maintenance.after_commit import maintain
-
-                maintain(store, typed, given)
+            after_commit(self._last_store, committed, option_texts(options))
 
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"

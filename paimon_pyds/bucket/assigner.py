@@ -169,6 +169,11 @@ def bucket_assigner(
     raise UnsupportedError(f"writing to bucket={count} is not supported")
 
 
+def makes_buckets(options: TableOptions) -> bool:
+    """Whether a batch write to a postpone-bucket table chooses the number of buckets when it is committed."""
+    return bool(options.get("bucket") == POSTPONE_BUCKET and options.get("postpone.batch-write-fixed-bucket"))
+
+
 _MOST_SHARES = 8
 
 

@@ -11,7 +11,7 @@ PostponeBucketCompactSplitSource, SparkPostponeCompactProcedure and PostponeUtil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -77,25 +77,22 @@ def batch_buckets(options: TableOptions, rows: int, size: int) -> int:
     return max(1, min(1 << (buckets_needed(options, rows, size) - 1).bit_length(), most))
 
 
-def outgrown(options: TableOptions, buckets: Sequence[BucketFiles]) -> dict[bytes, int]:
-    """Partitions that have too few buckets for what a batch write has brought, and how many they should have.
+def outgrown(options: TableOptions, added: pa.RecordBatch) -> dict[bytes, int]:
+    """Partitions that have too few buckets for what a batch write has added, and how many they should have.
 
-    ``options`` are the table's, those of the write on top.
+    ``options`` are the table's, those of the write on top. ``added``: the manifest entries of the write's files.
     """
     factor = int(options.get("postpone.batch-write-fixed-bucket.rescale-load-factor"))
     found: dict[bytes, int] = {}
-    for partition, mine in _by_partition(buckets).items():
-        rows, size = (sum(getattr(f, name) for b in mine for f in b.files) for name in ("row_count", "file_size"))
-        wanted, total = batch_buckets(options, rows, size), mine[0].total_buckets
+    sums = (
+        pa.table(added)
+        .group_by("partition")
+        .aggregate([("row_count", "sum"), ("file_size", "sum"), ("total_buckets", "max")])
+    )
+    for partition, rows, size, total in zip(*(column.to_pylist() for column in sums.columns), strict=True):
+        wanted = batch_buckets(options, rows, size)
         if total > 0 and wanted > total and buckets_needed(options, rows, size) > total * factor:
             found[partition] = wanted
-    return found
-
-
-def _by_partition(buckets: Iterable[BucketFiles]) -> dict[bytes, list[BucketFiles]]:
-    found: dict[bytes, list[BucketFiles]] = {}
-    for bucket in buckets:
-        found.setdefault(bucket.partition, []).append(bucket)
     return found
 
 
