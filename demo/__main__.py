@@ -62,9 +62,7 @@ def run(spark: Any, warehouse: Path, scratch: Path) -> list[Answer]:
     heading("Spark SQL over a temporary view")
     query = "SELECT carrier, count(*) AS flights, round(avg(dep_delay), 1) AS delay FROM lax GROUP BY 1 ORDER BY 2 DESC"
     spark_view(spark, "lax", str(path), "dest = 'LAX' AND month BETWEEN 6 AND 8")
-    print(
-        "CREATE TEMPORARY VIEW lax USING paimon OPTIONS (path '…', filter \"dest = 'LAX' AND month BETWEEN 6 AND 8\")"
-    )
+    print("CREATE TEMPORARY VIEW lax USING paimon OPTIONS (path '…', where \"dest = 'LAX' AND month BETWEEN 6 AND 8\")")
     print(query)
     spark.sql(query).show()
 

@@ -54,7 +54,7 @@ def arrow_scan(path: str, filter_: str | None = None, columns: Sequence[str] | N
 
 def spark_view(spark: Any, name: str, path: str, filter_: str | None = None) -> None:
     """A temporary view of the table; its filter is answered by statistics and indexes, and exactly."""
-    options = {"path": path} | ({} if filter_ is None else {"filter": filter_})
+    options = {"path": path} | ({} if filter_ is None else {"where": filter_})
     quoted = ", ".join(f"`{key}` {sql_text(value)}" for key, value in options.items())
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} USING paimon OPTIONS ({quoted})")
 

@@ -19,6 +19,7 @@ from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, cache_of
 from paimon_pyds.one_line import one_line
 from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts, with_settings
+from paimon_pyds.predicate.argument import one_condition
 from paimon_pyds.progress import shown
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.rowlevel.clauses import MergeOptions
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {
     **ROWS_ELSEWHERE, "columns": "schema.field_names", "dtypes": "schema",
-    "filter": "scan(filter)", "where": "scan(filter)", "query": "scan(filter)", "select": "scan(columns=[…])",
+    "filter": "scan(where)", "where": "scan(where)", "query": "scan(where)", "select": "scan(columns=[…])",
     "read": "scan().to_arrow()", "load": "scan().to_arrow()", "tail": "top_n('id desc, 5')",
     "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
     "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
@@ -248,11 +249,11 @@ class Table(RowStream):
         """Names of branches besides main."""
         return list(self._store.branches())
 
-    def system(self, name: SystemName, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
+    def system(self, name: SystemName, where: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
         """A system table such as ``files`` or ``snapshots``, in memory; arguments as for `system_scan`."""
-        return self.system_scan(name, filter, **query).to_arrow()
+        return self.system_scan(name, where, **query).to_arrow()
 
-    def system_scan(self, name: SystemName, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
+    def system_scan(self, name: SystemName, where: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
         """A query on a system table, run by ``to_batches``, ``to_reader`` or ``to_arrow``.
 
         ``ro`` has the rows that a scan with the option ``read-optimized`` gives, ``row_tracking`` those of a scan with
@@ -260,32 +261,36 @@ class Table(RowStream):
 
         Args:
             name: see `paimon_pyds.system.tables.NAMES`.
-            filter: of the columns of the system table, such as ``"partition = '{1}' AND level > 0"`` of ``files``.
+            where: a condition on the columns of the system table, such as ``"partition = '{1}' AND level > 0"`` of
+                ``files``; ``filter`` is another name for it.
             **query: ``columns``, ``limit``, and ``options``: Paimon's scan options, as in `scan`.
         """
         from paimon_pyds.system.tables import system_scan
         from paimon_pyds.table_scan import Scan
 
-        return system_scan(self._store, Scan, name, filter, **query)
+        return system_scan(self._store, Scan, name, where, **query)
 
     def audit_log(
         self,
-        filter: Filter = None,
+        where: Filter = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         options: Mapping[str, Any] | None = None,
+        *,
+        filter: Filter = None,
     ) -> AuditLog:
         """The system table ``audit_log``: each row with its kind, run by ``to_batches``, ``to_reader``, ``to_arrow``.
 
         Args:
-            filter: of the table's columns, as in `scan`.
+            where: a condition on the table's columns, as in `scan`.
             columns: ``rowkind`` and the table's columns; all by default.
             limit: rows to return at most.
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
+            filter: another name for ``where``.
         """
         from paimon_pyds.system.row_changes import AuditLog
 
-        return AuditLog(self.scan(filter, limit=limit, options=options), columns)
+        return AuditLog(self.scan(where, limit=limit, options=options, filter=filter), columns)
 
     def binlog(self, columns: Sequence[str] | None = None, options: Mapping[str, Any] | None = None) -> Binlog:
         """The system table ``binlog``: updates as one row, with lists of what was before and what is after them.
@@ -300,7 +305,7 @@ class Table(RowStream):
 
     def scan(  # noqa: PLR0913 - named arguments that users type
         self,
-        filter: Filter = None,
+        where: Filter = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         top_n: str | TopN | None = None,
@@ -308,11 +313,13 @@ class Table(RowStream):
         tag: str | None = None,
         timestamp: str | int | date | None = None,
         options: Mapping[str, Any] | None = None,
+        *,
+        filter: Filter = None,
     ) -> Scan:
         """A query, run by `Scan.to_arrow`, `to_batches`, `to_reader`, `count`, `plan` or `explain`.
 
         Args:
-            filter: any boolean expression of Spark SQL, such as ``"upper(color) = 'RED' AND price BETWEEN 1 AND 2"``.
+            where: any boolean expression of Spark SQL, such as ``"upper(color) = 'RED' AND price BETWEEN 1 AND 2"``.
                 What statistics and indexes can't answer of it is evaluated on rows.
             columns: columns to return; all by default.
             limit: rows to return at most.
@@ -327,12 +334,15 @@ class Table(RowStream):
                 zone at its end, or in that of the option ``timezone``, or else in the local zone.
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
+            filter: another name for ``where``.
         """
         from paimon_pyds.scan.travel import scan_options
         from paimon_pyds.table_scan import Scan
 
         given = scan_options(snapshot, tag, timestamp, options)
-        return Scan(self._store, filter=filter, columns=columns, limit=limit, top_n=top_n, options=given)
+        return Scan(
+            self._store, where=one_condition(where, filter), columns=columns, limit=limit, top_n=top_n, options=given
+        )
 
     def head(self, n: int = 5) -> pa.Table:
         """The first rows, at most ``n``; no more files are read than it takes."""
@@ -362,7 +372,7 @@ class Table(RowStream):
         """The scan of a method: with its own arguments, and those given for `scan`.
         Raises ArgumentTypeError for one that neither has, which the method is named with."""
         code = Table.scan.__code__
-        names = set(code.co_varnames[1 : code.co_argcount]) - own.keys()
+        names = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]) - own.keys()
         unknown = next((name for name in given if name not in names), None)
         if unknown is not None:
             code = getattr(Table, method).__code__
@@ -371,84 +381,84 @@ class Table(RowStream):
             raise ArgumentTypeError(text, hint=suggest(unknown, names, "it takes"))
         return self.scan(**own, **given)
 
-    def explain(self, filter: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
+    def explain(self, where: Filter = None, *, analyze: bool = False, **scan: Unpack[ScanArguments]) -> Explanation:
         """How a scan narrows down, per step and file.
 
         Args:
-            filter: a condition, as `scan` takes it.
+            where: a condition, as `scan` takes it.
             analyze: run the scan as well, and tell what it gave.
             scan: further arguments of `scan`.
         """
-        return self._scan("explain", scan, filter=filter).explain(analyze=analyze)
+        return self._scan("explain", scan, where=where).explain(analyze=analyze)
 
-    def count(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> int:
-        """How many rows the filter keeps: from metadata and indexes where they know it, else by reading."""
-        return self._scan("count", scan, filter=filter).count()
+    def count(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> int:
+        """How many rows the condition keeps: from metadata and indexes where they know it, else by reading."""
+        return self._scan("count", scan, where=where).count()
 
-    def answer(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Answers:
-        """Questions to the rows that a filter keeps, as a whole.
+    def answer(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> Answers:
+        """Questions to the rows that a condition keeps, as a whole.
 
         ``table.answer("color = 'red'").max("price")`` gives an `Answer`: its ``value``, its ``source`` (metadata, index
         or data), and how many files were answered by which, read, and by how many bytes. The questions are ``count()``,
         ``exists()``, ``distinct(column)``, ``min(column)``, ``max(column)``, ``sum(column)`` and ``top_n(order)``.
         Every answer is exact: a file is read where metadata and indexes are not.
         """
-        return self._scan("answer", scan, filter=filter).answer
+        return self._scan("answer", scan, where=where).answer
 
-    def exists(self, filter: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
-        """Whether the filter keeps any row."""
-        return self._scan("exists", scan, filter=filter).answer.exists().value
+    def exists(self, where: Filter = None, **scan: Unpack[ScanArguments]) -> bool:
+        """Whether the condition keeps any row."""
+        return self._scan("exists", scan, where=where).answer.exists().value
 
-    def distinct(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> pa.Table:
+    def distinct(self, column: str, where: Filter = None, **scan: Unpack[ScanArguments]) -> pa.Table:
         """The distinct values of a column, ascending with NULL first, and the ``count`` of rows that hold each.
 
         Args:
             column: its name.
-            filter: which rows count; all by default.
+            where: which rows count; all by default.
             scan: further arguments of `scan`.
         """
-        return self._scan("distinct", scan, filter=filter).answer.distinct(column).value
+        return self._scan("distinct", scan, where=where).answer.distinct(column).value
 
-    def min(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
+    def min(self, column: str, where: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The smallest value of a column; None when all are NULL.
 
         Args:
             column: its name.
-            filter: which rows count; all by default.
+            where: which rows count; all by default.
             scan: further arguments of `scan`.
         """
-        return self._scan("min", scan, filter=filter).answer.min(column).value
+        return self._scan("min", scan, where=where).answer.min(column).value
 
-    def max(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
+    def max(self, column: str, where: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The largest value of a column; None when all are NULL. NaN is larger than all numbers.
 
         Args:
             column: its name.
-            filter: which rows count; all by default.
+            where: which rows count; all by default.
             scan: further arguments of `scan`.
         """
-        return self._scan("max", scan, filter=filter).answer.max(column).value
+        return self._scan("max", scan, where=where).answer.max(column).value
 
-    def sum(self, column: str, filter: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
+    def sum(self, column: str, where: Filter = None, **scan: Unpack[ScanArguments]) -> Any:
         """The sum of a column, typed as in Spark; None when all values are NULL. See `Answers.sum`.
 
         Args:
             column: its name.
-            filter: which rows count; all by default.
+            where: which rows count; all by default.
             scan: further arguments of `scan`.
         """
-        return self._scan("sum", scan, filter=filter).answer.sum(column).value
+        return self._scan("sum", scan, where=where).answer.sum(column).value
 
-    def top_n(self, order: str, filter: Filter = None, **scan: Unpack[RowArguments]) -> pa.Table:
+    def top_n(self, order: str, where: Filter = None, **scan: Unpack[RowArguments]) -> pa.Table:
         """The first rows in an order.
 
         Args:
             order: columns and how many rows, such as ``"amount desc, 10"``: see ``top_n`` of `scan`.
-            filter: which rows count; all by default.
+            where: which rows count; all by default.
             scan: further arguments of `scan`.
         """
         order = present("order", order, "an order such as 'id desc, 10'")
-        return self._scan("top_n", scan, filter=filter, top_n=order).to_arrow()
+        return self._scan("top_n", scan, where=where, top_n=order).to_arrow()
 
     def lookup(self, keys: Keys, columns: Sequence[str] | None = None, **scan: Unpack[LookupArguments]) -> pa.Table:
         """The current row of each key, without a scan: a table with a primary key only.
@@ -457,7 +467,8 @@ class Table(RowStream):
             keys: rows with the columns of the primary key, as data for `append`; or values alone, such as ``7`` and
                 ``[7, 3]``, of a key of several columns tuples, such as ``[("2026-01-31", 7)]``.
             columns: columns to return; all by default.
-            **scan: of which state: ``snapshot``, ``tag``, ``timestamp`` and ``options`` as for `scan`; a ``filter``.
+            **scan: of which state: ``snapshot``, ``tag``, ``timestamp`` and ``options`` as for `scan`; and
+                ``where``, a condition on rows.
 
         Returns:
             The rows in the order of the keys. Keys without a row give none, keys that are given twice give one.
@@ -623,22 +634,25 @@ class Table(RowStream):
 
     def delete(
         self,
-        where: Condition,
+        where: Condition | None = None,
         *,
         executor: Executor | None = None,
         progress: Progress | None = None,
         options: OptionValues | None = None,
+        filter: Condition | None = None,
     ) -> RowSummary:
         """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.delete`.
 
         Args:
-            where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
+            where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row. It has to be given.
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
             options: table options for this run.
+            filter: another name for ``where``.
         """
         from paimon_pyds.rowlevel.delete import delete
 
+        where = one_condition(where, filter)
         with shown("delete", progress):
             summary = delete(self._store, where, executor=executor, options=option_texts(options))
             self._maintain(summary.snapshot_id, options)
@@ -652,6 +666,7 @@ class Table(RowStream):
         executor: Executor | None = None,
         progress: Progress | None = None,
         options: OptionValues | None = None,
+        filter: Condition | None = None,
     ) -> RowSummary:
         """Set columns of the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.update`.
 
@@ -662,9 +677,11 @@ class Table(RowStream):
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
             options: table options for this run.
+            filter: another name for ``where``.
         """
         from paimon_pyds.rowlevel.update import update
 
+        where = one_condition(where, filter)
         with shown("update", progress):
             summary = update(self._store, mapping("set", set), where, executor=executor, options=option_texts(options))
             self._maintain(summary.snapshot_id, options)
@@ -722,6 +739,7 @@ class Table(RowStream):
         rebuild: bool = False,
         executor: Executor | None = None,
         progress: Progress | None = None,
+        filter: Filter = None,
     ) -> RewriteSummary:
         """Build the file indexes that options ask for and files lack, drop the others: one COMPACT snapshot.
 
@@ -730,9 +748,11 @@ class Table(RowStream):
             rebuild: build every index anew, as after a change of an index's own options.
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
+            filter: another name for ``where``.
         """
         from paimon_pyds.index_tools.rewrite import rewrite_file_index
 
+        where = one_condition(where, filter)
         with shown("rewrite indexes", progress):
             summary = rewrite_file_index(self._store, where, rebuild=rebuild, executor=executor)
             self._maintain(summary.snapshot_id, None)
@@ -749,6 +769,7 @@ class Table(RowStream):
         executor: Executor | None = None,
         progress: Progress | None = None,
         options: OptionValues | None = None,
+        filter: Filter = None,
     ) -> CompactSummary:
         """Merge small files, drop deleted rows, rebuild indexes: one COMPACT snapshot; the rows stay the same.
 
@@ -767,9 +788,11 @@ class Table(RowStream):
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+            filter: another name for ``where``.
         """
         from paimon_pyds.compact.compact import compact
 
+        where = one_condition(where, filter)
         how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
         with shown("compact", progress):
             summary = compact(self._store, how, executor)
@@ -783,6 +806,7 @@ class Table(RowStream):
         where: Filter = None,
         snapshot: int | None = None,
         progress: Progress | None = None,
+        filter: Filter = None,
     ) -> Layout:
         """How much the data files overlap in each column, by their statistics: as text, Arrow, and a picture.
 
@@ -793,9 +817,11 @@ class Table(RowStream):
             where: a condition on partition columns.
             snapshot: the number of a snapshot; the latest by default.
             progress: as for `append`.
+            filter: another name for ``where``.
         """
         from paimon_pyds.layout.overlap import layout_of
 
+        where = one_condition(where, filter)
         with shown("layout", progress):
             return layout_of(self._store, columns, where, snapshot)
 
@@ -822,36 +848,37 @@ class Table(RowStream):
         with shown("advise", progress):
             return advise_partition(self._store, filters, files=files, where=where)
 
-    def rescale(
+    def rescale(  # noqa: PLR0913 - named arguments that users type
         self,
         bucket_num: int | None = None,
-        partitions: str | Predicate | None = None,
+        where: Filter = None,
         *,
         dry_run: bool = False,
         executor: Executor | None = None,
         progress: Progress | None = None,
         options: OptionValues | None = None,
+        filter: Filter = None,
     ) -> RescaleSummary:
         """Write partitions anew with another number of buckets: one OVERWRITE snapshot; the rows stay the same.
 
-        The option ``bucket`` says afterwards how many, where all partitions are rescaled. With ``partitions`` it stays:
+        The option ``bucket`` says afterwards how many, where all partitions are rescaled. With ``where`` it stays:
         into partitions that have another number than it says nothing is written until they are rescaled, so alter it
         first to the number that new partitions get, too.
 
         Args:
             bucket_num: how many buckets; as many as the option ``bucket`` says when None.
-            partitions: a condition on partition columns; all partitions when None.
+            where: a condition on partition columns; all partitions when None.
             dry_run: only tell what would be written anew.
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
+            filter: another name for ``where``.
         """
         from paimon_pyds.compact.rescale import RescaleOptions, rescale
 
+        how = RescaleOptions(bucket_num, one_condition(where, filter), dry_run, option_texts(options))
         with shown("rescale", progress):
-            summary = rescale(
-                self._store, RescaleOptions(bucket_num, partitions, dry_run, option_texts(options)), executor
-            )
+            summary = rescale(self._store, how, executor)
             self._maintain(summary.snapshot_id, options)
         return summary
 
@@ -1080,25 +1107,28 @@ class Table(RowStream):
 
     def drop_partitions(
         self,
-        which: Filter | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        where: Filter | Mapping[str, Any] | Sequence[Mapping[str, Any]] = None,
         *,
         options: OptionValues | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
+        filter: Filter = None,
     ) -> RemovalSummary:
         """Delete the rows of some partitions, as one snapshot; older snapshots still have them.
 
         Args:
-            which: a condition on partition columns, such as ``"day < '2026-01-01'"``, or values of some or all of
-                these, such as ``[{"day": "2026-01-31"}]``, where None is NULL.
+            where: a condition on partition columns, such as ``"day < '2026-01-01'"``, or values of some or all of
+                these, such as ``[{"day": "2026-01-31"}]``, where None is NULL. It has to be given.
             options: table options for this run.
             dry_run: only tell what would go.
             progress: as for `append`.
+            filter: another name for ``where``.
         """
         from paimon_pyds.maintenance.drop_partitions import drop_partitions
 
+        where = one_condition(where, filter)
         with shown("drop partitions", progress):
-            summary, snapshot = drop_partitions(self._store, which, option_texts(options), dry_run=dry_run)
+            summary, snapshot = drop_partitions(self._store, where, option_texts(options), dry_run=dry_run)
             self._maintain(None if snapshot is None else snapshot.id, options)
         return summary
 
@@ -1282,6 +1312,7 @@ class Table(RowStream):
         dry_run: bool = False,
         storage_options: Mapping[str, str] | None = None,
         progress: Progress | None = None,
+        filter: Filter = None,
     ) -> CloneSummary:
         """Copy one state of the table, with all its files, to an empty place: a table of its own, with one snapshot.
 
@@ -1294,13 +1325,15 @@ class Table(RowStream):
             dry_run: only tell how much would be copied.
             storage_options: of that place.
             progress: as for `append`.
+            filter: another name for ``where``.
         """
         from paimon_pyds.maintenance.clone import CloneOptions, clone
         from paimon_pyds.storage import open_file_io
 
         copy = TableStore(*open_file_io(path_like("target", target), mapping("storage_options", storage_options or {})))
+        how = CloneOptions(snapshot, tag, timestamp, dry_run, one_condition(where, filter))
         with shown("clone", progress):
-            return clone(self._store, copy, CloneOptions(snapshot, tag, timestamp, dry_run, where))
+            return clone(self._store, copy, how)
 
     def purge(
         self, confirm: str = "", *, named_states: bool = False, dry_run: bool = False, progress: Progress | None = None
@@ -1416,18 +1449,24 @@ class Table(RowStream):
 
         return TableDiff(self._store, a, b)
 
-    def index_dump(self, where: Filter = None) -> list[IndexDump]:
+    def index_dump(self, where: Filter = None, *, filter: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.inspect import dump_table
 
-        return dump_table(self._store, where)
+        return dump_table(self._store, one_condition(where, filter))
 
     def index_verify(
-        self, where: Filter = None, *, executor: Executor | None = None, progress: Progress | None = None
+        self,
+        where: Filter = None,
+        *,
+        executor: Executor | None = None,
+        progress: Progress | None = None,
+        filter: Filter = None,
     ) -> VerifyReport:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
         from paimon_pyds.index_tools.verify import verify_indexes
 
+        where = one_condition(where, filter)
         with shown("verify indexes", progress):
             return verify_indexes(self._store, where, executor=executor)
 

@@ -47,8 +47,8 @@ _SOON_ROWS = 100_000
 
 
 _ELSEWHERE = {
-    **ROWS_ELSEWHERE, "columns": "column_names", "dtypes": "arrow_schema", "filter": "where(filter)",
-    "query": "where(filter)", "read": "to_arrow()", "load": "to_arrow()", "select": "table.scan(columns=[…])",
+    **ROWS_ELSEWHERE, "columns": "column_names", "dtypes": "arrow_schema", "filter": "where(condition)",
+    "query": "where(condition)", "read": "to_arrow()", "load": "to_arrow()", "select": "table.scan(columns=[…])",
     "order_by": "table.scan(top_n='id desc, 5')", "sort": "table.scan(top_n='id desc, 5')",
     "tail": "table.scan(top_n='id desc, 5')",
 }  # fmt: skip
@@ -62,7 +62,7 @@ class Scan(RowStream):
 
     Args:
         store: the table.
-        filter: Spark SQL text, or a predicate tree.
+        where: Spark SQL text, or a predicate tree.
         columns: names of the columns to return, in this order; metadata columns (``__paimon_file_path``, …) included.
         limit: the number of rows to return at most.
         top_n: return the first rows in an order, sorted: ``"amount desc nulls last, 10"``.
@@ -81,7 +81,7 @@ class Scan(RowStream):
         self,
         store: TableStore,
         *,
-        filter: str | Predicate | None = None,
+        where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         top_n: str | TopN | None = None,
@@ -115,7 +115,7 @@ class Scan(RowStream):
         check_readable(latest, options)
         check_shape(latest, options, store.root, reads=True)
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
-        self._predicate = self._bound(filter)
+        self._predicate = self._bound(where)
         self._top_n = None if top_n is None else self._checked_order(top_n)
 
     if not TYPE_CHECKING:  # checkers know what there is
@@ -125,7 +125,7 @@ class Scan(RowStream):
             raise no_attribute(self, name, _ELSEWHERE)
 
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
-        if filter_ is None or (isinstance(condition("filter", filter_), str) and not str(filter_).strip()):
+        if filter_ is None or (isinstance(condition("where", filter_), str) and not str(filter_).strip()):
             return Const.TRUE
         if isinstance(filter_, str):
             from paimon_pyds.expression.condition import bind_filter
@@ -135,9 +135,9 @@ class Scan(RowStream):
 
         return bind(filter_, self._schema.fields, timezone=self._timezone)
 
-    def where(self, filter_: str | Predicate) -> Scan:
+    def where(self, condition: str | Predicate) -> Scan:
         """The same scan with one more condition."""
-        return self.where_bound(self._bound(filter_))
+        return self.where_bound(self._bound(condition))
 
     def where_bound(self, predicate: Predicate) -> Scan:
         """The same scan with one more condition, which is bound to the table's columns already."""
@@ -351,7 +351,7 @@ class Scan(RowStream):
             self._store.root,
             "never written" if self.snapshot_id is None else f"snapshot {self.snapshot_id}",
             f"columns [{columns}]",
-            "" if self._predicate is Const.TRUE else f"filter {to_sql(self._predicate, shorten=True)}",
+            "" if self._predicate is Const.TRUE else f"where {to_sql(self._predicate, shorten=True)}",
             "" if self._top_n is None else f"top_n {self._top_n}",
             "" if self._limit is None else f"limit {self._limit:,}",
             "" if self._between is None else "incremental",

@@ -94,28 +94,31 @@ class StateArguments(TypedDict, total=False):
 
 
 class LookupArguments(StateArguments, total=False):
-    """The same, and a filter."""
+    """The same, and a condition by either of its names."""
 
+    where: Filter
     filter: Filter
 
 
 class RowArguments(StateArguments, total=False):
-    """The same, and what of the rows."""
+    """The same, what of the rows, and the other name for ``where``."""
 
+    filter: Filter
     columns: Sequence[str] | None
     limit: int | None
 
 
 class SystemArguments(TypedDict, total=False):
-    """The arguments of `paimon_pyds.Table.system_scan` besides its filter."""
+    """The arguments of `paimon_pyds.Table.system_scan` besides ``where``, and the other name for that."""
 
+    filter: Filter
     columns: Sequence[str] | None
     limit: int | None
     options: Mapping[str, Any] | None
 
 
 class ScanArguments(RowArguments, total=False):
-    """The arguments of `paimon_pyds.Table.scan` besides its filter."""
+    """The arguments of `paimon_pyds.Table.scan` besides ``where``."""
 
     top_n: str | TopN | None
 

@@ -30,6 +30,7 @@ from paimon_pyds.errors import (
     suggest,
 )
 from paimon_pyds.options.option import Kind, mapping, parse_value, path_like
+from paimon_pyds.predicate.argument import one_condition
 from paimon_pyds.redaction import RedactedDict, counted, redact
 from paimon_pyds.storage import OPTIONS_OF_ALL
 from paimon_pyds.table import Table, table_definition
@@ -250,17 +251,17 @@ class Catalog:
         except TableNotFoundError as error:
             raise self._not_found(identifier, error) from error
 
-    def system(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
+    def system(self, name: str, where: Filter = None, **query: Unpack[SystemArguments]) -> pa.Table:
         """A system table in memory; arguments as for `system_scan`."""
-        return self.system_scan(name, filter, **query).to_arrow()
+        return self.system_scan(name, where, **query).to_arrow()
 
-    def system_scan(self, name: str, filter: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
+    def system_scan(self, name: str, where: Filter = None, **query: Unpack[SystemArguments]) -> RowStream:
         """A query on a system table of a table (``db.t$files``, ``db.t$branch_b$files``) or of the whole catalog.
 
         Args:
             name: for the catalog ``sys.tables``, ``sys.partitions``, ``sys.all_table_options`` or
                 ``sys.catalog_options``; ``sys.`` can be left out.
-            filter: of the columns of the system table.
+            where: a condition on the columns of the system table; ``filter`` is another name for it.
             **query: as for `Table.system_scan`; the tables of the catalog take no ``options``.
 
         Raises:
@@ -270,7 +271,7 @@ class Catalog:
         identifier = parse_identifier(name, DEFAULT_DATABASE if "$" in str(name) else SYSTEM_DATABASE)
         system: Any = identifier.system
         if system is not None:
-            return Table(self._store(replace(identifier, system=None))).system_scan(system, filter, **query)
+            return Table(self._store(replace(identifier, system=None))).system_scan(system, where, **query)
         if identifier.database != SYSTEM_DATABASE:
             raise OptionError(f"{identifier} is no system table", hint=f"write {identifier}$files, or sys.tables")
         if query.pop("options", None):
@@ -281,7 +282,8 @@ class Catalog:
             return self._backend.store(Identifier(database, table))
 
         warehouse = Warehouse(self.databases, self.tables, store, self._options)
-        return warehouse_scan(warehouse, identifier.table).narrowed(filter, query.get("columns"), query.get("limit"))
+        where = one_condition(where, query.get("filter"))
+        return warehouse_scan(warehouse, identifier.table).narrowed(where, query.get("columns"), query.get("limit"))
 
     def path(self, name: str) -> str:
         """Where the table of that name is, or would be."""

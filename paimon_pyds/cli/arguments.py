@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 Run: TypeAlias = Callable[[argparse.Namespace], "int | None"]
 TABLE_HELP = "the table's directory or URL; or DATABASE.TABLE of a catalog"
 WHERE_PARTITIONS = "only partitions that this condition on partition columns keeps"
+_WHERE_ROWS = "a condition in Spark SQL, such as \"color = 'red' AND price * 2 < 10\""
 
 
 class Parser(argparse.ArgumentParser):
@@ -114,9 +116,26 @@ def add_common_arguments(parser: argparse.ArgumentParser, *, rows: bool = False,
     parser.add_argument("--verbose", action="store_true", help="show the trace of an error")
 
 
+class _OneCondition(argparse.Action):
+    """A condition that is given once, by either of its names."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            from paimon_pyds.predicate.argument import SAME_CONDITION
+
+            text = re.sub(r"\b(where|filter)\b", r"--\1", SAME_CONDITION)
+            raise argparse.ArgumentError(None, f"{text} — leave one out, or join them with AND")
+        setattr(namespace, self.dest, values)
+
+
+def add_where(parser: argparse.ArgumentParser, help_: str = _WHERE_ROWS, *, required: bool = False) -> None:
+    """Add the option for a condition, under both of its names."""
+    parser.add_argument("--where", "--filter", required=required, metavar="CONDITION", action=_OneCondition, help=help_)
+
+
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add filter and time travel."""
-    parser.add_argument("--filter", help="a condition in Spark SQL, such as \"color = 'red' AND price * 2 < 10\"")
+    """Add a condition and time travel."""
+    add_where(parser)
     add_travel_arguments(parser)
 
 
@@ -233,7 +252,7 @@ def command_line(arguments: argparse.Namespace, command: str, *more: str) -> str
 
 def scan_of(arguments: argparse.Namespace, **more: Any) -> Scan:
     """The scan that the options of a command ask for."""
-    return open_table(arguments).scan(arguments.filter, **travel_of(arguments), **more)
+    return open_table(arguments).scan(arguments.where, **travel_of(arguments), **more)
 
 
 def travel_of(arguments: argparse.Namespace) -> dict[str, Any]:

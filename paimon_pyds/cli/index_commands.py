@@ -15,6 +15,7 @@ from paimon_pyds.cli.arguments import (
     add_common_arguments,
     add_repeated,
     add_table_command,
+    add_where,
     command_line,
     number,
     open_table,
@@ -37,13 +38,13 @@ def add_index_commands(commands: Commands) -> None:
     parser = add_table_command(
         verbs, "dump", "What lies in an index container, or in all containers of a table.", _dump
     )
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    add_where(parser, WHERE_PARTITIONS)
 
-    parser = verbs.add_parser("eval", help="What an index container says of a filter, as Java's readers do.")
+    parser = verbs.add_parser("eval", help="What an index container says of a condition, as Java's readers do.")
     parser.add_argument("container", metavar="CONTAINER", help="an .index file")
-    parser.add_argument("--table", required=True, metavar="TABLE_PATH", help="the table whose schema the filter is of")
+    parser.add_argument("--table", required=True, metavar="TABLE_PATH", help="the table whose columns it names")
     parser.add_argument("--branch", help="a branch of the table")
-    parser.add_argument("--filter", required=True, help="Spark SQL text")
+    add_where(parser, required=True)
     parser.add_argument("--rows", type=number, help="rows of the data file, where it is none of the table's")
     add_common_arguments(parser, options=False)
     parser.set_defaults(run=_evaluate)
@@ -51,13 +52,13 @@ def add_index_commands(commands: Commands) -> None:
     parser = add_table_command(
         verbs, "verify", "Compare every index with the data. Exit status 1 when something is wrong.", _verify
     )
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    add_where(parser, WHERE_PARTITIONS)
 
     help_ = "What indexes would cost and bring: built in memory for a few files."
     parser = add_table_command(verbs, "cost", help_, _cost, options=True)
     add_repeated(parser, "--filter", "a filter to ask them; can be repeated")
     parser.add_argument("--files", type=number, default=3, help="how many files to sample (3)")
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    parser.add_argument("--where", metavar="CONDITION", help=WHERE_PARTITIONS)
 
     parser = add_table_command(
         verbs, "advise", "Which indexes recorded filters call for, and which ones waste space.", _advise
@@ -67,7 +68,7 @@ def add_index_commands(commands: Commands) -> None:
     parser = add_table_command(
         verbs, "rewrite", "Build the indexes that options ask for and files lack, and drop the others.", _rewrite
     )
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    add_where(parser, WHERE_PARTITIONS)
     parser.add_argument("--rebuild", action="store_true", help="build every index anew")
 
 
@@ -87,7 +88,7 @@ def _add_advice_arguments(parser: argparse.ArgumentParser, *, required: bool) ->
     given.add_argument("--filters", metavar="FILE", help=filters)
     add_repeated(given, "--filter", "a filter; can be repeated")
     parser.add_argument("--files", type=number, default=3, help="how many files to sample (3)")
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    parser.add_argument("--where", metavar="CONDITION", help=WHERE_PARTITIONS)
 
 
 def _dump(arguments: argparse.Namespace) -> None:
@@ -139,7 +140,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from paimon_pyds.index_tools.inspect import index_eval
 
     path, store = arguments.container, open_table(arguments).store
-    answer = index_eval(store, path, _bytes(path), arguments.filter, arguments.rows)
+    answer = index_eval(store, path, _bytes(path), arguments.where, arguments.rows)
     if arguments.output == "json" or isinstance(answer, list):
         show.json_value(answer)
     else:

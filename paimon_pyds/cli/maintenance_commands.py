@@ -14,6 +14,7 @@ from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
     add_table_command,
+    add_where,
     key_values,
     names_in,
     number,
@@ -123,7 +124,7 @@ def _add_table_commands(commands: Commands) -> None:
     parser = add_table_command(commands, "clone", help_, _clone)
     parser.add_argument("target", metavar="TARGET_PATH", help="where the copy will be")
     _add_state(parser, "the number of a snapshot; the newest by default")
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    add_where(parser, WHERE_PARTITIONS)
     parser.add_argument("--dry-run", action="store_true", help="only show how much would be copied")
 
     help_ = "Delete all rows; older snapshots still have them."
@@ -134,7 +135,7 @@ def _add_table_commands(commands: Commands) -> None:
 
     help_ = "Delete the rows of the partitions that a condition on partition columns keeps."
     parser = add_table_command(commands, "drop-partitions", help_, options=True)
-    parser.add_argument("where", metavar="CONDITION", help="such as \"day < '2026-01-01'\"")
+    add_where(parser, "a condition on partition columns, such as \"day < '2026-01-01'\"", required=True)
     _removes(
         parser,
         lambda table, given: table.drop_partitions(given.where, options=table_options(given), dry_run=given.dry_run),

@@ -21,7 +21,7 @@ _COMMANDS = {
 }  # fmt: skip
 """What other tools call commands; of several the first one counts that there is."""
 _OPTIONS = {
-    "--where": "--filter", "--filter": "--where", "-f": "--filter --where", "--select": "--columns",
+    "--partitions": "--where", "-f": "--where --filter", "-w": "--where", "--select": "--columns",
     "-c": "--columns", "--order-by": "--topn", "--sort": "--topn", "--order": "--topn", "--head": "--limit",
     "-n": "--limit", "--format": "--input-format --output", "-o": "--out --output", "--file": "--out",
     "--json": "--output", "--csv": "--output", "--version": "--snapshot", "--snapshot-id": "--snapshot",
@@ -56,6 +56,7 @@ def plain(message: str) -> str:
     """A message of argparse in plain words."""
     if one_of := re.fullmatch(r"one of the arguments (.+) (\S+) is required", message):
         return f"{one_of[1].replace(' ', ', ')} or {one_of[2]} is missing"
+    message = re.sub(r"(--[\w-]+)/--[\w-]+", r"\1", message)  # of an option's names the first
     for theirs, ours in _PLAIN:
         if found := re.fullmatch(theirs, message, re.DOTALL):
             return found.expand(ours)
@@ -87,7 +88,7 @@ def no_option(argument: str, options: Sequence[str]) -> str:
 def too_many(argument: str, options: Sequence[str]) -> str:
     """What is said of an argument that nothing takes; it may be a condition, or a file to write to."""
     text = f"{argument!r} is one argument too many"
-    meant = next((name for name in ("--filter", "--where") if name in options), None)
+    meant = "--where" if "--where" in options else None
     if not set(argument) & set("=<> "):
         from paimon_pyds.cli.inputs import format_of
 

@@ -18,6 +18,7 @@ from paimon_pyds.cli.arguments import (
     add_query_arguments,
     add_table_command,
     add_travel_arguments,
+    add_where,
     command_line,
     names_in,
     number,
@@ -72,7 +73,7 @@ def add_read_commands(commands: Commands) -> None:
 
     parser = add_table_command(commands, "layout", "Show how much the data files overlap in each column.", _layout)
     parser.add_argument("--columns", type=names_in, help="columns, separated by commas; all by default")
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    add_where(parser, WHERE_PARTITIONS)
     parser.add_argument("--snapshot", type=number, help="of this snapshot")
     parser.add_argument("--before", type=number, metavar="SNAPSHOT", help="compare it with that of this snapshot")
     parser.add_argument("--html", metavar="FILE", help="also write it as a page with pictures")
@@ -138,7 +139,7 @@ def _lookup(arguments: argparse.Namespace) -> None:
 
     table, rows, files = open_table(arguments), list[Any](), list[str]()
     if not table.primary_key:
-        hint = command_line(arguments, "read", "--filter", "…")
+        hint = command_line(arguments, "read", "--where", "…")
         raise UnsupportedError("the table has no primary key to look rows up by", path=table.path, hint=f"use {hint}")
     kind = table.schema.field(table.primary_key[0]).type.kind if len(table.primary_key) == 1 else None
     for key in arguments.keys:
@@ -268,9 +269,9 @@ def _system(arguments: argparse.Namespace) -> None:
     options = scan_options(**travel_of(arguments))
     query = {"columns": arguments.columns, "limit": arguments.limit, "options": options}
     if catalog is None:
-        found = open_table(arguments).system_scan(arguments.name, arguments.filter, **query)
+        found = open_table(arguments).system_scan(arguments.name, arguments.where, **query)
     elif arguments.branch is not None:
         raise OptionError("--branch goes with the path of a table", hint="write db.t$branch_NAME$files")
     else:
-        found = catalog.system_scan(arguments.name, arguments.filter, **query)
+        found = catalog.system_scan(arguments.name, arguments.where, **query)
     show_rows(arguments, found.arrow_schema, found.to_batches())

@@ -16,6 +16,7 @@ from paimon_pyds.cli.arguments import (
     Commands,
     add_repeated,
     add_table_command,
+    add_where,
     catalog_of,
     create_table,
     key_values,
@@ -58,7 +59,7 @@ def add_write_commands(commands: Commands) -> None:
 
     help_ = "Delete rows: by deletion vectors where the table has them enabled."
     parser = add_table_command(commands, "delete", help_, _delete, options=True)
-    parser.add_argument("--where", required=True, help=_WHERE_ROWS)
+    add_where(parser, _WHERE_ROWS, required=True)
 
     parser = add_table_command(commands, "update", "Set columns of rows to new values.", _update, options=True)
     parser.add_argument(
@@ -68,13 +69,13 @@ def add_write_commands(commands: Commands) -> None:
         metavar="COLUMN=EXPRESSION",
         help='such as "price = price * 1.1" or "color = \'red\'"; can be given again',
     )
-    parser.add_argument("--where", required=True, help=_WHERE_ROWS)
+    add_where(parser, _WHERE_ROWS, required=True)
 
     _add_merge(commands)
 
     help_ = "Merge small files, drop deleted rows, and order rows on request."
     parser = add_table_command(commands, "compact", help_, _compact, options=True)
-    parser.add_argument("--where", help=WHERE_PARTITIONS)
+    add_where(parser, WHERE_PARTITIONS)
     parser.add_argument("--order-by", help="columns to order the rows of each partition by, separated by commas")
     parser.add_argument(
         "--order",
@@ -90,7 +91,7 @@ def add_write_commands(commands: Commands) -> None:
     parser.add_argument(
         "bucket_num", type=number, nargs="?", help="how many; as many as the option bucket says without"
     )
-    parser.add_argument("--partitions", help=WHERE_PARTITIONS)
+    add_where(parser, WHERE_PARTITIONS)
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written anew")
 
 
@@ -294,6 +295,6 @@ def _compact(arguments: argparse.Namespace) -> None:
 def _rescale(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
     summary = table.rescale(
-        arguments.bucket_num, arguments.partitions, dry_run=arguments.dry_run, options=table_options(arguments)
+        arguments.bucket_num, arguments.where, dry_run=arguments.dry_run, options=table_options(arguments)
     )
     _show_summary(arguments, summary)

@@ -65,7 +65,7 @@ class RescaleOptions:
     """The arguments of `paimon_pyds.Table.rescale`, which explains them."""
 
     bucket_num: int | None = None
-    partitions: str | Predicate | None = None
+    where: str | Predicate | None = None
     dry_run: bool = False
     options: Mapping[str, str] | None = None
 
@@ -172,7 +172,7 @@ class _Run:
         with phase("planning"):
             base = _base_of(self.store, self.request, newest)
         if not self.request.dry_run and base.has_unlogged_changes():
-            where = self.request.partitions
+            where = self.request.where
             compact(self.store, CompactOptions(where, full=True, options=self.request.options), self.executor)
             base = _base_of(self.store, self.request, self.store.latest_snapshot())
             if base.has_unlogged_changes():
@@ -324,7 +324,7 @@ def _base_of(store: TableStore, request: RescaleOptions, snapshot: Snapshot | No
     if schema.primary_keys:
         context = replace(context, file_source=FILE_SOURCE_COMPACT)
     entries = _rescaled_entries(store, request, schema, snapshot, count)
-    whole = request.partitions is None and own > 0
+    whole = request.where is None and own > 0
     return _Base(
         request=request,
         plan=Plan(snapshot, schema, context, None, entries, vectors_of(store, schema, snapshot), ()),
@@ -355,7 +355,7 @@ def _rescaled_entries(
     store: TableStore, request: RescaleOptions, schema: TableSchema, snapshot: Snapshot | None, count: int
 ) -> pa.RecordBatch:
     """The data files of the partitions that have another number of buckets; without those that wait for buckets."""
-    entries = live_in(store, schema, snapshot, request.partitions, "rescale")
+    entries = live_in(store, schema, snapshot, request.where, "rescale")
     entries = entries.filter(pc.greater_equal(entries["bucket"], 0))
     other = entries["partition"].filter(pc.not_equal(entries["total_buckets"], count)).unique()
     return entries.filter(pc.is_in(entries["partition"], other))

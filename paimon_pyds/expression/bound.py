@@ -127,7 +127,7 @@ def bind_expression(
     try:
         literal = casts.from_python(operand, None if target is None else target.type.kind)
     except PredicateError as error:
-        raise ExpressionError(error.message.replace("a filter", "an expression"), hint=error.hint) from None
+        raise ExpressionError(error.message.replace("a condition", "an expression"), hint=error.hint) from None
     return bind_tree(Value(literal), Binder(scopes, zone, SqlText("", "expression"), now), target)
 
 

@@ -28,7 +28,7 @@ def bind_filter(
     *,
     timezone: str | None = None,
     qualifiers: tuple[str, ...] = (),
-    kind: str = "filter",
+    kind: str = "condition",
 ) -> Predicate:
     """A condition in SQL as a bound predicate: leaves where statistics and indexes answer, `Computed` for the rest.
 
@@ -37,7 +37,7 @@ def bind_filter(
         fields: the table's columns.
         timezone: zone of literals without one, of dates and wall-clock times.
         qualifiers: what may stand before a column's name, such as ``("target", "t")``.
-        kind: what errors call the text; they are ExpressionErrors but for a ``filter``.
+        kind: what errors call the text; they are ExpressionErrors but for a ``condition``.
 
     Raises:
         PredicateError: it does not parse, names no column, mixes types, or is no condition; the message has the line

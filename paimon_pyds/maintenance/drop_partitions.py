@@ -48,19 +48,19 @@ def truncate(
 
 
 def drop_partitions(
-    store: TableStore, which: Any, options: Mapping[str, str] | None = None, *, dry_run: bool = False
+    store: TableStore, where: Any, options: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> tuple[RemovalSummary, Snapshot | None]:
-    """Delete the rows of partitions; otherwise as `truncate`. ``which``: what `paimon_pyds.Table.drop_partitions`
+    """Delete the rows of partitions; otherwise as `truncate`. ``where``: what `paimon_pyds.Table.drop_partitions`
     takes.
     Raises OptionError: a table without partitions, no condition, or one on other columns."""
     schema = store.latest_schema()
-    return _overwritten(store, Overwrite(_meeting(schema, which, store.root)), options, dry_run=dry_run)
+    return _overwritten(store, Overwrite(_meeting(schema, where, store.root)), options, dry_run=dry_run)
 
 
-def _meeting(schema: TableSchema, which: Any, root: str) -> Callable[[Sequence[bytes]], set[bytes]]:
+def _meeting(schema: TableSchema, where: Any, root: str) -> Callable[[Sequence[bytes]], set[bytes]]:
     if not schema.partition_keys:
         raise OptionError("the table has no partitions", path=root, hint="delete all its rows by truncate()")
-    given = [which] if isinstance(which, Mapping) else which
+    given = [where] if isinstance(where, Mapping) else where
     if isinstance(given, list | tuple):
         if not given or not all(isinstance(one, Mapping) and one for one in given):
             raise OptionError("partitions are a list of {column: value}, not empty", path=root)

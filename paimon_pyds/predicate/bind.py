@@ -66,7 +66,7 @@ def bind(predicate: Predicate, fields: Sequence[DataField], *, timezone: str | N
         PredicateError: no such column, types that SQL does not compare, or a literal that is no value of the type.
     """
     if is_deep(predicate, MAX_DEPTH):
-        raise PredicateError(f"the filter is nested deeper than {MAX_DEPTH} levels")
+        raise PredicateError(f"the condition is nested deeper than {MAX_DEPTH} levels")
     return TableBinder(fields, timezone=timezone).bind(predicate)
 
 
@@ -152,7 +152,7 @@ class TableBinder:
         key = step.key if isinstance(step, MapKey) else step
         literal = literal_of(key, step.type if isinstance(step, MapKey) else None)
         if not isinstance(type_, AtomicType) or literal.value is None:
-            raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a filter")
+            raise PredicateError(f"the keys of {at} are of type {type_}, they can't be written in a condition")
         stored = tree.STRING if type_.kind is Kind.CHAR else type_
         try:
             equal = self._comparison(Op.EQ, ColumnRef(at.name, at.path, stored), literal)
@@ -167,7 +167,7 @@ class TableBinder:
         assert column.type is not None
         kind = column.type.kind
         if kind in REFUSED_KINDS:
-            raise PredicateError(f"column {column} is of type {kind.value}; filters on it are not supported")
+            raise PredicateError(f"column {column} is of type {kind.value}; conditions on it are not supported")
         if leaf.op in (Op.IS_NULL, Op.IS_NOT_NULL):
             return Leaf(leaf.op, column)
         if kind in NESTED_KINDS:

@@ -27,7 +27,7 @@ from paimon_pyds.zones import default_zone
 
 def delete(
     store: TableStore,
-    where: Operand | Predicate,
+    where: Operand | Predicate | None,
     *,
     executor: Executor | None = None,
     options: Mapping[str, str] | None = None,

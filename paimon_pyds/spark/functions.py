@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from paimon_pyds.errors import CommitConflictError, OptionError
 from paimon_pyds.options import TableOptions
+from paimon_pyds.predicate.argument import one_condition
 from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
@@ -174,6 +175,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     options: OptionValues | None = None,
+    filter: str | None = None,
 ) -> CompactSummary:
     """Merge a table's small files, and drop deleted rows: see `paimon_pyds.Table.compact`.
 
@@ -189,9 +191,10 @@ def compact(  # noqa: PLR0913 - named arguments that users type
         storage_options: of the storage that the table is on.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
+        filter: another name for ``where``.
     """
     return given_table(path, branch, storage_options).compact(
-        where,
+        one_condition(where, filter),
         order_by,
         order=order,
         full=full,
@@ -207,13 +210,14 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
     bucket_num: int | None = None,
-    partitions: str | None = None,
+    where: str | None = None,
     *,
     dry_run: bool = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     options: OptionValues | None = None,
+    filter: str | None = None,
 ) -> RescaleSummary:
     """Write partitions anew with another number of buckets: see `paimon_pyds.Table.rescale`.
 
@@ -221,15 +225,17 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
         spark: a session, classic or Connect; its workers read and write the data files.
         path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         bucket_num: how many buckets; as many as the option ``bucket`` says when None.
-        partitions: a condition on partition columns; all partitions when None.
+        where: a condition on partition columns; all partitions when None.
         dry_run: only tell what would be written anew.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
+        filter: another name for ``where``.
     """
     table, executor = given_table(path, branch, storage_options), SparkExecutor(spark)
-    return table.rescale(bucket_num, partitions, dry_run=dry_run, executor=executor, progress=progress, options=options)
+    where = one_condition(where, filter)
+    return table.rescale(bucket_num, where, dry_run=dry_run, executor=executor, progress=progress, options=options)
 
 
 @_in_zone_of_session
@@ -242,6 +248,7 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    filter: str | None = None,
 ) -> RewriteSummary:
     """Build the file indexes that a table's options ask for: see `paimon_pyds.Table.rewrite_file_index`.
 
@@ -253,8 +260,9 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
+        filter: another name for ``where``.
     """
-    table = given_table(path, branch, storage_options)
+    table, where = given_table(path, branch, storage_options), one_condition(where, filter)
     return table.rewrite_file_index(where, rebuild=rebuild, executor=SparkExecutor(spark), progress=progress)
 
 
@@ -262,28 +270,30 @@ def rewrite_file_index(  # noqa: PLR0913 - named arguments that users type
 def delete(  # noqa: PLR0913 - named arguments that users type
     spark: SparkSession,
     path: str | Table,
-    where: Condition,
+    where: Condition | None = None,
     *,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     options: OptionValues | None = None,
+    filter: Condition | None = None,
 ) -> RowSummary:
     """Delete the rows for which a condition is true: see `paimon_pyds.Table.delete`.
 
     Args:
         spark: a session, classic or Connect; its workers find the rows, and rewrite files where there are no vectors.
         path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        where: Spark SQL text; ``"TRUE"`` for every row.
+        where: Spark SQL text; ``"TRUE"`` for every row. It has to be given.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
+        filter: another name for ``where``.
 
     Raises:
         OptionError: no condition, or a Column of Spark.
     """
-    table = given_table(path, branch, storage_options)
+    table, where = given_table(path, branch, storage_options), one_condition(where, filter)
     done = table.delete(_checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
     note_change(spark, table.store, done.snapshot_id)
     return done
@@ -300,6 +310,7 @@ def update(  # noqa: PLR0913 - named arguments that users type
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     options: OptionValues | None = None,
+    filter: Condition | None = None,
 ) -> RowSummary:
     """Set columns of the rows for which a condition is true: see `paimon_pyds.Table.update`.
 
@@ -312,11 +323,12 @@ def update(  # noqa: PLR0913 - named arguments that users type
         storage_options: credentials and endpoints of the storage.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
         options: table options for this run.
+        filter: another name for ``where``.
 
     Raises:
         OptionError: nothing to set, or a Column of Spark.
     """
-    table = given_table(path, branch, storage_options)
+    table, where = given_table(path, branch, storage_options), one_condition(where, filter)
     values = {name: _checked_sql(value) for name, value in set.items()}
     executor = SparkExecutor(spark)
     done = table.update(values, _checked_sql(where), executor=executor, progress=progress, options=options)

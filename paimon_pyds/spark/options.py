@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.numerals import whole_number
+from paimon_pyds.predicate.argument import one_condition
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.spark.location import (
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 WHERE = ("path", "warehouse", "database", "table", "branch")
 OF_SCANS = ("timezone", "read-optimized")
-READ = ("filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", *OF_SCANS)
+READ = ("where", "filter", "columns", "limit", "topn", "metadata-columns", "pushdown", "explain", *OF_SCANS)
 WRITE = (
     "create-if-missing", "if-exists", "partition-by", "partition", "primary-key", "comment", "overwrite-partition",
     "dynamic-partition-overwrite", "rowkind-column", "missing-columns", "operation", "operation-keys",
@@ -39,7 +40,7 @@ TRAVEL = (
     "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
 )  # fmt: skip
 BUCKET_COLUMN = "__paimon_bucket"
-_READ_ONLY = ("filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", "explain", *TRAVEL)
+_READ_ONLY = ("where", "filter", "columns", "limit", "topn", "metadata-columns", "read-optimized", "explain", *TRAVEL)
 """What makes a view of a table something that can't be written to."""
 _OF_SPARK = frozenset({"paths", "provider", "owner", "location", "serialization.format"})
 """What Spark adds by itself (`CREATE TABLE … USING`, a list of paths)."""
@@ -65,7 +66,7 @@ class ReadOptions:
 
     path: str = field(repr=False)  # an address may hold credentials, until it is opened and refused
     branch: str | None = None
-    filter: str | None = None
+    where: str | None = None
     columns: str | None = None
     limit: int | None = None
     top_n: str | None = None
@@ -165,7 +166,7 @@ def parse_read_options(options: Mapping[str, str], *, pushdown: bool = False) ->
     return ReadOptions(
         path=path,
         branch=branch,
-        filter=given.get("filter"),
+        where=one_condition(given.get("where"), given.get("filter")),
         columns=given.get("columns"),
         limit=_count(given, "limit"),
         top_n=given.get("topn"),

@@ -33,7 +33,7 @@ _NEEDED = ("paimon_pyds", "numpy", "pyarrow", "pyroaring", "xxhash")
 """The packages that workers need."""
 _LEAK_WARNING = (
     "pushdown is on, and Spark before version 5 applies the filters of one query to the other queries of the same "
-    "DataFrame or view, with silently wrong rows (SPARK-58551): load anew for each query, or use option('filter', …)"
+    "DataFrame or view, with silently wrong rows (SPARK-58551): load anew for each query, or use option('where', …)"
 )
 _log = logging.getLogger("paimon_pyds.spark")
 _WITH_PUSHDOWN: WeakSet[Any] = WeakSet()
@@ -185,7 +185,7 @@ def register(spark: Any, pushdown: bool = False) -> None:
                 warnings.warn(_LEAK_WARNING, RuntimeWarning, stacklevel=2)
                 _log.warning(_LEAK_WARNING)
         else:
-            warnings.warn("this Spark hands no filters to Python data sources (4.1 does); use option('filter', …)")
+            warnings.warn("this Spark hands no filters to Python data sources (4.1 does); use option('where', …)")
     _check_workers(spark)
     if not pushdown and spark not in _WITH_PUSHDOWN and _has_formats(spark):
         return  # Spark logs a warning for each source that replaces another

@@ -68,7 +68,7 @@ class ReadState:
         """The scan of these columns (all by default) with the filter, the limit and the order of the options.
         Raises SchemaError: it needs a column that was dropped or changed too much since the load."""
         options = self.options
-        scan = self.table.scan(options.filter, columns, options.limit, options.top_n, options=options.scan)
+        scan = self.table.scan(options.where, columns, options.limit, options.top_n, options=options.scan)
         for field in scan.used_fields:
             if field.name in self.changed:
                 raise SchemaError(self.changed[field.name], hint=_HINT)

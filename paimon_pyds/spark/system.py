@@ -103,10 +103,10 @@ def _scan(options: ReadOptions, columns: Sequence[str] | None) -> SystemScan:
     system: Any = options.system or ""
     if system.startswith(SYSTEM_OF_WAREHOUSE):
         found = Catalog(options.path, options.storage).system_scan(
-            system, options.filter, columns=columns, limit=options.limit, options=options.scan
+            system, options.where, columns=columns, limit=options.limit, options=options.scan
         )
     else:
         table = open_table(options)
-        found = table.system_scan(system, options.filter, columns=columns, limit=options.limit, options=options.scan)
+        found = table.system_scan(system, options.where, columns=columns, limit=options.limit, options=options.scan)
     assert isinstance(found, SystemScan)  # others are options of a read of the table itself
     return found

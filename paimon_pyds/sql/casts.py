@@ -100,7 +100,8 @@ def from_python(value: object, wanted: Kind | None = None) -> Literal:
             seconds = (value.hour * 60 + value.minute) * 60 + value.second
             return Literal(seconds * 1_000_000 + value.microsecond, AtomicType(Kind.TIME, precision=6))
     raise PredicateError(
-        f"a {type(value).__name__} can't stand in a filter", hint="use str, int, float, bool, bytes, Decimal or dates"
+        f"a {type(value).__name__} can't stand in a condition",
+        hint="use str, int, float, bool, bytes, Decimal or dates",
     )
 
 

@@ -70,15 +70,15 @@ class Token(NamedTuple):
 
 
 class SqlText(NamedTuple):
-    """A text to parse, and what errors call it: a ``filter``, an ``expression``, a ``clause``, a ``top_n``."""
+    """A text to parse, and what errors call it: a ``condition``, an ``expression``, a ``clause``, a ``top_n``."""
 
     text: str
-    kind: str = "filter"
+    kind: str = "condition"
 
     @property
     def class_of_errors(self) -> type[PaimonError]:
         """What errors about it are."""
-        return {"filter": PredicateError, "top_n": OptionError}.get(self.kind, ExpressionError)
+        return {"condition": PredicateError, "top_n": OptionError}.get(self.kind, ExpressionError)
 
     def error(self, position: int, message: str, hint: str | None = None) -> PaimonError:
         """An error with the line of the text and a caret under the place.

@@ -60,12 +60,12 @@ class Parser(Cursor):
 
     def parse(self) -> Expression:
         """The whole text as one expression."""
-        filters = self.source.kind == "filter"
+        filters = self.source.kind == "condition"
         if self.peek().kind == "end":
-            hint = "leave the filter out to read every row" if filters else None
+            hint = "leave the condition out to read every row" if filters else None
             self.fail(self.peek(), f"there is no {'condition' if filters else 'expression'}", hint=hint)
         if filters and self.is_next("WHERE", "SELECT"):
-            self.fail(self.peek(), "a filter is a condition only", hint="write what follows WHERE")
+            self.fail(self.peek(), "this takes a condition only", hint="write what follows WHERE")
         found = self.expression()
         if self.peek().kind != "end":
             self.unexpected(f"the end of the {self.source.kind}")

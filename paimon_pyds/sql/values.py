@@ -103,7 +103,7 @@ def parse_timestamp(text: str) -> tuple[int, str | None]:
 
 def _clock_hint(text: str) -> str | None:
     if text.lower() in ("now", "today", "tomorrow", "yesterday"):
-        return "values of the clock are not supported in filter; compute them in Python and write the date"
+        return "values of the clock are not supported in conditions; compute them in Python and write the date"
     return None
 
 

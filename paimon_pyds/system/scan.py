@@ -102,7 +102,7 @@ class SystemScan(RowStream):
         if columns is not None:
             names = texts("columns", columns)
             self._fields = tuple(column_named(name, self.table_fields, "the system table") for name in names)
-        if filter_ is not None and str(condition("filter", filter_)).strip():
+        if filter_ is not None and str(condition("where", filter_)).strip():
             fields, zone = self.table_fields, zone_given(self._options)
             if isinstance(filter_, str):
                 self._predicate = bind_filter(filter_, fields, timezone=zone)

@@ -31,6 +31,7 @@ from paimon_pyds.metadata.statistics import parsed_statistics
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions, check_known
 from paimon_pyds.options.option import text
+from paimon_pyds.predicate.argument import one_condition
 from paimon_pyds.redaction import shown
 from paimon_pyds.row import decode_row
 from paimon_pyds.scan.travel import TableState, scan_options
@@ -107,7 +108,7 @@ def system_scan(
     store: TableStore,
     open_scan: Callable[..., Scan],
     name: str,
-    filter_: Filter = None,
+    where: Filter = None,
     **query: Unpack[SystemArguments],
 ) -> RowStream:
     """A query on a system table, of the state that a scan with these options reads.
@@ -116,9 +117,10 @@ def system_scan(
         store: the table.
         open_scan: makes the scan of the table's own rows, where the system table is made of these.
         name: one of `NAMES`; a ``$`` before it is fine.
-        filter_: of the columns of the system table; `files`, `snapshots` and others read less by it.
+        where: a condition on the columns of the system table; `files`, `snapshots` and others read less by it.
         **query: ``columns``, names of those to return, all when None; ``limit``, rows to return at most; ``options``:
-            Paimon's scan options; ``incremental-between`` for ``audit_log`` and ``binlog``.
+            Paimon's scan options; ``incremental-between`` for ``audit_log`` and ``binlog``; ``filter``, another name
+            for ``where``.
 
     Raises:
         OptionError: another name, with similar ones.
@@ -128,19 +130,19 @@ def system_scan(
     wanted = text("name", name).removeprefix("$").lower()
     if wanted not in NAMES:
         raise OptionError(f"no system table is named {name!r:.60}", hint=suggest(wanted, NAMES, "system tables"))
-    columns, limit = query.get("columns"), query.get("limit")
+    where, columns, limit = one_condition(where, query.get("filter")), query.get("columns"), query.get("limit")
     given = scan_options(None, None, None, query.get("options"))
     if wanted in ROW_CHANGES:
-        return row_changes(open_scan(store, options=given), wanted).narrowed(filter_, columns, limit)
+        return row_changes(open_scan(store, options=given), wanted).narrowed(where, columns, limit)
     if wanted in ("ro", "row_tracking"):
         given |= {"read-optimized": "true"} if wanted == "ro" else {}
         if wanted == "row_tracking" and columns is None:
             columns = row_tracking_columns(open_scan(store, options=given))
-        return open_scan(store, filter=filter_, columns=columns, limit=limit, options=given)
+        return open_scan(store, where=where, columns=columns, limit=limit, options=given)
     check_known({k: v for k, v in given.items() if k != "branch"}, ("timezone",), own=False)
     store = store.for_branch(given["branch"]) if "branch" in given else store
     fields, read = SYSTEM_TABLES[wanted]
-    return SystemScan(fields, partial(read, store), given).narrowed(filter_, columns, limit)
+    return SystemScan(fields, partial(read, store), given).narrowed(where, columns, limit)
 
 
 def _snapshots(store: TableStore, request: Request) -> _Rows:

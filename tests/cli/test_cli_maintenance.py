@@ -52,8 +52,8 @@ def test_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "  p=2020-01-01\n" in run("expire-partitions", path, *age, "--dry-run")
     assert run("mark-done", path, "p=2020-01-01", "--dry-run") == "p=2020-01-01\n"
     assert json.loads(run("mark-done", path, "p=2020-01-01", "--output", "json")) == ["p=2020-01-01"]
-    assert "  p=2020-01-01\n" in run("drop-partitions", path, "p = '2020-01-01'", "--dry-run")
-    assert run("drop-partitions", path, "p = 'other'").startswith("nothing removed in")
+    assert "  p=2020-01-01\n" in run("drop-partitions", path, "--where", "p = '2020-01-01'", "--dry-run")
+    assert run("drop-partitions", path, "--where", "p = 'other'").startswith("nothing removed in")
     assert run("truncate", path, "--dry-run").startswith("1 partition, 4 data files")
     run("expire-partitions", path, *age)
     assert table.count() == 0

@@ -340,7 +340,7 @@ def test_rows_of_lookup_system_and_distinct(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_lookup_needs_a_primary_key(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lookup", path, "1"]) == 1
-    message = f"no primary key to look rows up by — at {path} — use paimon-pyds read {path} --filter '…'"
+    message = f"no primary key to look rows up by — at {path} — use paimon-pyds read {path} --where '…'"
     assert message in capsys.readouterr().err
 
 

@@ -136,7 +136,7 @@ def test_partitions_have_numbers_of_their_own(tmp_path: Path, key: bool) -> None
     table = _make(tmp_path, 4, key=key)
     rows = _read(table)
     table.alter({"bucket": "8"})
-    assert table.rescale(partitions="p = 1").partitions == 1
+    assert table.rescale(where="p = 1").partitions == 1
     table.append(pa.table({"p": [2, 1], "k": [1001, 1003], "v": ["x", "y"]}, _SCHEMA))
     with pytest.raises(CommitError, match=r"partition p=0 with a new bucket num 8.* previous bucket num is 4.*rescale"):
         table.append(_rows(0, 4))

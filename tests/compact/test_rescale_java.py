@@ -76,7 +76,7 @@ def test_java_goes_on_with_buckets_of_append_tables(oracle: Oracle, tmp_path: Pa
     table.append(pa.table({"p": [k % 2 for k in range(60)], "k": range(60), "v": ["a"] * 60}, _APPEND))
     table.delete("k < 9")
     table.alter({"bucket": "6"})
-    table.rescale(partitions="p = 1")
+    table.rescale(where="p = 1")
     more = [{"p": 1, "k": k, "v": "b"} for k in range(60, 80)]
     keys = {bool(bucket < 2): k for k, bucket in enumerate(bucket_of([pa.array(range(40))], [parse_type("BIGINT")], 6))}
     where: dict[str, Any] = {"op": "eq", "field": "k", "literals": [33]}

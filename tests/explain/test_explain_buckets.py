@@ -81,7 +81,7 @@ def test_tables_without_buckets_have_no_skew(tmp_path: Path) -> None:
 
 def test_partitions_of_different_numbers_of_buckets(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", keys=True)
-    table.rescale(4, partitions="p = 0")
+    table.rescale(4, where="p = 0")
     e = table.explain("id = 5")
     assert e.skew is not None and (e.skew.buckets, e.skew.partitions) == (20, 2)
     (step,) = [step for step in e.steps if step.name == "buckets"]

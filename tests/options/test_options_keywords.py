@@ -1,14 +1,33 @@
-"""Functions of Spark take the parameters of the table's methods."""
+"""Arguments have one name everywhere: in Python, in functions of Spark, on the command line, in options of Spark."""
 
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.cli.main import main
 from paimon_pyds.compact.options import CompactOptions
+from paimon_pyds.explain.explain import Explanation
+from paimon_pyds.frames import RowStream
+from paimon_pyds.query.aggregates import Answers
 from paimon_pyds.rowlevel.clauses import MergeOptions
+
+TRIED = ("index_cost", "index_advise", "advise_partition")
+"""What takes filters to try, in a list, and a condition on the partitions that are looked into."""
+CALLS: dict[str, tuple[Any, ...]] = {
+    "count": (), "exists": (), "distinct": ("id",), "min": ("id",), "max": ("id",), "sum": ("id",), "top_n": ("id, 9",),
+    "scan": (), "audit_log": (), "explain": (), "answer": (), "lookup": (), "delete": (), "update": ({"id": "id + 1"},),
+    "rewrite_file_index": (), "compact": (), "layout": (), "rescale": (4,), "drop_partitions": (), "clone": (),
+    "index_dump": (), "index_verify": (), "system": ("files",), "system_scan": ("files",),
+}  # fmt: skip
+"""The methods of tables that take a condition, with what they need besides."""
 
 
 @pytest.mark.parametrize(("name", "options"), [("compact", CompactOptions), ("merge", MergeOptions)])
@@ -21,3 +40,122 @@ def test_compact_and_merge_have_the_same_parameters_everywhere(name: str, option
         assert {p: shown[p].default for p in defaults} == defaults
         assert {p: shown[p].kind for p in defaults} == {p: method[p].kind for p in defaults}
         assert all(f"    {p}: " in (inspect.getdoc(function) or "") for p in defaults)
+
+
+def _names(call: Callable[..., Any]) -> set[str]:
+    return set(inspect.signature(call).parameters)
+
+
+def _public(owner: object) -> dict[str, Callable[..., Any]]:
+    return {name: value for name in vars(owner) if not name.startswith("_") and callable(value := getattr(owner, name))}
+
+
+def test_conditions_are_named_where_everywhere() -> None:
+    spark = pytest.importorskip("paimon_pyds.spark")
+    of_spark = {name: getattr(spark, name) for name in spark.__all__ if inspect.isroutine(getattr(spark, name))}
+    found = {f"{owner}.{name}": call for owner, calls in
+             [("Table", _public(pp.Table)), ("Catalog", _public(pp.Catalog)), ("spark", of_spark)]
+             for name, call in calls.items()}  # fmt: skip
+    assert not [name for name, call in found.items() if _names(call) & {"which", "condition", "partitions", "filter_"}
+                if name != "Table.mark_partitions_done"]  # fmt: skip
+    assert not [name for name, call in found.items() if "filter" in _names(call) and "where" not in _names(call)]
+    takes = {name for name, call in found.items() if "where" in _names(call)}
+    assert {name.removeprefix("Table.") for name in takes if name.startswith("Table.")} == {
+        *CALLS, *TRIED,
+    } - {"lookup"}  # fmt: skip
+    assert {name for name in takes if not name.startswith("Table.")} == {
+        "Catalog.system", "Catalog.system_scan", *(f"spark.{n}" for n in
+                                                   ("compact", "delete", "rescale", "rewrite_file_index", "update")),
+    }  # fmt: skip
+
+
+def _table(path: Path) -> pp.Table:
+    options = {"bucket": "2", "bucket-key": "id"}
+    table = pp.Table.create(path / "t", "id BIGINT, p INT", partition_by=["p"], options=options)
+    table.append({"id": [1, 3], "p": [1, 2]})
+    table.alter({"file-index.bitmap.columns": "id"})
+    table.append({"id": [2, 4], "p": [1, 2]})
+    return table
+
+
+def _keyed(path: Path) -> pp.Table:
+    return pp.Table.create(path / "k", {"id": [1, 2], "p": [1, 2]}, primary_key=["id"], options={"bucket": "1"})
+
+
+def _answer(found: Any) -> Any:
+    """What a call found, as a value that compares: without times, and without places."""
+    if isinstance(found, RowStream):
+        found = found.to_arrow()
+    if isinstance(found, Answers):
+        found = found.count().value
+    if isinstance(found, Explanation):
+        return [step.rows for step in found.steps]
+    if isinstance(found, list):
+        return len(found)
+    return found if isinstance(found, pa.Table) else re.sub(r"[0-9.,]+ m?s\b|/\S+", "", str(found))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_filter_is_another_name_for_where(name: str, tmp_path: Path) -> None:
+    def called(number: str, **given: Any) -> Any:
+        path = tmp_path / number
+        table = _keyed(path) if name == "lookup" else _table(path)
+        needed = {"lookup": ([1, 2],), "clone": (path / "copy",)}.get(name, CALLS[name])
+        return _answer(getattr(table, name)(*needed, **given))
+
+    condition = "level < 0" if name.startswith("system") else "p = 9"
+    found = called("1", where=condition)
+    assert found == called("2", filter=condition)
+    if name not in ("delete", "drop_partitions"):  # which need one
+        assert found != called("3")
+    with pytest.raises(pp.errors.OptionError, match="where and filter are two names of one condition"):
+        called("5", where=condition, filter=condition)
+
+
+def test_a_catalog_takes_both_names(tmp_path: Path) -> None:
+    catalog = pp.Catalog(tmp_path)
+    catalog.create_table("default.a", "id INT")
+    catalog.create_table("default.b", "id INT")
+    assert catalog.system("sys.tables", where="table_name = 'a'") == catalog.system(
+        "sys.tables", filter="table_name = 'a'"
+    )
+    with pytest.raises(pp.errors.OptionError, match="two names of one condition"):
+        catalog.system("sys.tables", "table_name = 'a'", filter="table_name = 'a'")
+
+
+@pytest.mark.parametrize("call", ["delete", "drop_partitions"])
+def test_what_removes_rows_needs_a_condition(call: str, tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    with pytest.raises(pp.errors.OptionError, match="condition"):
+        getattr(table, call)()
+    assert table.count() == 4
+
+
+COMMANDS = [
+    ["read"], ["count"], ["exists"], ["distinct", "id"], ["min", "id"], ["max", "id"], ["sum", "id"], ["explain"],
+    ["layout"], ["system", "files"], ["delete"], ["update", "--set", "id = 7"], ["compact"], ["rescale", "4"],
+    ["clone", "copy"], ["drop-partitions"], ["index", "dump"], ["index", "verify"], ["index", "rewrite"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_commands_take_both_names(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    condition, at = "level >= 0" if words[0] == "system" else "p = 1", 2 if words[0] == "index" else 1
+
+    def run(number: str, *more: str) -> int:
+        table = _table(tmp_path / number)
+        needed = [f"{word}-{number}" if word == "copy" else word for word in words[at:]]
+        try:
+            return main([*words[:at], table.path, *needed, *more])
+        except SystemExit as stopped:
+            return int(str(stopped.code))
+
+    found = 1 if words == ["index", "verify"] else 0  # files without an index are found
+    assert run("1", "--where", condition) == run("2", "--filter", condition) == found
+    assert run("3", "--where", condition, "--filter", condition) == 2
+    error = capfd.readouterr().err.splitlines()[-1]
+    assert "--where and --filter are two names of one condition, and it is given twice" in error
+    assert run("4", "--where", condition, "--where", condition) == 2

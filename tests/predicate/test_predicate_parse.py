@@ -255,15 +255,15 @@ def test_trees(text: str, expected: Any) -> None:
     [
         ("", "", "there is no condition"),
         ("  -- nothing", "", "there is no condition"),
-        ("WHERE a = 1", "WHERE", "a filter is a condition only"),
-        ("a = ", "", "the filter ends here"),
+        ("WHERE a = 1", "WHERE", "this takes a condition only"),
+        ("a = ", "", "the condition ends here"),
         ("a = )", ")", "found )"),
-        ("a = 1 b", "b", "expected the end of the filter, found b"),
+        ("a = 1 b", "b", "expected the end of the condition, found b"),
         ("(a = 1", "", "expected ')'"),
         ("a = 'x", "'x", "is not closed"),
         ("`a = 1", "`a", "is not closed"),
         ("a /* x = 1", "/*", "comment is not closed"),
-        ("a = $1", "$1", "has no meaning in a filter"),
+        ("a = $1", "$1", "has no meaning in a condition"),
         ("a = 1 AND a IN (SELECT b)", "SELECT", "subqueries are not supported"),
         ("(SELECT 1) = a", "(SELECT", "subqueries"),
         ("EXISTS (SELECT 1)", "EXISTS", "subqueries are not supported"),
@@ -309,8 +309,8 @@ def test_trees(text: str, expected: Any) -> None:
         ("a AND 5", "5", "expected a condition, found a literal"),
         ("and = 1", "and", "found and"),
         ("a.", "", "expected a field name"),
-        ("a IS NULL IS NULL", "IS NULL", "expected the end of the filter"),
-        ("a IN (1) = true", "= true", "expected the end of the filter"),
+        ("a IS NULL IS NULL", "IS NULL", "expected the end of the condition"),
+        ("a IN (1) = true", "= true", "expected the end of the condition"),
         ("a = 1 AND\nb = = 2", "= 2", "expected an expression"),
     ],
 )  # fmt: skip
@@ -323,7 +323,7 @@ def _check_caret(read: Callable[[], object], at: str, message: str) -> None:
         read()
     assert message in str(caught.value)
     head, line, caret = caught.value.message.split("\n")
-    assert head.startswith("filter: ")
+    assert head.startswith("condition: ")
     column = len(caret) - 1
     assert caret == " " * column + "^"
     assert line[column:].startswith(at) if at else column == len(line)

@@ -35,11 +35,17 @@ FIELDS = (
 )
 
 
+def test_a_condition_has_two_names():
+    assert parse_read_options({"path": "/t", "filter": "a = 1"}) == parse_read_options({"path": "/t", "where": "a = 1"})
+    with pytest.raises(OptionError, match="where and filter are two names of one condition"):
+        parse_read_options({"path": "/t", "filter": "a = 1", "where": "a = 1"})
+
+
 def test_reading():
     options = parse_read_options(
         {
             "path": "/t",
-            "filter": "a = 1",
+            "where": "a = 1",
             "columns": "a, b",
             "limit": "10",
             "metadata-columns": "__paimon_bucket, _ROW_ID",
@@ -52,7 +58,7 @@ def test_reading():
             "branch": "b",
         }
     )
-    assert (options.path, options.branch, options.filter, options.columns, options.limit) == (
+    assert (options.path, options.branch, options.where, options.columns, options.limit) == (
         "/t",
         "b",
         "a = 1",

@@ -50,10 +50,10 @@ def test_calling_the_class_says_what_to_call(table: pp.Table) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: t.scan(5), "filter takes a condition as Spark SQL text, not 5 (int)"),
-        (lambda t: t.scan(["id = 1"]), "filter takes a condition as Spark SQL text, not ['id = 1'] (list)"),
-        (lambda t: t.count(True), "filter takes a condition as Spark SQL text, not True (bool)"),
-        (lambda t: t.scan().where(1.5), "filter takes a condition as Spark SQL text, not 1.5 (float)"),
+        (lambda t: t.scan(5), "where takes a condition as Spark SQL text, not 5 (int)"),
+        (lambda t: t.scan(["id = 1"]), "where takes a condition as Spark SQL text, not ['id = 1'] (list)"),
+        (lambda t: t.count(True), "where takes a condition as Spark SQL text, not True (bool)"),
+        (lambda t: t.scan().where(1.5), "where takes a condition as Spark SQL text, not 1.5 (float)"),
         (lambda t: t.scan(limit="3"), "limit takes an integer, not '3' (str)"),
         (lambda t: t.scan(limit=3.0), "limit takes an integer, not 3.0 (float)"),
         (lambda t: t.scan(limit=True), "limit takes an integer, not True (bool)"),
@@ -138,7 +138,7 @@ def test_times_without_a_snapshot_are_told_as_times(table: pp.Table) -> None:
 
 def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", {"id": [1]})
-    with pytest.raises(AttributeError, match=r"Table has no 'filter': write table\.scan\(filter\)"):
+    with pytest.raises(AttributeError, match=r"Table has no 'filter': write table\.scan\(where\)"):
         table.filter("id = 1")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"Table has no 'colour'$"):
         _ = table.colour  # type: ignore[attr-defined]

@@ -152,7 +152,7 @@ def test_snapshots(table: pp.Table) -> None:
 def test_scans_plans_and_messages(table: pp.Table) -> None:
     scan = table.scan("color = 'red'", columns=["id", "__paimon_bucket"], limit=5)
     assert repr(scan) == (
-        f"Scan({table.path}, snapshot 1, columns [id, __paimon_bucket], filter color = 'red', limit 5)"
+        f"Scan({table.path}, snapshot 1, columns [id, __paimon_bucket], where color = 'red', limit 5)"
     )
     assert "top_n id" in repr(table.scan(top_n="id, 2"))
     assert "incremental" in repr(table.scan(options={"incremental-between": "0,1"}))

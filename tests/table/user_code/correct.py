@@ -55,7 +55,12 @@ def read(table: Table, **scan: Any) -> list[object]:
         table.explain("id = 1", analyze=True, columns=["id"], limit=1).text,
         table.count("id = 1", **now) + table.count(**scan),
         table.exists(timestamp="2026-01-31"),
-        table.lookup({"id": [1]}, ["s"], filter="s = 'a'", options=None),
+        table.lookup({"id": [1]}, ["s"], where="s = 'a'", options=None),
+        table.lookup({"id": [1]}, filter="s = 'a'"),
+        table.scan(where="id = 1").where("s = 'a'").count() + table.scan(filter="id = 1").count(),
+        table.count(where="id = 1") + table.count(filter="id = 1", snapshot=3),
+        table.top_n("id, 3", where="id = 1").num_rows + table.top_n("id, 3", filter="id = 1").num_rows,
+        table.system("files", where="level > 0") == table.system("files", filter="level > 0", limit=3),
         [table.lookup(1), table.lookup("a"), table.lookup([1, 2]), table.lookup(("a", 1)), table.lookup([("a", 1)])],
         table.top_n("id desc, 3", columns=["id"]),
         table.system("files", "level > 0", limit=3),
@@ -69,6 +74,11 @@ def change(table: Table, order_by: list[str]) -> None:
     table.delete("id = 1")
     table.delete(pc.field("id") == 1)
     table.delete(Const.TRUE)
+    table.delete(filter="id = 1")
+    table.update({"s": "'b'"}, filter=pc.field("id") == 1)
+    table.drop_partitions(filter="s = 'a'")
+    table.drop_partitions(where=[{"s": "a"}, {"s": None}])
+    table.rescale(4, where="s = 'a'")
     table.update({"s": "'b'", "n": 1}, "id = 2", progress=lambda rows: None)
     table.merge([{"id": 1}], on="id", when_matched="update", when_not_matched="insert")
     table.merge(
@@ -93,6 +103,7 @@ def on_spark(spark: SparkSession, df: DataFrame, table: Table) -> str:
     pp.spark.compact(spark, "/t", order_by="id", order="hilbert")
     df.repartition(pp.spark.bucket(df, table))
     try:
-        return str(pp.spark.delete(spark, "/t", "id = 1"))
+        pp.spark.update(spark, "/t", {"s": "'b'"}, filter="id = 1")
+        return str(pp.spark.delete(spark, "/t", where="id = 1"))
     except (CommitConflictError, PaimonError, pp.errors.OptionError) as error:
         return error.message

@@ -20,6 +20,8 @@ def read() -> None:
     table.scan("id = 1", colums=["id"])  # mistake
     table.scan(limit="10")  # mistake
     table.count("id = 1", tga="t")  # mistake
+    table.count(filter=5)  # mistake
+    table.scan(fliter="id = 1")  # mistake
     table.explain("id = 1", analyse=True)  # mistake
     table.answer(snapshot="seven")  # mistake
     table.lookup({"id": [1]}, column=["s"])  # mistake
@@ -43,6 +45,7 @@ def change() -> None:
     table.delete(were="id = 1")  # mistake
     table.update({"s": "'a'"}, whre="id = 1")  # mistake
     table.delete(where=5)  # mistake
+    table.delete(filter=5)  # mistake
     table.merge([{"id": 1}], on=5, when_matched="update")  # mistake
     table.merge([{"id": 1}], on=None, when_matched="update")  # mistake
     table.merge([{"id": 1}], "id", when_matched="upsert")  # mistake
