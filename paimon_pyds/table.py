@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import ArgumentTypeError, SchemaError, no_attribute, suggest
+from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, SchemaError, no_attribute, suggest
 from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream, row_count, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
@@ -149,6 +149,7 @@ class Table(RowStream):
         options: OptionValues | None = None,
         comment: str | None = None,
         storage_options: Mapping[str, str] | None = None,
+        ignore_if_exists: bool = False,
     ) -> Table:
         """Make a table; its directory is made too.
 
@@ -163,6 +164,7 @@ class Table(RowStream):
             options: any table option of Paimon, such as ``{"file-index.bitmap.columns": "color"}``.
             comment: about the table.
             storage_options: as for `open`.
+            ignore_if_exists: return the table that already exists, whatever its schema is; rows of data are not added.
 
         Raises:
             AlreadyExistsError: the table already exists.
@@ -175,7 +177,12 @@ class Table(RowStream):
         mapping("storage_options", storage_options or {})
         io, root = open_file_io(path_like("path", path), storage_options)
         external, local_cache = ExternalPaths.of(storage_options), cache_of(storage_options)
-        made = cls(create_table(io, root, definition, external=external, local_cache=local_cache))
+        try:
+            made = cls(create_table(io, root, definition, external=external, local_cache=local_cache))
+        except AlreadyExistsError:
+            if not ignore_if_exists:
+                raise
+            return cls.open(path, storage_options=storage_options)
         if rows is not None:
             with unmade_on_failure(made.store):
                 made.append(rows, missing_columns="null")

@@ -52,7 +52,8 @@ _HIVE_HINT = "open the table by its path, or the warehouse directory as a catalo
 _ELSEWHERE = {
     "list_tables": "tables(database)", "list_databases": "databases()", "list_namespaces": "databases()",
     "load_table": "table(name)", "get_table": "table(name)", "open_table": "table(name)", "read": "table(name)",
-    "create_namespace": "create_database(name)", "drop_namespace": "drop_database(name)",
+    "table_exists": "exists(name)", "has_table": "exists(name)", "create_namespace": "create_database(name)",
+    "drop_namespace": "drop_database(name)",
     "create_table_if_not_exists": "create_table(name, …, ignore_if_exists=True)",
 }  # fmt: skip
 """What PyIceberg, pypaimon and Spark call it."""
@@ -177,6 +178,10 @@ class Catalog:
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Make a database.
 
+        Args:
+            name: of the database.
+            ignore_if_exists: do nothing where there is one of this name.
+
         Raises:
             AlreadyExistsError: it is there.
             OptionError: a name that can't be one.
@@ -240,10 +245,20 @@ class Catalog:
             DatabaseNotFoundError, TableNotFoundError, BranchNotFoundError: with similar names.
             UnsupportedError: a system table (``db.t$files``).
         """
-        identifier = parse_identifier(name)
-        if identifier.system is not None or identifier.database == SYSTEM_DATABASE:
-            raise UnsupportedError(f"{identifier} is a system table", hint=f'.system("{identifier}") reads it')
-        return Table(self._store(identifier))
+        return Table(self._store(self._of_table(name)))
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a table of that name, or a branch (``db.t$branch_b``).
+
+        Raises:
+            UnsupportedError: the name of a system table.
+            StorageError: the storage can't say.
+        """
+        try:
+            self._backend.store(self._of_table(name))
+        except NotFoundError:
+            return False
+        return True
 
     def _store(self, identifier: Identifier) -> TableStore:
         try:
@@ -309,7 +324,7 @@ class Catalog:
             partition_by: names of columns, as those of the key.
             options: table options.
             comment: about the table.
-            ignore_if_exists: return the table that already exists, whatever its schema is.
+            ignore_if_exists: return the table that already exists, whatever its schema is; rows of data are not added.
 
         Raises:
             DatabaseNotFoundError: its database does not exist.
@@ -372,6 +387,12 @@ class Catalog:
         return self.table(name).alter(set_options, unset_options, **changes)
 
     # ------------------------------------------------------------------------------------------ helpers
+
+    def _of_table(self, name: str) -> Identifier:
+        identifier = parse_identifier(name)
+        if identifier.system is not None or identifier.database == SYSTEM_DATABASE:
+            raise UnsupportedError(f"{identifier} is a system table", hint=f'.system("{identifier}") reads it')
+        return identifier
 
     def _plain(self, name: str, default_database: str = DEFAULT_DATABASE) -> Identifier:
         identifier = parse_identifier(name, default_database)

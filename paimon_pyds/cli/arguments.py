@@ -154,6 +154,11 @@ def number(text: str) -> int:
     return value
 
 
+def add_if_not_exists(parser: argparse.ArgumentParser, help_: str) -> None:
+    """Add the option that makes it no error that there is such a thing already."""
+    parser.add_argument("--if-not-exists", "--if-missing", action="store_true", help=help_)
+
+
 def key_values(pairs: Sequence[str], what: str) -> dict[str, str]:
     """``KEY=VALUE`` arguments as a dictionary. Raises OptionError."""
     result = {}

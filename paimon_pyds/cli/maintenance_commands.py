@@ -13,6 +13,7 @@ from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
+    add_if_not_exists,
     add_table_command,
     add_where,
     key_values,
@@ -202,7 +203,7 @@ def _add_branch_commands(commands: Commands) -> None:
     parser = add_table_command(branch, "create", "Make a branch.", _create_branch)
     parser.add_argument("name")
     parser.add_argument("--tag", help="begin with the rows of this tag; without it, with none")
-    parser.add_argument("--if-missing", action="store_true", help="leave a branch of this name as it is")
+    add_if_not_exists(parser, "leave a branch of this name as it is")
     _looks(parser)
 
     parser = add_table_command(branch, "delete", "Delete a branch, and the files that only it needed.")
@@ -394,7 +395,7 @@ def _list_tags(arguments: argparse.Namespace) -> None:
 
 
 def _create_branch(arguments: argparse.Namespace) -> None:
-    table, how = open_table(arguments), {"ignore_if_exists": arguments.if_missing, "dry_run": arguments.dry_run}
+    table, how = open_table(arguments), {"ignore_if_exists": arguments.if_not_exists, "dry_run": arguments.dry_run}
     is_there = arguments.name in table.branches()
     table.create_branch(arguments.name, arguments.tag, **how)
     result = {"branch": arguments.name, "dry_run": arguments.dry_run}

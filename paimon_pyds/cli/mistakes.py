@@ -26,8 +26,9 @@ _OPTIONS = {
     "-n": "--limit", "--format": "--input-format --output", "-o": "--out --output", "--file": "--out",
     "--json": "--output", "--csv": "--output", "--version": "--snapshot", "--snapshot-id": "--snapshot",
     "--as-of": "--timestamp", "--key": "--primary-key", "--pk": "--primary-key", "--partition": "--partition-by",
-    "--partitioned-by": "--partition-by", "-y": "--yes", "--force": "--yes", "--if-not-exists": "--if-missing",
-    "--if-exists": "--if-missing", "-v": "--verbose", "--debug": "--verbose", "--warehouse": "--catalog",
+    "--partitioned-by": "--partition-by", "-y": "--yes", "--force": "--yes", "--ignore-if-exists": "--if-not-exists",
+    "--if-exists": "--if-not-exists", "--exist-ok": "--if-not-exists",
+    "-v": "--verbose", "--debug": "--verbose", "--warehouse": "--catalog",
     "--sep": "--delimiter", "--property": "--option", "--options": "--option", "-q": "--no-progress",
     "--quiet": "--no-progress", "--using": "--source",
 }  # fmt: skip

@@ -13,6 +13,7 @@ from paimon_pyds.cli.arguments import (
     Commands,
     Run,
     add_common_arguments,
+    add_if_not_exists,
     add_repeated,
     catalog_of,
     create_table,
@@ -42,7 +43,7 @@ def add_table_commands(commands: Commands) -> None:
     parser.add_argument("--primary-key", type=names_in, default=(), help="columns of the key, separated by commas")
     parser.add_argument("--partition-by", type=names_in, default=(), help="partition columns, separated by commas")
     parser.add_argument("--comment", help="about the table")
-    parser.add_argument("--if-missing", action="store_true", help="leave a table alone that is there already")
+    add_if_not_exists(parser, "leave a table alone that is there already")
 
     help_ = "Make a table of a directory's Parquet, ORC or Avro files, or a Delta or Iceberg table's, as they are."
     parser = commands.add_parser("migrate", help=help_, description=help_)
@@ -94,7 +95,7 @@ def _add_warehouse_commands(commands: Commands) -> None:
 
     parser = add("create-database", "Make a database in a warehouse.", _create_database)
     parser.add_argument("database", metavar="DATABASE")
-    parser.add_argument("--if-missing", action="store_true", help="leave one alone that is there already")
+    add_if_not_exists(parser, "leave one alone that is there already")
 
     parser = add("drop-database", "Remove a database from a warehouse.", _drop_database)
     parser.add_argument("database", metavar="DATABASE")
@@ -180,7 +181,7 @@ def _tables(arguments: argparse.Namespace) -> None:
 
 
 def _create_database(arguments: argparse.Namespace) -> None:
-    _catalog(arguments).create_database(arguments.database, arguments.if_missing)
+    _catalog(arguments).create_database(arguments.database, arguments.if_not_exists)
     _done(arguments, f"database {arguments.database} is there", database=arguments.database)
 
 
@@ -207,7 +208,7 @@ def _create(arguments: argparse.Namespace) -> None:
             comment=arguments.comment,
         )
     except AlreadyExistsError:
-        if not arguments.if_missing:
+        if not arguments.if_not_exists:
             raise
         _done(arguments, "a table is there already", created=False)
         return

@@ -52,7 +52,6 @@ def create_table(
     path: str,
     definition: TableDefinition,
     *,
-    ignore_if_exists: bool = False,
     external: ExternalPaths | None = None,
     local_cache: LocalCache | None = None,
 ) -> TableStore:
@@ -62,7 +61,6 @@ def create_table(
         io: the storage.
         path: where the table goes, as `open_file_io` normalised it.
         definition: its columns, keys and options.
-        ignore_if_exists: return the table that already exists, whatever its schema is.
         external: files outside of the table that its store may read.
         local_cache: of the store.
 
@@ -75,8 +73,6 @@ def create_table(
     schema = table_schema(definition)
     store = TableStore(io, path, external=external, local_cache=local_cache)
     if store.schema_ids() or not store.try_create_schema(schema):
-        if ignore_if_exists:
-            return store
         raise AlreadyExistsError("a table already exists", path=path, hint="open it, or choose another path")
     return store
 

@@ -77,6 +77,25 @@ def test_tables(catalog: Catalog) -> None:
     assert catalog.create_table("shop.orders", SCHEMA, ignore_if_exists=True).schema == table.schema
 
 
+def test_which_tables_exist(catalog: Catalog) -> None:
+    table = catalog.create_table("shop.orders", SCHEMA)
+    table.create_branch("b")
+    catalog.create_table("plain", SCHEMA)
+    found = {name: catalog.exists(name) for name in ("shop.orders", "plain", "default.plain", "`shop`.`orders`")}
+    assert all(found.values())
+    assert catalog.exists("shop.orders$branch_b") and not catalog.exists("shop.orders$branch_c")
+    for name in ("shop.order", "orders", "nowhere.orders", "shop"):
+        assert not catalog.exists(name)
+    assert not Catalog(f"{catalog.warehouse}/none").exists("shop.orders")
+    for name in ("shop.orders$files", "sys.tables"):
+        with pytest.raises(UnsupportedError, match="system table"):
+            catalog.exists(name)
+    with pytest.raises(OptionError):
+        catalog.exists("a/b")
+    with pytest.raises(AttributeError, match=r"write catalog\.exists\(name\)"):
+        catalog.table_exists("shop.orders")  # type: ignore[attr-defined]
+
+
 def test_what_is_missing_is_named_with_what_is_near(catalog: Catalog) -> None:
     catalog.create_table("shop.orders", SCHEMA)
     calls: list[Any] = [catalog.table, catalog.drop_table, lambda n: catalog.rename_table(n, "x"), catalog.alter_table]

@@ -87,6 +87,7 @@ def test_databases_and_tables_are_rows_as_java_keeps_them(catalog: Catalog, tmp_
     Table.create(tmp_path / "wh" / "shop.db" / "unnamed", SCHEMA)
     with pytest.raises(TableNotFoundError):
         catalog.table("shop.unnamed")
+    assert catalog.exists("store.u") and not catalog.exists("shop.unnamed") and not catalog.exists("default.t")
     catalog.drop_table("store.u")
     assert (catalog.tables("store"), sql(tmp_path, "SELECT * FROM paimon_tables")) == ([], [])
     catalog.drop_database("store")

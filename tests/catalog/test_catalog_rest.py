@@ -128,6 +128,7 @@ def test_databases_and_tables_come_and_go(catalog: Catalog) -> None:
     with pytest.raises(AlreadyExistsError):
         catalog.create_table("shop.t", SCHEMA)
     assert catalog.create_table("shop.t", SCHEMA, ignore_if_exists=True).path == table.path
+    assert catalog.exists("shop.t") and not catalog.exists("shop.u") and not catalog.exists("shopp.t")
     catalog.create_table("shop.u", SCHEMA)
     with pytest.raises(AlreadyExistsError, match=r"shop\.u"):
         catalog.rename_table("shop.t", "u")

@@ -72,7 +72,7 @@ def test_create(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (schema.primary_keys, schema.partition_keys, schema.comment) == (("id", "day"), ("day",), "all")
     assert schema.options["bucket"] == "2"
     assert "already exists" in _run(capsys, "create", path, "a INT", status=1)
-    assert _run(capsys, "create", path, "a INT", "--if-missing") == "a table is there already\n"
+    assert _run(capsys, "create", path, "a INT", "--if-not-exists") == "a table is there already\n"
     for text, message in (("", "'' is no column"), ("a", "'a' is no column"), ("a FOO", "not a Paimon type: 'FOO'"),
                           ("a LONG", "not a Paimon type: 'LONG' — write BIGINT"),
                           ("a BIGIN", "not a Paimon type: 'BIGIN' — did you mean BIGINT?"),

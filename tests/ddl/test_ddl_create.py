@@ -170,10 +170,20 @@ def test_columns_may_be_names_and_types(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_there(tmp_path: Path) -> None:
-    first = _create(tmp_path)
+    _create(tmp_path)
     with pytest.raises(AlreadyExistsError, match="already exists"):
         _create(tmp_path, _fields(other="INT"))
-    assert _create(tmp_path, _fields(other="INT"), ignore_if_exists=True) == first
+
+
+def test_a_table_that_is_there_stays_as_it_is_where_asked(tmp_path: Path) -> None:
+    first = Table.create(tmp_path / "t", {"id": [1]}, ignore_if_exists=True)
+    assert first.count() == 1
+    again = Table.create(tmp_path / "t", {"other": ["a", "b"]}, ["other"], comment="no", ignore_if_exists=True)
+    assert (again.schema, again.path, again.count()) == (first.schema, first.path, 1)
+    with pytest.raises(AlreadyExistsError, match="already exists"):
+        Table.create(tmp_path / "t", {"id": [1]})
+    with pytest.raises(SchemaError):
+        Table.create(tmp_path / "t", "nothing like columns", ignore_if_exists=True)
 
 
 def test_one_of_many_makes_the_table(tmp_path: Path) -> None:
