@@ -88,5 +88,5 @@ def ours_expire(path: str) -> dict[str, Any]:
 @case
 def ours_orphans(path: str) -> dict[str, Any]:
     """List orphan files."""
-    seconds, found = timed(lambda: ours(path).remove_orphan_files("1 s"))
+    seconds, found = timed(lambda: ours(path).remove_orphan_files("1 s", dry_run=True))
     return {"seconds": seconds, "count": found.files.num_rows, "looked_at": found.looked_at}

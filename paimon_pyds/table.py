@@ -791,7 +791,7 @@ class Table(RowStream):
                 each other in any of the columns.
             full: drop every deleted row, and merge small files however few there are; all sorted runs of a table with
                 a primary key.
-            dry_run: only tell what would be rewritten.
+            dry_run: only report what would be rewritten, and change nothing; False by default.
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
@@ -875,7 +875,7 @@ class Table(RowStream):
         Args:
             bucket_num: how many buckets; as many as the option ``bucket`` says when None.
             where: a condition on partition columns; all partitions when None.
-            dry_run: only tell what would be written anew.
+            dry_run: only report what would be written anew, and change nothing; False by default.
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
@@ -910,7 +910,7 @@ class Table(RowStream):
             retain_max: snapshots that stay at most, however young.
             retain_min: snapshots that stay at least.
             older_than: only those made before this time, as `scan` takes it; or of this age, such as ``"7 days"``.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             max_deletes: snapshots that go at most, the oldest first; all that are due by default.
             options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
             progress: as for `append`.
@@ -942,7 +942,7 @@ class Table(RowStream):
             retain_max: snapshots and changelogs that stay at most, however young.
             retain_min: snapshots and changelogs that stay at least.
             older_than: as for `expire_snapshots`.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             max_deletes: changelogs that go at most, the oldest first; all that are due by default.
             everything: all go that no streaming reader has to read, also the last one.
             options: table options for this run.
@@ -974,7 +974,7 @@ class Table(RowStream):
             retain: for how long the tag lives, such as ``"7 d"``: then `expire_tags`, or a commit, deletes it. By
                 default as ``tag.default-time-retained`` says, or until `delete_tag`.
             replace: a tag of this name may be there, and names this state from now on; what only it needed goes.
-            dry_run: only look whether it can be done.
+            dry_run: only look whether it can be done, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.tags import TagOptions, create_tag
@@ -988,7 +988,7 @@ class Table(RowStream):
         Args:
             name: of the tag.
             new_name: what it is called from now on.
-            dry_run: only look whether it can be done.
+            dry_run: only look whether it can be done, and change nothing; False by default.
         """
         from paimon_pyds.maintenance.tags import rename_tag
 
@@ -999,7 +999,7 @@ class Table(RowStream):
 
         Args:
             name: of the tag.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.tags import delete_tag
@@ -1018,7 +1018,7 @@ class Table(RowStream):
 
         Args:
             older_than: a time, as `scan` takes it, or an age, such as ``"7 days"``.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.tags import expire_tags
@@ -1034,7 +1034,7 @@ class Table(RowStream):
 
         Args:
             options: table options for this run, such as ``{"tag.automatic-creation": "process-time"}``.
-            dry_run: only tell which.
+            dry_run: only report which, and change nothing; False by default.
             progress: as for `append`.
 
         Returns:
@@ -1054,7 +1054,7 @@ class Table(RowStream):
         Args:
             name: of the reader, its ``consumer-id``.
             next_snapshot: a snapshot that is there, or the number of the next one; without it the reader is forgotten.
-            dry_run: only look whether it can be done.
+            dry_run: only look whether it can be done, and change nothing; False by default.
 
         Returns:
             What it would have read next; None where it was not known.
@@ -1071,7 +1071,7 @@ class Table(RowStream):
         Args:
             including: a regular expression that whole names match; all by default.
             excluding: one for those that stay.
-            dry_run: only tell which.
+            dry_run: only report which, and change nothing; False by default.
         """
         from paimon_pyds.maintenance.consumers import clear_consumers
 
@@ -1084,7 +1084,7 @@ class Table(RowStream):
 
         Args:
             options: table options for this run, such as ``{"partition.expiration-time": "30 d"}``.
-            dry_run: only tell which.
+            dry_run: only report which, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.partitions import expire_partitions
@@ -1102,8 +1102,11 @@ class Table(RowStream):
 
         Args:
             options: table options for this run.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
+
+        Returns:
+            What left the newest state, and how many older snapshots keep their rows. Files go when these expire.
         """
         from paimon_pyds.maintenance.drop_partitions import truncate
 
@@ -1127,9 +1130,12 @@ class Table(RowStream):
             where: a condition on partition columns, such as ``"day < '2026-01-01'"``, or values of some or all of
                 these, such as ``[{"day": "2026-01-31"}]``, where None is NULL. It has to be given.
             options: table options for this run.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
             filter: another name for ``where``.
+
+        Returns:
+            What left the newest state, as for `truncate`.
         """
         from paimon_pyds.maintenance.drop_partitions import drop_partitions
 
@@ -1150,7 +1156,7 @@ class Table(RowStream):
 
         Args:
             partitions: a value for each partition column, such as ``[{"day": "2026-01-31"}]``.
-            dry_run: only give the directories.
+            dry_run: only give the directories, and change nothing; False by default.
             progress: as for `append`.
 
         Returns:
@@ -1170,7 +1176,7 @@ class Table(RowStream):
 
         Args:
             options: table options for this run, such as ``{"manifest.target-file-size": "16 mb"}``.
-            dry_run: only tell how many would be written anew.
+            dry_run: only report how many would be written anew, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.compact_manifests import compact_manifests
@@ -1196,7 +1202,7 @@ class Table(RowStream):
         Args:
             columns: what to read; all columns but nested ones when None, with ``[]`` the rows are only counted.
             options: table options for this run.
-            dry_run: only give what is found.
+            dry_run: only give what is found, and change nothing; False by default.
             progress: as for `append`.
 
         Returns:
@@ -1232,7 +1238,7 @@ class Table(RowStream):
             name: of the branch.
             tag: the branch begins with its rows; without one, with none.
             ignore_if_exists: a branch of this name stays as it is.
-            dry_run: only look whether it can be done.
+            dry_run: only look whether it can be done, and change nothing; False by default.
 
         Returns:
             The snapshot that the branch begins with.
@@ -1247,7 +1253,7 @@ class Table(RowStream):
         Args:
             name: of the branch.
             new_name: what it is called from now on.
-            dry_run: only look whether it can be done.
+            dry_run: only look whether it can be done, and change nothing; False by default.
         """
         from paimon_pyds.maintenance.branches import rename_branch
 
@@ -1258,7 +1264,7 @@ class Table(RowStream):
 
         Args:
             name: of the branch.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.branches import delete_branch
@@ -1272,7 +1278,7 @@ class Table(RowStream):
 
         Args:
             name: of the branch.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.branches import fast_forward
@@ -1300,7 +1306,7 @@ class Table(RowStream):
             tag: its name.
             timestamp: the state of this time, as `scan` takes it.
             watermark: of the writers' events, in milliseconds since the epoch: the newest snapshot with none later.
-            dry_run: only tell what would go.
+            dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.rollback import rollback
@@ -1329,7 +1335,7 @@ class Table(RowStream):
             tag: its name.
             timestamp: the state of this time, as `scan` takes it.
             where: a condition on partition columns: only those partitions are copied.
-            dry_run: only tell how much would be copied.
+            dry_run: only report how much would be copied, and change nothing; False by default.
             storage_options: of that place.
             progress: as for `append`.
             filter: another name for ``where``.
@@ -1353,7 +1359,7 @@ class Table(RowStream):
         Args:
             confirm: the name of the table, the last part of its path: without it nothing is done.
             named_states: also remove tags and branches, with what they keep; while there are some, it is refused.
-            dry_run: only tell what would go; needs no confirmation.
+            dry_run: only report what would go, and change nothing; False by default. It needs no confirmation.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.purge import purge
@@ -1364,7 +1370,7 @@ class Table(RowStream):
     def remove_orphan_files(
         self,
         older_than: timedelta | date | str | int = "1 day",
-        dry_run: bool = True,
+        dry_run: bool = False,
         *,
         external: bool = False,
         executor: Executor | None = None,
@@ -1373,12 +1379,12 @@ class Table(RowStream):
         """Find files in the table's directories that no snapshot, tag, branch or changelog names, and remove them.
 
         Writers that were killed leave such files. One that is being written looks the same: choose an age that no write
-        reaches. ``print(table.remove_orphan_files().files)`` lists what would go. What lies in directories that are
-        links stays.
+        reaches. ``print(table.remove_orphan_files(dry_run=True).files)`` lists what would go. What lies in directories
+        that are links stays.
 
         Args:
             older_than: an age, such as ``"12 h"`` or a timedelta, or the time of the last change, as `scan` takes it.
-            dry_run: only find them, which is the default.
+            dry_run: only find them, and change nothing; False by default.
             external: also look in the directories of ``data-file.external-paths``. Only right where no other table
                 uses them.
             executor: where directories are listed and manifests are read; this machine by default.
@@ -1419,7 +1425,7 @@ class Table(RowStream):
 
         Args:
             plan: ``table.verify(…).repair_plan()``; found out here by default.
-            dry_run: only return the plan.
+            dry_run: only return the plan, and change nothing; False by default.
             executor: where the work runs; this machine by default.
             progress: as for `append`.
         """
@@ -1429,12 +1435,12 @@ class Table(RowStream):
             plan = self.verify(executor=executor) if plan is None else plan
             return promised(self._store, plan) if dry_run else repair(self._store, plan, executor=executor)
 
-    def remove_unexisting_files(self, dry_run: bool = True, *, progress: Progress | None = None) -> UnexistingFiles:
+    def remove_unexisting_files(self, dry_run: bool = False, *, progress: Progress | None = None) -> UnexistingFiles:
         """Take the entries of data files that are gone out of the newest state, so that the others can be read: the
         rows in these files are lost. As Java's procedure of that name.
 
         Args:
-            dry_run: only tell which files, which is the default.
+            dry_run: only report which files, and change nothing; False by default.
             progress: as for `append`.
         """
         from paimon_pyds.maintenance.repair import remove_unexisting_files

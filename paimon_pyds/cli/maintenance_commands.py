@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paimon_pyds.cli import show
@@ -23,16 +24,18 @@ from paimon_pyds.cli.arguments import (
     storage_options,
     table_options,
 )
+from paimon_pyds.cli.asking import add_dry_run, add_yes, check_can_ask, confirm
 from paimon_pyds.cli.output import show_rows
 from paimon_pyds.numerals import whole_number
 from paimon_pyds.one_line import utc_text
-from paimon_pyds.redaction import visible
+from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
+    from paimon_pyds.maintenance.orphans import OrphanFiles
     from paimon_pyds.maintenance.removal import RemovalSummary
+    from paimon_pyds.maintenance.repair import UnexistingFiles
     from paimon_pyds.table import Table
 
-_DRY_RUN = "only show what would go"
 _TIME = "milliseconds since the epoch, or 'yyyy-MM-dd HH:mm:ss', local or with a zone"
 
 
@@ -54,11 +57,12 @@ def _add_damage_commands(commands: Commands) -> None:
 
     help_ = "Mend what can be mended without a guess of what verify finds. Exit status 1 when an error is left."
     parser = add_table_command(commands, "repair", help_, _repair)
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be mended, and what can't be")
+    add_dry_run(parser, "only show what would be mended, and what can't be")
 
-    help_ = "Show data files that the newest snapshot names and that are gone; with --yes their rows are given up."
+    help_ = "Take data files that are gone out of the newest state, to read the others; their rows are lost."
     parser = add_table_command(commands, "remove-unexisting-files", help_, _remove_unexisting_files, rows=True)
-    parser.add_argument("--yes", action="store_true", help="take them out of the table")
+    add_dry_run(parser, "only show them")
+    add_yes(parser)
 
     help_ = "Show the rows that make one state of a table of another, with their kinds, and in numbers what differs."
     parser = add_table_command(commands, "diff", help_, _diff, rows=True)
@@ -67,7 +71,7 @@ def _add_damage_commands(commands: Commands) -> None:
     parser.add_argument("--summary", action="store_true", help="only the numbers, as text or json")
     parser.add_argument("--exit-code", action="store_true", help="end with 1 where columns, options or rows differ")
 
-    help_ = "Show files that no snapshot, tag or branch names, such as killed writers leave; remove them with --remove."
+    help_ = "Remove the files that no snapshot, tag or branch names, such as killed writers leave."
     parser = add_table_command(commands, "orphans", help_, _orphans, rows=True)
     parser.add_argument(
         "--older-than",
@@ -75,7 +79,8 @@ def _add_damage_commands(commands: Commands) -> None:
         help=f"only files changed before: an age such as '12 h', {_TIME}; 1 day by default",
     )
     parser.add_argument("--external", action="store_true", help="also look in data-file.external-paths")
-    parser.add_argument("--remove", action="store_true", help="remove the files")
+    add_dry_run(parser, "only show them")
+    add_yes(parser)
 
 
 def _add_expiry_commands(commands: Commands) -> None:
@@ -108,44 +113,45 @@ def _add_table_commands(commands: Commands) -> None:
     """What works on the whole table, or on partitions."""
     help_ = "Write the manifests anew, fewer and without deleted entries."
     parser = add_table_command(commands, "compact-manifests", help_, _compact_manifests, options=True)
-    parser.add_argument("--dry-run", action="store_true", help="only show how many")
+    add_dry_run(parser, "only show how many")
 
     help_ = "Make statistics of the table and its columns, which Java's optimizers use."
     parser = add_table_command(commands, "analyze", help_, _analyze, options=True)
     parser.add_argument("--columns", type=names_in, help="separated by commas; all by default")
-    parser.add_argument("--dry-run", action="store_true", help="only show what is found")
+    add_dry_run(parser, "only show what is found")
 
     help_ = "Remove all rows, snapshots and files for good; columns and options stay."
     parser = add_table_command(commands, "purge", help_)
-    parser.add_argument("--yes", action="store_true", help="yes, remove them")
     parser.add_argument("--named-states", action="store_true", help="also tags and branches, and what they keep")
-    _removes(parser, _purge)
+    _removes(parser, _purge, asks="purge")
 
     help_ = "Copy one state of the table, with all its files, to an empty place."
     parser = add_table_command(commands, "clone", help_, _clone)
     parser.add_argument("target", metavar="TARGET_PATH", help="where the copy will be")
     _add_state(parser, "the number of a snapshot; the newest by default")
     add_where(parser, WHERE_PARTITIONS)
-    parser.add_argument("--dry-run", action="store_true", help="only show how much would be copied")
+    add_dry_run(parser, "only show how much would be copied")
 
     help_ = "Delete all rows; older snapshots still have them."
     _removes(
         add_table_command(commands, "truncate", help_, options=True),
         lambda table, given: table.truncate(options=table_options(given), dry_run=given.dry_run),
+        asks="truncate",
     )
 
-    help_ = "Delete the rows of the partitions that a condition on partition columns keeps."
+    help_ = "Delete the rows of some partitions; older snapshots still have them."
     parser = add_table_command(commands, "drop-partitions", help_, options=True)
     add_where(parser, "a condition on partition columns, such as \"day < '2026-01-01'\"", required=True)
     _removes(
         parser,
         lambda table, given: table.drop_partitions(given.where, options=table_options(given), dry_run=given.dry_run),
+        asks="drop partitions of",
     )
 
     help_ = "Mark partitions as complete, by a file _SUCCESS in their directories."
     parser = add_table_command(commands, "mark-done", help_, _mark_done)
     parser.add_argument("partitions", metavar="KEY=VALUE", nargs="+", help="a partition, such as day=2026-01-31,hour=7")
-    parser.add_argument("--dry-run", action="store_true", help="only show the directories")
+    add_dry_run(parser, "only show the directories")
 
     help_ = "Make an older snapshot, or a tag, the newest state: what came after goes."
     parser = add_table_command(commands, "rollback", help_)
@@ -153,7 +159,7 @@ def _add_table_commands(commands: Commands) -> None:
     state.add_argument(
         "--watermark", type=number, help="the newest snapshot whose watermark, in milliseconds, is no later"
     )
-    _removes(parser, _rollback)
+    _removes(parser, _rollback, asks="roll back")
 
 
 def _add_state(
@@ -179,7 +185,7 @@ def _add_tag_commands(commands: Commands) -> None:
 
     parser = add_table_command(tag, "delete", "Delete a tag, and the files that only it needed.")
     parser.add_argument("name")
-    _removes(parser, lambda table, given: table.delete_tag(given.name, dry_run=given.dry_run))
+    _removes(parser, lambda table, given: table.delete_tag(given.name, dry_run=given.dry_run), asks="delete a tag of")
 
     parser = add_table_command(tag, "rename", "Give a tag another name.", _rename_tag)
     parser.add_argument("name")
@@ -193,7 +199,7 @@ def _add_tag_commands(commands: Commands) -> None:
 
     help_ = "Make the tags that the option tag.automatic-creation asks for and that are due, as commits do."
     parser = add_table_command(tag, "create-due", help_, _create_due_tags, options=True)
-    parser.add_argument("--dry-run", action="store_true", help="only show which")
+    add_dry_run(parser, "only show which")
 
     add_table_command(tag, "list", "Show the tags.", _list_tags)
 
@@ -208,7 +214,11 @@ def _add_branch_commands(commands: Commands) -> None:
 
     parser = add_table_command(branch, "delete", "Delete a branch, and the files that only it needed.")
     parser.add_argument("name")
-    _removes(parser, lambda table, given: table.delete_branch(given.name, dry_run=given.dry_run))
+    _removes(
+        parser,
+        lambda table, given: table.delete_branch(given.name, dry_run=given.dry_run),
+        asks="delete a branch of",
+    )
 
     parser = add_table_command(branch, "rename", "Give a branch another name.", _rename_branch)
     parser.add_argument("name")
@@ -218,7 +228,7 @@ def _add_branch_commands(commands: Commands) -> None:
     help_ = "Put a branch's history in the place of the main one's since the branch was made."
     parser = add_table_command(branch, "fast-forward", help_)
     parser.add_argument("name")
-    _removes(parser, lambda table, given: table.fast_forward(given.name, dry_run=given.dry_run))
+    _removes(parser, lambda table, given: table.fast_forward(given.name, dry_run=given.dry_run), asks="fast-forward")
 
     add_table_command(branch, "list", "Show the branches.", _list_branches)
 
@@ -245,23 +255,41 @@ def _group(commands: Commands, name: str, help_: str) -> Commands:
 
 
 def _looks(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only look whether it can be done")
+    add_dry_run(parser, "only look whether it can be done")
 
 
 def _verb(arguments: argparse.Namespace) -> str:
     return "would be" if arguments.dry_run else "is"
 
 
-def _removes(parser: argparse.ArgumentParser, run: Callable[[Table, argparse.Namespace], RemovalSummary]) -> None:
-    """Let a command show what a function removes."""
-    parser.add_argument("--dry-run", action="store_true", help=_DRY_RUN)
+def _removes(
+    parser: argparse.ArgumentParser,
+    run: Callable[[Table, argparse.Namespace], RemovalSummary],
+    *,
+    asks: str | None = None,
+) -> None:
+    """Let a command show what a function removes. ``asks``: what is done to the table, where it asks before that."""
+    add_dry_run(parser, "only show what would go")
+    if asks is not None:
+        add_yes(parser)
 
     def shown(arguments: argparse.Namespace) -> None:
-        summary = run(open_table(arguments), arguments)
-        names = (*summary.tags, *summary.branches, *summary.partitions, *summary.consumers)
-        _show(arguments, asdict(summary), repr(summary).partition(": ")[2], *(f"  {visible(name)}" for name in names))
+        table = open_table(arguments)
+        if asks is not None and not arguments.dry_run:
+            what = f"{asks} {redact(table.path)}"
+            check_can_ask(arguments, what)
+            if not arguments.yes:
+                planned = run(table, argparse.Namespace(**{**vars(arguments), "dry_run": True}))
+                confirm(arguments, "\n".join([*_lines(planned), what]))
+        summary = run(table, arguments)
+        _show(arguments, asdict(summary), *_lines(summary))
 
     parser.set_defaults(run=shown)
+
+
+def _lines(summary: RemovalSummary) -> list[str]:
+    names = (*summary.tags, *summary.branches, *summary.partitions, *summary.consumers)
+    return [repr(summary).partition(": ")[2], *(f"  {visible(name)}" for name in names)]
 
 
 def _repair(arguments: argparse.Namespace) -> int:
@@ -272,8 +300,21 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _remove_unexisting_files(arguments: argparse.Namespace) -> None:
-    found = open_table(arguments).remove_unexisting_files(dry_run=not arguments.yes)
+    _remove_listed(arguments, open_table(arguments).remove_unexisting_files, "give up the rows of these files")
+
+
+def _remove_listed(
+    arguments: argparse.Namespace, remove: Callable[..., OrphanFiles | UnexistingFiles], what: str
+) -> None:
+    """Print files on standard output, and what becomes of them on standard error. ``remove``: takes ``dry_run``."""
+    if not arguments.dry_run:
+        check_can_ask(arguments, what)
+    found = remove(dry_run=arguments.dry_run or not arguments.yes)
     show_rows(arguments, found.files.schema, found.files.to_batches(), whole=True)
+    if found.dry_run and not arguments.dry_run and found.files.num_rows:
+        print(found, file=sys.stderr)
+        confirm(arguments, what)
+        found = remove()
     print(found, file=sys.stderr)
 
 
@@ -292,12 +333,8 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _orphans(arguments: argparse.Namespace) -> None:
-    """Print the files on standard output, and what becomes of them on standard error."""
-    older_than = _moment(arguments.older_than) or 0
-    table = open_table(arguments)
-    found = table.remove_orphan_files(older_than, not arguments.remove, external=arguments.external)
-    show_rows(arguments, found.files.schema, found.files.to_batches(), whole=True)
-    print(found, file=sys.stderr)
+    older_than, remove = _moment(arguments.older_than) or 0, open_table(arguments).remove_orphan_files
+    _remove_listed(arguments, partial(remove, older_than, external=arguments.external), "remove these files")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -351,7 +388,7 @@ def _clone(arguments: argparse.Namespace) -> None:
 
 
 def _purge(table: Table, arguments: argparse.Namespace) -> RemovalSummary:
-    name = table.path.rstrip("/").rpartition("/")[2] if arguments.yes else ""
+    name = table.path.rstrip("/").rpartition("/")[2]
     return table.purge(name, named_states=arguments.named_states, dry_run=arguments.dry_run)
 
 

@@ -4,7 +4,6 @@ databases."""
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from paimon_pyds.cli import show
@@ -24,6 +23,7 @@ from paimon_pyds.cli.arguments import (
     table_options,
     warehouse_of,
 )
+from paimon_pyds.cli.asking import add_dry_run, add_yes, confirm
 from paimon_pyds.cli.output import show_rows
 from paimon_pyds.errors import DatabaseNotFoundError, OptionError, UnsupportedError
 from paimon_pyds.redaction import counted, redact, visible
@@ -56,7 +56,7 @@ def add_table_commands(commands: Commands) -> None:
     types = "partition columns, as the k=v directories have them, in order; or with types: 'day=STRING,hour=INT'"
     parser.add_argument("--partition-by", type=names_in, help=types)
     parser.add_argument("--comment", help="about the table")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be made")
+    add_dry_run(parser, "only show what would be made")
     add_common_arguments(parser)
     parser.set_defaults(run=_migrate)
 
@@ -66,7 +66,7 @@ def add_table_commands(commands: Commands) -> None:
     parser.add_argument("name", metavar="NAME", help="its new name; or DATABASE.NAME")
 
     parser = _add(commands, "drop", "Remove a table with its data. Data files outside of its directory stay.", _drop)
-    _add_yes(parser)
+    add_yes(parser)
 
 
 def _add(commands: Commands, name: str, help_: str, run: Run, *, options: bool = False) -> argparse.ArgumentParser:
@@ -75,10 +75,6 @@ def _add(commands: Commands, name: str, help_: str, run: Run, *, options: bool =
     add_common_arguments(parser, options=options)
     parser.set_defaults(branch=None, run=run)
     return parser
-
-
-def _add_yes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", help="don't ask; needed where nobody can be asked")
 
 
 def _add_warehouse_commands(commands: Commands) -> None:
@@ -100,7 +96,7 @@ def _add_warehouse_commands(commands: Commands) -> None:
     parser = add("drop-database", "Remove a database from a warehouse.", _drop_database)
     parser.add_argument("database", metavar="DATABASE")
     parser.add_argument("--cascade", action="store_true", help="with its tables")
-    _add_yes(parser)
+    add_yes(parser)
 
 
 def _repeated(parser: argparse.ArgumentParser, name: str, metavar: str, help_: str) -> None:
@@ -189,7 +185,7 @@ def _drop_database(arguments: argparse.Namespace) -> None:
     catalog = _catalog(arguments)
     tables = catalog.tables(arguments.database)
     if arguments.cascade or not tables:
-        _confirm(arguments, f"drop the database {arguments.database} with {counted(len(tables), 'table')}?")
+        confirm(arguments, f"drop the database {arguments.database} with {counted(len(tables), 'table')}")
     catalog.drop_database(arguments.database, arguments.cascade)
     _done(arguments, f"dropped the database {arguments.database}", dropped=arguments.database)
 
@@ -281,7 +277,7 @@ def _drop(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
     snapshot, path = table.snapshot(), redact(table.path)
     rows = "never written" if snapshot is None else counted(snapshot.total_record_count or 0, "row")
-    _confirm(arguments, f"drop {path} ({rows})?")
+    confirm(arguments, f"drop {path} ({rows})")
     catalog = catalog_of(arguments, arguments.table)
     if catalog is None:
         from paimon_pyds.ddl.create import remove_table
@@ -290,17 +286,6 @@ def _drop(arguments: argparse.Namespace) -> None:
     else:
         catalog.drop_table(arguments.table)
     _done(arguments, f"dropped {path}", dropped=path)
-
-
-def _confirm(arguments: argparse.Namespace, question: str) -> None:
-    """Ask on a terminal. Raises OptionError where nobody says yes."""
-    if arguments.yes:
-        return
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise OptionError(f"nobody can be asked: {question}", hint="add --yes")
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise OptionError("nothing was dropped")
 
 
 def _done(arguments: argparse.Namespace, text: str, **facts: Any) -> None:

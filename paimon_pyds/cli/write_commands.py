@@ -26,6 +26,7 @@ from paimon_pyds.cli.arguments import (
     storage_options,
     table_options,
 )
+from paimon_pyds.cli.asking import add_dry_run
 from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, format_of, open_inputs
 from paimon_pyds.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_pyds.redaction import counted
@@ -84,7 +85,7 @@ def add_write_commands(commands: Commands) -> None:
         help="how: column by column, or clustered by all of the columns",
     )
     parser.add_argument("--full", action="store_true", help="drop every deleted row, merge even few small files")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be rewritten")
+    add_dry_run(parser, "only show what would be rewritten")
 
     help_ = "Write partitions anew with another number of buckets."
     parser = add_table_command(commands, "rescale", help_, _rescale, options=True)
@@ -92,7 +93,7 @@ def add_write_commands(commands: Commands) -> None:
         "bucket_num", type=number, nargs="?", help="how many; as many as the option bucket says without"
     )
     add_where(parser, WHERE_PARTITIONS)
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be written anew")
+    add_dry_run(parser, "only show what would be written anew")
 
 
 def _add_merge(commands: Commands) -> None:

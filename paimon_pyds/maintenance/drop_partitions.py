@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.execution.live_files import partition_condition
 from paimon_pyds.maintenance.expire import maintenance_options
-from paimon_pyds.maintenance.partitions import Partition, partitions_in, partitions_of
+from paimon_pyds.maintenance.partitions import Partition, partitions_in, partitions_of, removal_of_partitions
 from paimon_pyds.maintenance.removal import RemovalSummary
 from paimon_pyds.maintenance.success_file import SUCCESS, write_success_file
 from paimon_pyds.metadata.manifest import FileKind
@@ -91,14 +92,10 @@ def _overwritten(
         found = []
         with suppress(SnapshotNotFoundError):  # it has expired already
             found = [] if snapshot is None else _deleted(store, schema, snapshot)
-    summary = RemovalSummary(
-        partitions=tuple(sorted(partition.directory for partition in found if partition.directory)),
-        data_files=sum(partition.files for partition in found),
-        bytes=sum(partition.bytes for partition in found),
-        seconds=time.monotonic() - started,
-        dry_run=dry_run,
-    )
-    return summary, snapshot
+    found.sort(key=lambda partition: partition.directory)
+    before = store.latest_snapshot_id() if snapshot is None else snapshot.id - 1
+    summary = removal_of_partitions(store, found, before)
+    return replace(summary, seconds=time.monotonic() - started, dry_run=dry_run), snapshot
 
 
 def _deleted(store: TableStore, schema: TableSchema, snapshot: Snapshot) -> list[Partition]:

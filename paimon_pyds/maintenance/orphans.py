@@ -78,7 +78,7 @@ class OrphanFiles(Summary):
     files: pa.Table
     looked_at: int
     seconds: float = 0.0
-    dry_run: bool = True
+    dry_run: bool = False
 
     @property
     def bytes(self) -> int:
@@ -97,7 +97,7 @@ def remove_orphan_files(
     store: TableStore,
     older_than: timedelta | date | str | int = "1 day",
     *,
-    dry_run: bool = True,
+    dry_run: bool = False,
     external: bool = False,
     executor: Executor | None = None,
 ) -> OrphanFiles:

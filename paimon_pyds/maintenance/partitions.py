@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -80,15 +81,21 @@ def expire_partitions(
     found.sort(key=lambda p: ",".join(text if text and text.strip() else default for text in p.texts))
     found = found[: typed.get("partition.expiration-max-num")]
     batch = typed.get("partition.expiration-batch-size") or len(found) or 1
+    before = store.latest_snapshot_id()
     if not dry_run:
         for first in range(0, len(found), max(batch, 1)):
             _drop(store, found[first : first + batch], typed, is_expired)
+    return replace(removal_of_partitions(store, found, before), seconds=time.monotonic() - started, dry_run=dry_run)
+
+
+def removal_of_partitions(store: TableStore, found: Sequence[Partition], before: int | None) -> RemovalSummary:
+    """What left the newest state. ``before``: the newest snapshot that has it."""
+    older = [id_ for id_ in store.snapshot_ids() if before is not None and id_ <= before] if found else []
     return RemovalSummary(
-        partitions=tuple(partition.directory for partition in found),
+        partitions=tuple(partition.directory for partition in found if partition.directory),
         data_files=sum(partition.files for partition in found),
         bytes=sum(partition.bytes for partition in found),
-        seconds=time.monotonic() - started,
-        dry_run=dry_run,
+        older_snapshots=len(older),
     )
 
 

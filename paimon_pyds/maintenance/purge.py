@@ -44,7 +44,7 @@ def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_ru
         raise OptionError(
             "a purge removes all rows, snapshots and files for good, and is not confirmed",
             path=store.root,
-            hint=f"give the name of the table, {redact(name)!r} (--yes on the command line)",
+            hint=f"give the name of the table, {redact(name)!r}",
         )
     if store.branch != MAIN_BRANCH:
         raise UnsupportedError("a branch can't be purged", path=store.root, hint="delete it")
@@ -78,7 +78,7 @@ def _planned(store: TableStore, tags: list[str], branches: list[str]) -> Removal
         removal.spare(stays)
     elif latest is not None:  # it stays
         removal.spare(KeptFiles(store, [Reference(store.branch, f"snapshot {latest.id}", latest, True)]).metadata)
-    orphans = remove_orphan_files(store)
+    orphans = remove_orphan_files(store, dry_run=True)
     planned = removal.summary(
         tags=tuple(tags), branches=tuple(branches), consumers=tuple(consumer_names(store)),
         snapshots=len(ids if rows.data_files else ids[:-1]), changelogs=len(changelog_ids(store)),
@@ -100,5 +100,5 @@ def _steps(store: TableStore, tags: list[str], branches: list[str]) -> Iterator[
         # A commit whose hint got lost: the snapshot that it names would stay.
         store.write_latest_hint(latest.id)
     yield expire_snapshots(store, ExpireOptions(1, 1), leave_changelogs=False)
-    orphans = remove_orphan_files(store, dry_run=False)
+    orphans = remove_orphan_files(store)
     yield RemovalSummary(data_files=orphans.files.num_rows, bytes=orphans.bytes)

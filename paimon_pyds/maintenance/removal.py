@@ -28,7 +28,7 @@ from paimon_pyds.one_line import counts_text
 from paimon_pyds.options import TableOptions
 from paimon_pyds.progress import phase
 from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import human_bytes
+from paimon_pyds.redaction import counted, human_bytes
 from paimon_pyds.scan.planned_files import file_locations, index_file_paths
 from paimon_pyds.storage import FileIO, is_file
 from paimon_pyds.storage.concurrent import concurrent_each, concurrent_map
@@ -53,6 +53,8 @@ class RemovalSummary:
         data_files: with changelogs and the indexes beside them.
         metadata_files: manifests and their lists, deletion vectors, hash indexes, statistics.
         bytes: size of the data files, without the indexes beside them.
+        older_snapshots: of `truncate` and of partitions that are dropped or expire: how many snapshots there are
+            from before, which keep their rows: the files leave the newest state only, and go when these expire.
         seconds: time taken.
         dry_run: nothing was removed.
     """
@@ -66,6 +68,7 @@ class RemovalSummary:
     data_files: int = 0
     metadata_files: int = 0
     bytes: int = 0
+    older_snapshots: int = 0
     seconds: float = 0.0
     dry_run: bool = False
 
@@ -80,8 +83,15 @@ class RemovalSummary:
             found.insert(0, counts_text({"": len(self.branches)}, "branch", "branches")[0])
         size = f" ({human_bytes(self.bytes)})" if self.bytes else ""
         what = ", ".join(part.strip() for part in found) + size if found else "nothing"
-        verb = "would go" if self.dry_run else "removed"
-        return f"{type(self).__name__}: {what} {verb} in {self.seconds:.1f} s"
+        return f"{type(self).__name__}: {what} {self._verb} in {self.seconds:.1f} s"
+
+    @property
+    def _verb(self) -> str:
+        if not self.older_snapshots:
+            return "would go" if self.dry_run else "removed"
+        others = counted(self.older_snapshots, "older snapshot")
+        verb = "would leave" if self.dry_run else "left"
+        return f"{verb} the newest state, {others} keep{'s its' if self.older_snapshots == 1 else ' their'} rows,"
 
 
 def or_nothing(read: Callable[[], Sequence[T]]) -> Sequence[T]:

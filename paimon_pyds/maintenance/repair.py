@@ -204,7 +204,7 @@ class UnexistingFiles:
         return f"entries of {what} that are gone {verb} removed"
 
 
-def remove_unexisting_files(store: TableStore, *, dry_run: bool = True) -> UnexistingFiles:
+def remove_unexisting_files(store: TableStore, *, dry_run: bool = False) -> UnexistingFiles:
     """Take the entries of data files that are gone out of the newest state; see `Table.remove_unexisting_files`.
 
     Raises:

@@ -71,7 +71,7 @@ def verify(store: TableStore, *, deep: bool = False, executor: Executor | None =
     orphans = None
     if not any(finding.severity == ERROR for finding in findings):
         with suppress(PaimonError, OSError):  # damaged meanwhile
-            orphans = remove_orphan_files(store, executor=executor)
+            orphans = remove_orphan_files(store, dry_run=True, executor=executor)
     return Verification(
         path=store.root,
         findings=tuple(sorted(findings, key=lambda finding: (finding.path, finding.kind, finding.what))),

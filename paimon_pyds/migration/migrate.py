@@ -183,7 +183,7 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
         options: table options.
         comment: about the table.
         storage_options: credentials and endpoints, of source and target; ``external-paths.allow``.
-        dry_run: only tell what would be made.
+        dry_run: only report what would be made, and change nothing; False by default.
         executor: where footers are read and files copied; this machine by default.
         progress: see `paimon_pyds.show_progress`.
 

@@ -186,7 +186,7 @@ def compact(  # noqa: PLR0913 - named arguments that users type
         order_by: columns to order the rows of each partition by.
         order: ``order``, ``zorder`` or ``hilbert``.
         full: drop every deleted row, and merge all that can be merged.
-        dry_run: only tell what would be rewritten.
+        dry_run: only report what would be rewritten, and change nothing; False by default.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
@@ -226,7 +226,7 @@ def rescale(  # noqa: PLR0913 - named arguments that users type
         path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         bucket_num: how many buckets; as many as the option ``bucket`` says when None.
         where: a condition on partition columns; all partitions when None.
-        dry_run: only tell what would be written anew.
+        dry_run: only report what would be written anew, and change nothing; False by default.
         branch: another branch than main.
         storage_options: of the storage that the table is on.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
@@ -390,7 +390,7 @@ def remove_orphan_files(
     spark: SparkSession,
     path: str | Table,
     older_than: timedelta | date | str | int = "1 day",
-    dry_run: bool = True,
+    dry_run: bool = False,
     *,
     external: bool = False,
     storage_options: Mapping[str, str] | None = None,
@@ -402,7 +402,7 @@ def remove_orphan_files(
             orphans. The driver holds what snapshots name of metadata, and the orphans.
         path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
         older_than: an age, or the time of the last change.
-        dry_run: only find them, which is the default.
+        dry_run: only find them, and change nothing; False by default.
         external: also look in the directories of ``data-file.external-paths``.
         storage_options: of the storage that the table is on.
     """

@@ -41,28 +41,28 @@ def test_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     run("branch", "rename", path, "b", "c")
     assert run("branch", "list", path) == "c\n"
     assert json.loads(run("branch", "fast-forward", path, "c", "--dry-run", "--output", "json"))["snapshots"] == 2
-    assert run("branch", "delete", path, "c").startswith("1 branch removed in 0.")
+    assert run("branch", "delete", path, "c", "--yes").startswith("1 branch removed in 0.")
     assert run("expire", path, "--retain-max", "1", "--max-deletes", "2", dry).startswith("2 snapshots")
     assert run("expire", path, "--retain-max", "1", "--dry-run").startswith("3 snapshots, 4 metadata files would go")
     assert json.loads(run("expire", path, "--retain-max", "1", "--output", "json"))["snapshots"] == 3
     assert run("expire", path, "--retain-min", "1", "--older-than", "2999-01-01").startswith("nothing removed in")
-    assert run("tag", "delete", path, "z").endswith("\n  z\n")
+    assert run("tag", "delete", path, "z", "--yes").endswith("\n  z\n")
     assert "nothing removed" in run("tag", "expire", path)
     age = ("--option", "partition.expiration-time=1 d")
     assert "  p=2020-01-01\n" in run("expire-partitions", path, *age, "--dry-run")
     assert run("mark-done", path, "p=2020-01-01", "--dry-run") == "p=2020-01-01\n"
     assert json.loads(run("mark-done", path, "p=2020-01-01", "--output", "json")) == ["p=2020-01-01"]
     assert "  p=2020-01-01\n" in run("drop-partitions", path, "--where", "p = '2020-01-01'", "--dry-run")
-    assert run("drop-partitions", path, "--where", "p = 'other'").startswith("nothing removed in")
+    assert run("drop-partitions", path, "--where", "p = 'other'", "--yes").startswith("nothing removed in")
     assert run("truncate", path, "--dry-run").startswith("1 partition, 4 data files")
     run("expire-partitions", path, *age)
     assert table.count() == 0
-    assert run("truncate", path).startswith("nothing removed in")
-    assert run("rollback", path, "--snapshot", "4").startswith("1 snapshot")
+    assert run("truncate", path, "--yes").startswith("nothing removed in")
+    assert run("rollback", path, "--snapshot", "4", "--yes").startswith("1 snapshot")
     assert table.count() == 4
-    run("rollback", path, "--tag", "x")
+    run("rollback", path, "--tag", "x", "--yes")
     assert table.count() == 2
-    assert main(["rollback", path, "--timestamp", "2000-01-01"]) == 1
+    assert main(["rollback", path, "--timestamp", "2000-01-01", "--yes"]) == 1
 
 
 def test_verify_ends_with_1_when_there_is_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,10 +109,10 @@ def test_orphans(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     orphan.parent.mkdir(exist_ok=True)
     orphan.write_bytes(b"123")
     os.utime(orphan, (0, 1e9))
-    assert main(["orphans", str(path), "--output", "json"]) == 0
+    assert main(["orphans", str(path), "--output", "json", "--dry-run"]) == 0
     shown = capsys.readouterr()
     assert [json.loads(line)["path"] for line in shown.out.splitlines()] == [str(orphan)]
     assert shown.err.startswith("1 file (3 B) would go; 1 old files looked at")
-    assert main(["orphans", str(path), "--older-than", "6 h", "--remove"]) == 0
+    assert main(["orphans", str(path), "--older-than", "6 h", "--yes"]) == 0
     assert "1 file (3 B) removed" in capsys.readouterr().err
     assert not orphan.exists()

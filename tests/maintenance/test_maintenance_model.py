@@ -271,7 +271,7 @@ class _World:
             assert answer.lines == lines(self.on(branch).scan(**{kind: name}).to_arrow()), (branch, kind, name)
         needed = set(table_files(self.table.store))
         assert {file["fileName"] for one in files for file in one.values} <= {Path(path).name for path in needed}
-        ours = self.table.remove_orphan_files("0 s").files["path"].to_pylist()
+        ours = self.table.remove_orphan_files("0 s", dry_run=True).files["path"].to_pylist()
         theirs = oracle.program("MaintenanceOracle", "orphans", where)
         assert sorted(path.removeprefix("file:") for path in theirs) == sorted(ours)
 

@@ -99,8 +99,8 @@ def test_each_orphan_is_found_and_nothing_else(table: pp.Table, executor: Execut
     expected = {_put(table.path, name): kind for kind, names in _ORPHANS.items() for name in names}
     kept = {_put(table.path, name) for name in _KEPT}
     young = _put(table.path, "p=a/bucket-0/data-young.parquet", days=0.5)
-    found = table.remove_orphan_files(executor=executor)
-    assert found.looked_at == table.remove_orphan_files().looked_at > len(expected)
+    found = table.remove_orphan_files(executor=executor, dry_run=True)
+    assert found.looked_at == table.remove_orphan_files(dry_run=True).looked_at > len(expected)
     assert dict(zip(found.files["path"].to_pylist(), found.files["kind"].to_pylist(), strict=True)) == expected
     assert found.bytes == 5 * len(expected)
     assert "would go" in repr(found)
@@ -114,8 +114,8 @@ def test_each_orphan_is_found_and_nothing_else(table: pp.Table, executor: Execut
     assert [path.name for path in Path(table.path, "branch").iterdir()] == ["branch-b"]
     assert files_there(Path(table.path)) == {*kept, young} | set(table_files(table.store))
     assert (rows_of(table), rows_of(table, tag="old"), rows_of(branch)) == rows
-    assert not table.remove_orphan_files(timedelta(hours=13)).files.num_rows
-    assert table.remove_orphan_files("6 h").files["path"].to_pylist() == [young]
+    assert not table.remove_orphan_files(timedelta(hours=13), dry_run=True).files.num_rows
+    assert table.remove_orphan_files("6 h", dry_run=True).files["path"].to_pylist() == [young]
 
 
 @pytest.mark.parametrize("name", fixture_names())
@@ -123,7 +123,7 @@ def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
     root = tmp_path / "t"
     shutil.copytree(table_path(name), root)
     _age(str(root))
-    found = pp.Table.open(root).remove_orphan_files()
+    found = pp.Table.open(root).remove_orphan_files(dry_run=True)
     assert found.files.num_rows == 0
     assert found.looked_at >= 3 or name == "empty_table"
 
@@ -220,6 +220,6 @@ def test_external_directories_of_others_are_not_emptied(tmp_path: Path) -> None:
 
 def test_a_time_to_come_is_refused(table: pp.Table) -> None:
     with pytest.raises(OptionError, match="in the future"):
-        table.remove_orphan_files(int(time.time() * 1000) + 60_000)
+        table.remove_orphan_files(int(time.time() * 1000) + 60_000, dry_run=True)
     with pytest.raises(OptionError, match="older_than"):
-        table.remove_orphan_files("soon")
+        table.remove_orphan_files("soon", dry_run=True)

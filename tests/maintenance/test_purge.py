@@ -64,7 +64,7 @@ def test_what_goes(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = _table(tmp_path / "t")
     assert main(["purge", table.path]) == 1
-    assert "--yes on the command line" in capsys.readouterr().err
+    assert "add --yes, or --dry-run" in capsys.readouterr().err
     assert main(["purge", table.path, "--dry-run"]) == 0
     assert table.count() == 5
     assert main(["purge", table.path, "--yes"]) == 0

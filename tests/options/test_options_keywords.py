@@ -134,7 +134,7 @@ def test_what_removes_rows_needs_a_condition(call: str, tmp_path: Path) -> None:
 COMMANDS = [
     ["read"], ["count"], ["exists"], ["distinct", "id"], ["min", "id"], ["max", "id"], ["sum", "id"], ["explain"],
     ["layout"], ["system", "files"], ["delete"], ["update", "--set", "id = 7"], ["compact"], ["rescale", "4"],
-    ["clone", "copy"], ["drop-partitions"], ["index", "dump"], ["index", "verify"], ["index", "rewrite"],
+    ["clone", "copy"], ["drop-partitions", "--yes"], ["index", "dump"], ["index", "verify"], ["index", "rewrite"],
 ]  # fmt: skip
 
 

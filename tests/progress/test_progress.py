@@ -100,7 +100,7 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
         {"files": 4},
     ),
     "orphans": (
-        lambda t, seen: t.remove_orphan_files("0 ms", progress=seen),
+        lambda t, seen: t.remove_orphan_files("0 ms", progress=seen, dry_run=True),
         ["listing", "reading manifests"],
         {"tasks": 5},
     ),
@@ -110,7 +110,7 @@ _OPERATIONS: dict[str, tuple[Callable[[pp.Table, Seen], object], list[str], dict
         {"tasks": 5},
     ),
     "missing files": (
-        lambda t, seen: t.remove_unexisting_files(progress=seen),
+        lambda t, seen: t.remove_unexisting_files(progress=seen, dry_run=True),
         ["planning"],
         {"manifests": 3},
     ),

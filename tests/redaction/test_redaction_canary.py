@@ -236,7 +236,7 @@ def _all_answers(table: pp.Table) -> Iterator[Any]:
         yield table.system(name).to_pylist()
     for rows in (table.audit_log(), table.binlog(), table.diff(1)):
         yield from (rows, rows.to_arrow().to_pylist())
-    yield from (table.diff(1).summary(), table.statistics(), table.layout(), table.remove_orphan_files())
+    yield from (table.diff(1).summary(), table.statistics(), table.layout(), table.remove_orphan_files(dry_run=True))
     verification = table.verify(deep=True)
     yield from (verification, verification.repair_plan(), table.repair(dry_run=True))
     yield from (table.count(), table.answer("id = 1").count(), table.top_n("id, 1").to_pylist())

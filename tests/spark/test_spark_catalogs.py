@@ -60,7 +60,7 @@ def test_a_rest_catalog(server, frames):
         paimon.delete(frames.spark, table, "id = 1", branch="b")
     paimon.delete(frames.spark, table, "id = 1")
     assert paimon.compact(frames.spark, table, full=True) is not None
-    assert not paimon.remove_orphan_files(frames.spark, table).files
+    assert not paimon.remove_orphan_files(frames.spark, table, dry_run=True).files
     assert frames.ids(frames.load("shop.k", **options)) == [2]
     of_table = [body for body in server.bodies if body["tableId"] == server.databases["shop"]["k"]["id"]]
     assert len(of_table) == catalog.table("shop.k").snapshot().id

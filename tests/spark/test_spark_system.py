@@ -108,7 +108,7 @@ def test_orphans_on_spark(spark: Any, table: pp.Table) -> None:
         if file.name != "data-y-0.parquet":
             os.utime(file, (old, old))
     before = lines(table.scan().to_arrow())
-    found = remove_orphan_files(spark, table.path)
+    found = remove_orphan_files(spark, table.path, dry_run=True)
     assert found.files["path"].to_pylist() == [str(bucket / "data-x-0.parquet")]
     assert found.dry_run
     remove_orphan_files(spark, table.path, "1 day", dry_run=False)

@@ -38,7 +38,7 @@ def is_exact(table: pp.Table) -> None:
 def named_only(table: pp.Table) -> None:
     """The files that some state needs are there, and none that no state names, as those of changelogs do."""
     has_all(table)
-    assert table.remove_orphan_files(timedelta(0)).files["path"].to_pylist() == []
+    assert table.remove_orphan_files(timedelta(0), dry_run=True).files["path"].to_pylist() == []
 
 
 def unneeded_are_orphans(table: pp.Table, *, none: bool) -> None:
@@ -53,7 +53,7 @@ def unneeded_are_orphans(table: pp.Table, *, none: bool) -> None:
     kept = _named_yet(table, needed)
     unneeded = {path for path in files_there(Path(table.path)) - needed if Path(path).name not in kept}
     time.sleep(0.002)  # a file of this very millisecond counts as new
-    orphans = set(table.remove_orphan_files(timedelta(0)).files["path"].to_pylist())
+    orphans = set(table.remove_orphan_files(timedelta(0), dry_run=True).files["path"].to_pylist())
     assert orphans == unneeded, f"{sorted(orphans)}; {sorted(unneeded)}"
     assert not (none and orphans), sorted(orphans)
 

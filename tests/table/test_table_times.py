@@ -99,7 +99,7 @@ def _orphans(table: pp.Table, when: Any) -> list[int]:
         orphan.parent.mkdir(exist_ok=True)
         orphan.write_bytes(b"")
         os.utime(orphan, (MILLIS / 1000 + minutes * 60,) * 2)
-    names = table.remove_orphan_files(when).files["path"].to_pylist()
+    names = table.remove_orphan_files(when, dry_run=True).files["path"].to_pylist()
     return sorted(int(name[-len("1.parquet")]) for name in names)
 
 
