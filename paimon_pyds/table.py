@@ -235,12 +235,24 @@ class Table(RowStream):
         return describe_options(self.schema)
 
     def snapshots(self) -> list[Snapshot]:
-        """All snapshots there are, oldest first."""
-        return self._store.snapshots()
+        """All snapshots there are, oldest first.
+
+        ``total_record_count`` of each counts stored rows; ``row_count`` is how many rows a read gives, None where only
+        `count` can tell, as in tables with a primary key.
+        """
+        from paimon_pyds.scan.known_rows import with_row_count
+
+        store = self._store
+        schema = store.latest_schema()
+        return [with_row_count(schema, snapshot) for snapshot in store.snapshots()]
 
     def snapshot(self) -> Snapshot | None:
-        """The latest snapshot; None for a table that was never written."""
-        return self._store.latest_snapshot()
+        """The latest snapshot, as in `snapshots`; None for a table that was never written."""
+        from paimon_pyds.scan.known_rows import with_row_count
+
+        store = self._store
+        snapshot = store.latest_snapshot()
+        return None if snapshot is None else with_row_count(store.latest_schema(), snapshot)
 
     def tags(self) -> dict[str, Snapshot]:
         """Tags by name."""
@@ -1540,6 +1552,11 @@ class Table(RowStream):
     def __repr__(self) -> str:
         branch = "" if self._last_store.branch == "main" else f"branch {self._last_store.branch}"
         return one_line(self, self._last_store.root, branch, "" if self._is_there() else "no table is here any more")
+
+    def __str__(self) -> str:
+        from paimon_pyds.explain.table_text import table_text
+
+        return table_text(repr(self), self._last_store)
 
     def _is_there(self) -> bool:
         try:

@@ -235,7 +235,8 @@ def _describe(arguments: argparse.Namespace) -> None:
                 "comment": schema.comment,
                 "options": options,
                 "snapshot": None if snapshot is None else snapshot.id,
-                "rows": None if snapshot is None else snapshot.total_record_count,
+                "rows": None if snapshot is None else snapshot.row_count,
+                "stored_rows": None if snapshot is None else snapshot.total_record_count,
             }
         )
         return

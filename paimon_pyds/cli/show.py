@@ -173,8 +173,9 @@ def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
         "snapshot": snapshot.id,
         "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "kind": snapshot.commit_kind.value,
-        "rows": snapshot.total_record_count,
-        "rows_added": snapshot.delta_record_count,
+        "rows": snapshot.row_count,
+        "stored_rows": snapshot.total_record_count,
+        "stored_rows_added": snapshot.delta_record_count,
         "schema": snapshot.schema_id,
         "user": snapshot.commit_user,
     }
@@ -182,13 +183,15 @@ def snapshot_row(snapshot: Snapshot) -> dict[str, Any]:
 
 def describe(table: Table, options: Sequence[Mapping[str, Any]]) -> None:
     """A table's description as text."""
+    from paimon_pyds.scan.known_rows import rows_text
+
     schema, snapshot = table.schema, table.snapshot()
     line(f"Table      {redact(table.path)}")
     if schema.comment:
         line(f"Comment    {schema.comment}")
-    stored = "stored rows, versions of one key included" if schema.primary_keys else "rows"
-    rows = "never written" if snapshot is None else f"{snapshot.id} ({snapshot.total_record_count:,} {stored})"
-    line(f"Snapshot   {rows}")
+    line(f"Snapshot   {'never written' if snapshot is None else snapshot.id}")
+    if snapshot is not None:
+        line(f"Rows       {rows_text(schema, snapshot)}")
     line(f"Schema     {schema.id}")
     if schema.partition_keys:
         line(f"Partition  {', '.join(schema.partition_keys)}")

@@ -276,7 +276,8 @@ def _rename(arguments: argparse.Namespace) -> None:
 def _drop(arguments: argparse.Namespace) -> None:
     table = open_table(arguments)
     snapshot, path = table.snapshot(), redact(table.path)
-    rows = "never written" if snapshot is None else counted(snapshot.total_record_count or 0, "row")
+    stored = "row" if snapshot is not None and snapshot.row_count is not None else "stored row"
+    rows = "never written" if snapshot is None else counted(snapshot.total_record_count or 0, stored)
     confirm(arguments, f"drop {path} ({rows})")
     catalog = catalog_of(arguments, arguments.table)
     if catalog is None:

@@ -19,6 +19,7 @@ from paimon_pyds.one_line import files_text, names_text, utc_text
 from paimon_pyds.predicate.show import to_sql
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.redaction import counted, human_bytes, redact
+from paimon_pyds.scan.known_rows import rows_text
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.schema import TableSchema
@@ -55,7 +56,7 @@ def scan_html(scan: Scan, order: str) -> str:
     """A scan: its filter, columns and snapshot, and how to run it; ``order`` is that of its first rows, if any."""
     at = "never written" if scan.snapshot is None else _snapshot_text(scan.snapshot)
     lines = [
-        ("filter", _code(to_sql(scan.predicate, shorten=True)) if scan.predicate is not Const.TRUE else "none"),
+        ("where", _code(to_sql(scan.predicate, shorten=True)) if scan.predicate is not Const.TRUE else "none"),
         ("columns", escape(names_text(scan.column_names))),
         ("order", _code(order) if order else ""),
         ("limit", "" if scan.row_limit is None else counted(scan.row_limit, "row")),
@@ -88,10 +89,8 @@ def _facts(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) ->
     lines = [("snapshot", "never written" if snapshot is None else escape(_snapshot_text(snapshot)))]
     if snapshot is not None:
         size = _size(store, snapshot)
-        rows = "" if snapshot.total_record_count is None else f"{snapshot.total_record_count:,}"
-        stored = f"{rows} stored, versions of one key included" if rows and schema.primary_keys else rows
         bytes_ = "" if size.bytes is None else f" ({human_bytes(size.bytes)})"
-        lines += [("rows", stored), ("files", f"{size.files:,}{bytes_}")]
+        lines += [("rows", escape(rows_text(schema, snapshot))), ("files", f"{size.files:,}{bytes_}")]
         if size.partitions is not None and schema.partition_keys:
             lines.append(("partitions", f"{size.partitions:,}"))
     lines.append(("primary key", escape(names_text(schema.primary_keys))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,6 +57,9 @@ class Snapshot:
 
     ``operation`` tells apart what ``commit_kind`` does not, such as ``WRITE`` and ``MERGE``: Java Paimon 2 writes it.
     ``uuid`` is what REST catalogs know the latest snapshot by.
+
+    ``total_record_count`` counts stored rows, versions of one key and deleted rows included. ``row_count``, which is in
+    no file, is how many a read gives, where that is known: in append tables without deletion vectors.
     """
 
     id: int
@@ -83,10 +87,16 @@ class Snapshot:
     operation: str | None = None
     uuid: str | None = None
     version: int = 3
+    row_count: int | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         what = self.commit_kind.value if self.operation is None else f"{self.commit_kind.value} ({self.operation})"
-        rows = "" if self.total_record_count is None else counted(self.total_record_count, "row")
+        is_exact = self.row_count is not None
+        rows = (
+            ""
+            if self.total_record_count is None
+            else counted(self.total_record_count, "row" if is_exact else "stored row")
+        )
         change = f" ({self.delta_record_count:+,})" if rows and self.delta_record_count is not None else ""
         parts = (f"{self.id}: {what}", utc_text(self.time_millis), f"{rows}{change}", f"schema {self.schema_id}")
         return one_line(self, *parts)

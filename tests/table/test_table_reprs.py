@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -146,7 +148,74 @@ def test_snapshots(table: pp.Table) -> None:
     assert repr(at) == "Snapshot(1: APPEND (WRITE), 2026-01-31 12:30:00 UTC, 3 rows (+3), schema 0)"
     assert "9223372036854775807 ms" in repr(replace(snapshot, time_millis=2**63 - 1))
     assert "rows" not in repr(replace(snapshot, total_record_count=None))
+    assert table.snapshots() == table.store.snapshots() and table.snapshots()[0].row_count == 3
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot
+
+
+def test_stored_rows_and_the_number_of_rows_are_said_apart(tmp_path: Path) -> None:
+    keyed = pp.Table.create(tmp_path / "k", DATA, primary_key="id", options={"bucket": 1, "write-only": True})
+    keyed.append(DATA)
+    assert [(s.total_record_count, s.row_count) for s in keyed.snapshots()] == [(3, None), (6, None)]
+    assert ", 6 stored rows (+3), " in repr(keyed.snapshot()) and keyed.count() == 3
+    vectors = pp.Table.create(tmp_path / "v", DATA, options={"deletion-vectors.enabled": True})
+    vectors.delete("id = 1")
+    assert [(s.total_record_count, s.row_count) for s in vectors.snapshots()] == [(3, 3), (3, None)]
+    assert ", 3 rows (+3), " in repr(vectors.snapshots()[0]) and ", 3 stored rows (+0), " in repr(vectors.snapshot())
+
+
+def test_print_shows_columns_rows_and_snapshot(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in [*Path(table.path).rglob("*.parquet"), *Path(table.path, "manifest").iterdir()]:
+        path.unlink()
+    lines = str(table).splitlines()
+    assert lines[0] == repr(table) == f"Table({table.path})"
+    assert re.fullmatch(r"  snapshot: 1, APPEND, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", lines[1])
+    assert lines[2:] == [
+        "  rows: 3", "  partitioned by: dt", "  comment: <b>all</b>", "  columns:", "    id     BIGINT",
+        "    color  STRING", "    dt     STRING",
+    ]  # fmt: skip
+    assert f"{table}" == str(table)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"primary_key": "id"}, "at most 3, as several versions of one key may be stored: table.count() counts them"),
+        ({"options": {"deletion-vectors.enabled": True}}, "3"),
+    ],
+)  # fmt: skip
+def test_a_number_of_rows_that_is_a_bound_is_marked(how: dict[str, Any], said: str, tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", DATA.schema, **how)
+    assert "  snapshot: none, the table was never written\n" in str(table) and "rows:" not in str(table)
+    table.append(DATA)
+    assert f"  rows: {said}\n" in str(table)
+    if how.get("options", {}).get("deletion-vectors.enabled"):
+        table.delete("id = 1")
+        assert "  rows: at most 3, as some may be deleted: table.count() counts them\n" in str(table)
+        table.truncate()
+        assert "  rows: 0\n" in str(table)
+
+
+def test_columns_of_one_row_that_are_stored_apart_make_a_bound(table: pp.Table) -> None:
+    schema = Path(table.path, "schema", "schema-0")
+    schema.write_text(schema.read_text().replace('"options" : {', '"options" : {"data-evolution.enabled": "true",'))
+    assert "  rows: at most 3, as columns of one row may be stored apart\n" in str(pp.Table.open(table.path))
+
+
+def test_print_never_fails(table: pp.Table) -> None:
+    many = pp.Table.create(f"{table.path}-many", ", ".join(f"c{n} INT" for n in range(45)))
+    assert str(many).endswith("    c39  INT\n    and 5 more: table.schema.fields has them all")
+    odd = pp.Table.create(f"{table.path}-odd", {"a\nb\x1b[2J": [1], "w" * 500: [1]}, comment=f"x\ny {CANARY}" * 99)
+    assert len(str(odd).splitlines()) == 7 and max(map(len, str(odd).splitlines())) <= 203
+    assert "\x1b" not in str(odd)
+    snapshot = Path(table.path, "snapshot", "snapshot-1")
+    whole = snapshot.read_text()
+    snapshot.write_text(whole.replace('"totalRecordCount"', '"other"'))
+    assert "  rows: unknown, the snapshot does not say: table.count() counts them\n" in str(pp.Table.open(table.path))
+    snapshot.write_text("{")
+    assert str(pp.Table.open(table.path)).splitlines()[1].startswith("  it can't be shown: ")
+    shutil.rmtree(table.path)
+    assert str(table).splitlines()[0] == repr(table) == f"Table({table.path}, no table is here any more)"
+    assert "it can't be shown: no Paimon table is here" in str(table)
 
 
 def test_scans_plans_and_messages(table: pp.Table) -> None:
@@ -220,7 +289,7 @@ def test_html_of_a_scan_runs_nothing(table: pp.Table, monkeypatch: pytest.Monkey
     monkeypatch.setattr(LocalFileIO, "open", _no_read, raising=False)
     texts = cells(scan._repr_html_())
     facts = dict(pairwise(texts))
-    assert facts["filter"] == "color <> 'red' AND id > 2"
+    assert facts["where"] == "color <> 'red' AND id > 2"
     assert facts["columns"] == "id, dt" and facts["limit"] == "2 rows"
     assert facts["snapshot"].startswith("1 (APPEND")
     assert facts["read rows"] == "scan.to_arrow()" and facts["what that takes"] == "scan.explain()"
