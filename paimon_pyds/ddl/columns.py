@@ -31,7 +31,7 @@ from paimon_pyds.types import (
     parse_type,
     walk_fields,
 )
-from paimon_pyds.types.columns import parse_column, parse_columns
+from paimon_pyds.types.columns import check_lengths, parse_column, parse_columns
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, NESTED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 if TYPE_CHECKING:
@@ -291,6 +291,7 @@ def _column_type(wanted: Any, ids: Iterator[int]) -> DataType:
     if isinstance(wanted, pa.DataType):
         return from_arrow_type(wanted, ids)
     if isinstance(wanted, Mapping):
+        check_lengths(wanted)
         return parse_type(dict(wanted))
     if not isinstance(wanted, str):
         raise SchemaError(f"{wanted!r:.100} is no type", hint='write a text such as "INT", or an Arrow type')

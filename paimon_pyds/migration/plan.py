@@ -28,7 +28,8 @@ from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import texts
 from paimon_pyds.records import dataclass
 from paimon_pyds.row import EMPTY_ROW, encode_row
-from paimon_pyds.types import DataField, DataType, Kind, parse_type
+from paimon_pyds.types import DataField, DataType, Kind
+from paimon_pyds.types.columns import parse_column
 from paimon_pyds.zones import clock_now_ms
 
 _MOST_SCHEMAS = 200
@@ -119,7 +120,7 @@ def _partition_types(
     declared = {f.name: f.type for f in source.fields or ()}
     types: dict[str, DataType] = {}
     for key in keys:
-        given = parse_type(named[key]) if key in named else declared.get(key)
+        given = parse_column(key, named[key]).type if key in named else declared.get(key)
         found = given or inferred_type(dict(file.partition)[key] for file in source.files)
         types[key] = found.with_nullable(True)
         if found.kind is Kind.TIMESTAMP_LTZ and key not in named:

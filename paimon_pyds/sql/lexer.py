@@ -15,6 +15,7 @@ from paimon_pyds.redaction import visible
 from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.tree import Expression, Literal, number
 from paimon_pyds.types import AtomicType, Kind
+from paimon_pyds.types.kinds import STRING_KINDS
 
 MAX_TEXT = 16 * 1024 * 1024
 """Longest text, in characters: room for an IN list of a million values."""
@@ -323,6 +324,8 @@ class Cursor:
                     self.fail(size, "expected a size")
                 numbers.append(int(size.value))
             self.expect(")")
+        if not numbers and kind in STRING_KINDS and token.word != "STRING":
+            self.fail(token, f"{token.word} needs a length", hint=f"write {token.word}(n), or STRING")
         first, second = (*numbers, None, None)[:2]
         if kind is Kind.DECIMAL:
             precision, scale = 10 if first is None else first, second or 0

@@ -7,7 +7,7 @@ Nested types are ``ARRAY<t>``, ``MAP<k, v>``, ``MULTISET<t>`` and ``ROW<name t, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 
 from paimon_pyds.errors import SchemaError
@@ -24,6 +24,7 @@ _NESTED = re.compile(
     r"\s*(?P<word>ARRAY|MAP|MULTISET|ROW|STRUCT)\s*<(?P<inner>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+_UNSIZED = re.compile(r"\s*(VARCHAR|CHARACTER|CHAR|VARBINARY|BINARY)\s*(?:NOT\s+NULL|NULL)?\s*", re.IGNORECASE)
 _PART = re.compile(rf"{_STRING}|`(?:[^`]|``)*`|[<>(),]")
 
 
@@ -56,6 +57,7 @@ def _fields(text: str, ids: Iterator[int], depth: int) -> tuple[DataField, ...]:
 def _type(text: str, ids: Iterator[int], depth: int) -> DataType:
     match = _NESTED.fullmatch(text)
     if match is None or depth > _MAX_DEPTH:
+        check_lengths(text)
         return parse_type(text)
     word, inner = match["word"].upper(), match["inner"]
     nullable = not (match["null"] or "").upper().startswith("NOT")
@@ -67,6 +69,19 @@ def _type(text: str, ids: Iterator[int], depth: int) -> DataType:
     if word == "MAP":
         return MapType(key=parts[0], value=parts[1], nullable=nullable)
     return (ArrayType if word == "ARRAY" else MultisetType)(element=parts[0], nullable=nullable)
+
+
+def check_lengths(type_: object) -> None:
+    """Raise SchemaError for a type, as a text or as schema files have it, that needs a length and has none. To Java it
+    has the length 1, which nobody means; Spark refuses VARCHAR and CHAR, and its BINARY is BYTES."""
+    if isinstance(type_, Mapping):
+        fields = [field.get("type") for field in type_.get("fields") or () if isinstance(field, Mapping)]
+        for part in (type_.get("element"), type_.get("key"), type_.get("value"), *fields):
+            check_lengths(part)
+    elif isinstance(type_, str) and (match := _UNSIZED.fullmatch(type_)):
+        word = match[1].upper()
+        whole = "BYTES" if word.endswith("BINARY") else "STRING"
+        raise SchemaError(f"{word} needs a length", hint=f"write {word}(n), or {whole} for values of any length")
 
 
 def _split(text: str) -> list[str]:

@@ -169,6 +169,36 @@ def test_columns_may_be_names_and_types(tmp_path: Path) -> None:
         Table.create(tmp_path / "t", "id")
 
 
+@pytest.mark.parametrize(
+    ("type_", "whole"),
+    [("VARCHAR", "STRING"), ("varchar NOT NULL", "STRING"), ("CHAR", "STRING"), ("Character", "STRING"),
+     ("BINARY", "BYTES"), ("VARBINARY NOT NULL", "BYTES"), ("ARRAY<VARCHAR>", "STRING"), ("MAP<CHAR, INT>", "STRING"),
+     ("ROW<a INT, b VARCHAR>", "STRING")],
+)  # fmt: skip
+def test_types_of_some_length_need_it(type_: str, whole: str, tmp_path: Path) -> None:
+    said = rf"[A-Z]+ needs a length — write [A-Z]+\(n\), or {whole} for values of any length"
+    table = Table.create(tmp_path / "there", "id INT, s STRING")
+    for make in (
+        lambda: Table.create(tmp_path / "t", f"id INT, s {type_}"),
+        lambda: Table.create(tmp_path / "t", {"id": "INT", "s": type_}),
+        lambda: table.alter(add_columns={"n": type_}),
+        lambda: table.alter(add_columns=f"n {type_}"),  # type: ignore[arg-type]
+        lambda: table.alter(change_types={"s": type_}),
+    ):
+        with pytest.raises(SchemaError, match=said):
+            make()
+    assert not (tmp_path / "t").exists() and table.schema.id == 0
+
+
+def test_types_of_some_length_need_it_in_types_as_schemas_have_them(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id INT, r ROW<a INT>")
+    row = {"type": "ROW", "fields": [{"id": 0, "name": "a", "type": {"type": "ARRAY", "element": "VARCHAR"}}]}
+    with pytest.raises(SchemaError, match="VARCHAR needs a length"):
+        table.alter(change_types={"r": row})
+    assert str(parse_type("VARCHAR")) == "VARCHAR(1)"  # schema files mean what Java reads in them
+    assert str(Table.create(tmp_path / "d", "d DECIMAL").schema.fields[0].type) == "DECIMAL(10, 0)"  # as Java and Spark
+
+
 def test_a_table_that_is_there(tmp_path: Path) -> None:
     _create(tmp_path)
     with pytest.raises(AlreadyExistsError, match="already exists"):

@@ -300,6 +300,8 @@ def test_trees(text: str, expected: Any) -> None:
         ("a = CAST('x' AS INT)", "'x'", "is not an integer"),
         ("a = CAST(300 AS TINYINT)", "300", "does not fit TINYINT"),
         ("a = CAST(1 AS BINARY)", "1 AS", "can't be cast to VARBINARY"),
+        ("s = CAST(a AS VARCHAR)", "VARCHAR", "VARCHAR needs a length"),
+        ("s = CAST(a AS char)", "char", "CHAR needs a length"),
         ("a = CAST(1 AS MAP)", "MAP", "expected a type"),
         ("a = CAST(1 AS DECIMAL(99))", "DECIMAL", "1 to 38 digits"),
         ("x = X'zz'", "X'zz'", "hexadecimal"),
