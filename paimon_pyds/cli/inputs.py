@@ -14,7 +14,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from paimon_pyds.cli.output import add_csv_arguments, delimiter_of
@@ -275,24 +275,22 @@ def _peek(file: Any) -> bytes:
 
 
 def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
-    """JSON lines; texts are what the types say: still texts where they look like times, or decimals and times; without
-    a type, dates where all of them are."""
+    """JSON lines, with their columns in the order of first appearance; texts are what the types say: still texts where
+    they look like times, or decimals and times; without a type, dates where all of them are."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.json as arrow_json
     import pyarrow.types as t
 
-    rows = arrow_json.read_json(io.BytesIO(data))
+    rows = _in_order(data, {})
     wanted = [field for field in types if field.name in rows.schema.names]
     typed = {field.name: field.type for field in wanted}
     moments = [field for field in rows.schema if t.is_timestamp(field.type)]
     guessed = [f.name for f in moments if f.name not in typed or not t.is_timestamp(typed[f.name])]
     if guessed:
         texts = pa.schema([(name, pa.string()) for name in guessed])
-        as_read, rows = (
-            rows,
-            arrow_json.read_json(io.BytesIO(data), parse_options=arrow_json.ParseOptions(explicit_schema=texts)),
-        )
+        as_read, rows = rows, _in_order(data, {"parse_options": arrow_json.ParseOptions(explicit_schema=texts)})
+        rows = rows.select(as_read.schema.names)  # which has those of the texts first
         for name in guessed:
             if name not in typed:
                 at = rows.schema.get_field_index(name)
@@ -304,6 +302,24 @@ def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
         if is_exact and t.is_string(rows.schema.field(at).type):
             rows = rows.set_column(at, field.name, _cast_texts(rows.column(at), field))
     return rows
+
+
+def _in_order(data: bytes, how: Mapping[str, Any]) -> pa.Table:
+    """JSON lines with columns, and fields of objects, in the order of first appearance. Each of Arrow's threads reads a
+    part of the lines, and adds new names as it ends."""
+    import pyarrow.json as arrow_json
+    import pyarrow.types as t
+
+    rows = arrow_json.read_json(io.BytesIO(data), **how)
+    if len(data) <= arrow_json.ReadOptions().block_size:
+        return rows
+    try:
+        names = list(json.loads(data.lstrip().partition(b"\n")[0]))
+    except ValueError:  # Arrow takes more forms than this
+        names = []
+    if sorted(names) == sorted(rows.schema.names) and not any(t.is_nested(field.type) for field in rows.schema):
+        return rows.select(names)
+    return arrow_json.read_json(io.BytesIO(data), read_options=arrow_json.ReadOptions(use_threads=False), **how)
 
 
 def _cast_texts(texts: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

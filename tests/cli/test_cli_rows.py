@@ -385,6 +385,39 @@ def test_errors_of_json_have_the_line(tmp_path: Path, capsys: pytest.CaptureFixt
         assert f", in line {before + 1} — at " in capsys.readouterr().err
 
 
+def test_json_keeps_the_order_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        {"z": 1, "day": "2026-11-22", "a": None, "at": "2026-11-22 10:00:00"}, {"late": 1, "a": 2, "day": "x"},
+        {"early": 1, "z": 2, "at": "2026-11-23 10:00:00"},
+    ]  # fmt: skip
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert main(["write", str(tmp_path / "t"), str(rows), "--create", "--types", "early INT, z BIGINT"]) == 0
+    names = ["z", "day", "a", "at", "late", "early"]
+    assert list(pp.Table.open(tmp_path / "t").schema.field_names) == names
+    capsys.readouterr()
+    assert main(["read", str(tmp_path / "t"), "--output", "json"]) == 0
+    assert list(json.loads(capsys.readouterr().out.splitlines()[0])) == names
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_json_of_many_blocks_keeps_the_order_of_names(nested: bool, tmp_path: Path) -> None:
+    """Arrow's threads take longer for the first block, whose lines are wide, than for the others."""
+    wide = {f"c{n}": n for n in range(400)}
+    line = '{"r": {"new%d": "%s"}}\n' if nested else '{"new%d": "%s"}\n'
+    with open(tmp_path / "rows.jsonl", "w") as file:
+        file.writelines([f"{json.dumps({'r': wide} if nested else wide)}\n"] * 300)
+        file.writelines(line % (n // 4_000, "x" * 300) for n in range(20_000))
+    threads = pa.cpu_count()
+    pa.set_cpu_count(8)
+    try:
+        schema, _ = open_inputs([str(tmp_path / "rows.jsonl")])
+    finally:
+        pa.set_cpu_count(threads)
+    names = [field.name for field in schema.field("r").type] if nested else schema.names
+    assert names == [*wide, *(f"new{n}" for n in range(5))]
+
+
 def test_jsonl_is_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", path, "--output", "jsonl", "--columns", "i"]) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"i": 1}, {"i": None}, {"i": 3}]
