@@ -3,7 +3,7 @@
     PaimonError
     ├─ OptionError (ValueError)               an unknown option, a bad value, options that contradict each other
     ├─ ArgumentTypeError (TypeError)          an argument of another Python type than the call takes
-    ├─ PredicateError (ValueError)            a filter that does not parse, names no column, or mixes types
+    ├─ PredicateError (ValueError)            a condition that does not parse, or mixes types
     │  └─ ExpressionError                     the same of value expressions, and values that they fail on
     ├─ NotFoundError (LookupError)
     │  ├─ TableNotFoundError · DatabaseNotFoundError
@@ -11,6 +11,7 @@
     ├─ AlreadyExistsError (ValueError)        a table or database that already exists
     ├─ UnsupportedError (NotImplementedError) a Paimon feature or option value that is refused by name
     ├─ SchemaError (ValueError)               data that does not fit the table, an evolution that is not allowed
+    │  └─ UnknownColumnError                  a name of no column, wherever it stands; an ExpressionError, too
     ├─ CardinalityError (ValueError)          two source rows of a merge change one row of the table
     ├─ CorruptFileError (ValueError)          bytes that are not what the format says
     │  └─ MissingColumnError                  a data file without a column of its schema, or of another type
@@ -91,7 +92,7 @@ class ArgumentTypeError(PaimonError, TypeError):
 
 
 class PredicateError(PaimonError, ValueError):
-    """A filter that does not parse, names no column of the table, or compares what can't be compared."""
+    """A condition that does not parse, names no column of the table, or compares what can't be compared."""
 
 
 class ExpressionError(PredicateError):
@@ -145,6 +146,10 @@ class SchemaError(PaimonError, ValueError):
         if self.row is not None:
             self.message += f", first in row {before + self.row + 1:,} of the data"
             self.row, self.args = None, (self.message,)
+
+
+class UnknownColumnError(SchemaError, ExpressionError):
+    """A name that no column has, or no field of a ROW: in a condition, a list of columns, an order, data, an option."""
 
 
 class CardinalityError(PaimonError, ValueError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.caching import cached_property, collection_paused
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, no_attribute, suggest
+from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, no_attribute, suggest
 from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -70,8 +70,8 @@ class Scan(RowStream):
             ``read-optimized``: of a table with a primary key the files of the highest level only (Paimon's ``$ro``).
 
     Raises:
-        PredicateError: the filter does not parse or names no column.
-        SchemaError: an unknown column.
+        PredicateError: the condition does not parse, or mixes types.
+        UnknownColumnError: a name of no column.
         OptionError: an unknown or contradictory option.
         ArgumentTypeError: an argument of another Python type.
         UnsupportedError: a table or option that is refused by name.
@@ -370,7 +370,7 @@ class Scan(RowStream):
         return min(self._limit, self._top_n.n)
 
     def field(self, name: str) -> DataField:
-        """The column of a name. Raises SchemaError when there is none."""
+        """The column of a name. Raises UnknownColumnError when there is none."""
         return _column(self._schema, text("column", name))
 
     def selecting(self, fields: tuple[DataField, ...]) -> Scan:
@@ -449,4 +449,4 @@ def _column(schema: TableSchema, name: str) -> DataField:
         return found[0]
     if "." in name and any(f.name == name.split(".")[0] for f in schema.fields):
         raise UnsupportedError(f"a nested column can't be selected yet: {name!r}", hint="select the whole column")
-    raise SchemaError(f"the table has no column {name!r}", hint=suggest(name, schema.field_names, "its columns"))
+    raise UnknownColumnError(f"the table has no column {name!r}", hint=suggest(name, schema.field_names, "its columns"))

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from paimon_pyds.cli.output import add_csv_arguments, delimiter_of
-from paimon_pyds.errors import OptionError, SchemaError, StorageError, suggest
+from paimon_pyds.errors import OptionError, SchemaError, StorageError, UnknownColumnError, suggest
 from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ class InputFormat:
 
     def check_types(self, columns: Sequence[str], *, sparse: bool = False) -> None:
         """Refuse types of columns that an input does not have; of a ``sparse`` one, only misspelled names.
-        Raises OptionError."""
+        Raises UnknownColumnError."""
         for name in self.named:
             hint = suggest(name, columns, "its columns")
             if name not in columns and not (sparse and not (hint or "").startswith("did")):
-                raise OptionError(f"--types has a column {name!r} that the input does not have", hint=hint)
+                raise UnknownColumnError(f"--types has a column {name!r} that the input does not have", hint=hint)
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:

@@ -38,7 +38,7 @@ def sort_spec(context: WriteContext, order_by: str | Sequence[str] | None, order
 
     Raises:
         OptionError: an unknown strategy, partition columns, columns whose values have no order.
-        SchemaError: an unknown column.
+        UnknownColumnError: a name of no column.
         UnsupportedError: buckets whose rows have an order of their own.
     """
     names = texts("order_by", order_by or ())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from paimon_pyds.ddl.create import fresh_ids, numbered
-from paimon_pyds.errors import SchemaError, suggest
+from paimon_pyds.errors import SchemaError, UnknownColumnError, suggest
 from paimon_pyds.evolution.casting import can_cast
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
@@ -196,7 +196,7 @@ class ColumnEditor:
 
     def _check_name(self, name: str, names: Sequence[str]) -> None:
         if name not in names:
-            raise SchemaError(f"the table has no column {name!r}", hint=suggest(name, names, "columns"))
+            raise UnknownColumnError(f"the table has no column {name!r}", hint=suggest(name, names, "columns"))
 
     def _path(self, name: str) -> list[str]:
         """``["a"]`` for a column, ``["a", "b"]`` for a field in a ROW. A column whose own name has dots comes first."""
@@ -225,7 +225,7 @@ class ColumnEditor:
         def checked(fields: Sequence[DataField]) -> list[DataField]:
             names = [f.name for f in fields]
             if last not in names:
-                raise SchemaError(f"the table has no column {name!r}", hint=suggest(last, names, "its fields"))
+                raise UnknownColumnError(f"the table has no column {name!r}", hint=suggest(last, names, "its fields"))
             return change(fields, last)
 
         self._edit_within(parents, checked, name)
@@ -240,7 +240,7 @@ def _edit_type(type_: DataType, parents: Sequence[str], change: _Edit, name: str
     if isinstance(type_, MapType) and parents[:1] == ["value"]:
         return replace(type_, value=_edit_type(type_.value, parents[1:], change, name))
     if not isinstance(type_, RowType):
-        raise SchemaError(f"the table has no column {name!r}: {type_} has no fields")
+        raise UnknownColumnError(f"the table has no column {name!r}: {type_} has no fields")
     if not parents:
         fields = tuple(change(type_.fields))
         if not fields:
@@ -248,7 +248,7 @@ def _edit_type(type_: DataType, parents: Sequence[str], change: _Edit, name: str
         return replace(type_, fields=fields)
     names = [f.name for f in type_.fields]
     if parents[0] not in names:
-        raise SchemaError(f"the table has no column {name!r}", hint=suggest(parents[0], names, "its fields"))
+        raise UnknownColumnError(f"the table has no column {name!r}", hint=suggest(parents[0], names, "its fields"))
     return replace(type_, fields=tuple(_edit_inside(type_.fields, parents, change, name)))
 
 

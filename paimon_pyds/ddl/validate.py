@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 
-from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index.build import parse_index_specs
 from paimon_pyds.index.keys import BSI
@@ -304,8 +304,9 @@ def _check_format(fields: Iterable[DataField], options: TableOptions) -> None:
 
 
 def _require_fields(schema: TableSchema, names: Iterable[str], what: str) -> None:
-    """Raises SchemaError unless every name is a column of the schema; ``what`` says where the name was given."""
+    """Raises UnknownColumnError unless every name is a column of the schema; ``what`` says where the name was given."""
     columns = schema.field_names
     for name in names:
         if name not in columns:
-            raise SchemaError(f"{what} names {name!r}, which is not a column", hint=suggest(name, columns, "columns"))
+            hint = suggest(name, columns, "columns")
+            raise UnknownColumnError(f"{what} names {name!r}, which is not a column", hint=hint)

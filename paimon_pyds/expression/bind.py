@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from paimon_pyds.errors import ExpressionError, PredicateError, suggest
+from paimon_pyds.errors import ExpressionError, PredicateError, UnknownColumnError, suggest
 from paimon_pyds.expression.cast import can_cast, constant
 from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal, same
 from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
@@ -72,9 +72,11 @@ class Binder:
 
     def fail(self, where: Expression, message: str, hint: str | None = None) -> NoReturn:
         """Raise an ExpressionError that points at a part of the text."""
-        if not self._source.text:
-            raise ExpressionError(message, hint=hint)
-        self._source.fail(where.start, message, hint=hint)
+        self._fail_by(where, ExpressionError(message, hint=hint))
+
+    def _fail_by(self, where: Expression, error: PredicateError) -> NoReturn:
+        """Raise an error so that it points at a part of the text."""
+        raise self._source.placed(error, where.start) if self._source.text else error
 
     def literal(self, literal: Literal) -> Constant:
         """A constant node of a literal."""
@@ -116,7 +118,7 @@ class Binder:
         if not named and hint.startswith("there are: "):
             hint += f"; a text is written '{wanted:.100}'"
         where = f" in {named[0].names[0]}" if named else ""
-        self.fail(name, f"no column {wanted!r:.100}{where}", hint)
+        self._fail_by(name, UnknownColumnError(f"no column {wanted!r:.100}{where}", hint=hint))
 
     def _column(self, scope: Scope, field: DataField) -> Node:
         if field.name in scope.nulls:
@@ -146,7 +148,8 @@ class Binder:
                 field = _field(fields, value) if isinstance(value, str) else None
                 if field is None:
                     names = ", ".join(f.name for f in fields)
-                    self.fail(at, f"the ROW has no field {value!r:.100}", f"it has {names}")
+                    error = UnknownColumnError(f"the ROW has no field {value!r:.100}", hint=f"it has {names}")
+                    self._fail_by(at, error)
                 return Part(normal(field.type), node, field.name, _char(field.type))
             case MapType(key=key_type, value=value_type):
                 found = self.coerce(key, normal(key_type)).value  # type: ignore[attr-defined]
@@ -187,7 +190,7 @@ class Binder:
         try:
             return function()
         except PredicateError as error:
-            self.fail(where, error.message, error.hint)
+            self._fail_by(where, error)
 
     def common(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes taken to their common type. Raises LookupError when there is none."""
@@ -245,7 +248,7 @@ class Binder:
         except LookupError as error:
             self.fail(call, f"{spelled(call.function)}: {error.args[0]}")
         except PredicateError as error:
-            self.fail(call, error.message, error.hint)
+            self._fail_by(call, error)
         return found
 
     def timestamp(self) -> Constant:

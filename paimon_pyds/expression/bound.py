@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import ExpressionError, PredicateError, SchemaError
+from paimon_pyds.errors import ExpressionError, PredicateError, SchemaError, UnknownColumnError, suggest
 from paimon_pyds.expression.arrays import spread
 from paimon_pyds.expression.bind import Binder, Scope
 from paimon_pyds.expression.cast import cast_array
@@ -28,6 +29,8 @@ from paimon_pyds.zones import default_zone
 
 Operand: TypeAlias = Any
 """What stands for an expression: SQL text, a plain Python value, or a `pyarrow.compute.Expression`."""
+_NO_MATCH = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ")
+"""What Arrow says of a name that no column has."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class BoundExpression:
             return assign(found, own, self.target.type, self.zone)
         except ExpressionError as error:
             where = f"column {self.target.name!r}: " if self.target else ""
-            raise ExpressionError(f"{where}{self.text}: {error.message}", hint=error.hint) from None
+            raise type(error)(f"{where}{self.text}: {error.message}", hint=error.hint) from None
 
     def _values(self, batch: pa.RecordBatch) -> pa.Array:
         if self._node is not None:
@@ -93,6 +96,9 @@ def _evaluated(expression: Any, batch: pa.RecordBatch) -> pa.Array:
     try:
         found = plan.to_table(use_threads=False).column(0).combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+        if unknown := _NO_MATCH.match(str(error)):
+            hint = suggest(unknown[1], batch.schema.names, "there are")
+            raise UnknownColumnError(f"no column {unknown[1]!r:.100}", hint=hint) from None
         raise ExpressionError(str(error).splitlines()[0]) from None
     return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
 

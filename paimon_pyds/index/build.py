@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, UnknownColumnError
 from paimon_pyds.index.bitmap import write_bitmap
 from paimon_pyds.index.bloom import BloomBuilder
 from paimon_pyds.index.bsi import write_bsi
@@ -170,7 +170,7 @@ def _columns(key: str, value: str, fields: Sequence[DataField]) -> list[tuple[Da
             raise OptionError(f"{key} names an empty column", hint="write the columns as a,b,c")
         try:
             column = _field(name, fields, key)
-        except OptionError:
+        except (OptionError, UnknownColumnError):
             outer, bracket, inner = name.partition("[")
             if not bracket or not inner.endswith("]"):
                 raise
@@ -191,7 +191,7 @@ def _field(name: str, fields: Sequence[DataField], key: str) -> DataField:
     if found:
         raise OptionError(f"{key}: {name} could mean {' or '.join(f.name for f in found)}", hint="spell it exactly")
     columns = ", ".join(f.name for f in fields)
-    raise OptionError(f"{key}: the table has no column {name}", hint=f"its columns are {columns}"[:500])
+    raise UnknownColumnError(f"{key}: the table has no column {name}", hint=f"its columns are {columns}"[:500])
 
 
 def _check_type(index_type: str, column: DataField, map_key: str | None, key: str) -> None:

@@ -61,7 +61,7 @@ def layout_of(
     """The layout of a snapshot's files: see `paimon_pyds.Table.layout`.
 
     Raises:
-        SchemaError: an unknown column.
+        UnknownColumnError: a name of no column.
         OptionError: a column whose values have no order; a ``where`` on other than partition columns.
         UnsupportedError: a table that can't be read.
         SnapshotNotFoundError: it never was, or has expired.

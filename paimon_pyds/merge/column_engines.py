@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import from_numpy, to_numpy
-from paimon_pyds.errors import OptionError, SchemaError, suggest
+from paimon_pyds.errors import OptionError, UnknownColumnError, suggest
 from paimon_pyds.merge.aggregated_columns import CountedVersions, aggregated_column
 from paimon_pyds.merge.aggregates import DEFAULT_AGGREGATE, AggregateFunction, configured_aggregate, resolve_aggregate
 from paimon_pyds.merge.engine import MergeEngine
@@ -113,7 +113,7 @@ def _groups(schema: TableSchema, options: TableOptions) -> Iterator[SequenceGrou
         for name in (*fields, *columns):
             if name not in schema.field_names:
                 hint = suggest(name, schema.field_names, "columns")
-                raise SchemaError(f"option {key} names {name!r}, which is not a column", hint=hint)
+                raise UnknownColumnError(f"option {key} names {name!r}, which is not a column", hint=hint)
             if columns.count(name) > 1:
                 raise OptionError(f"option {key} lists {name} twice")
             if members.setdefault(name, key) != key:

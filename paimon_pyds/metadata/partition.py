@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import Flags, array, is_true
-from paimon_pyds.errors import OptionError
+from paimon_pyds.errors import OptionError, UnknownColumnError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
@@ -77,7 +77,8 @@ def partition_is(schema: TableSchema, partition: bytes) -> Predicate:
 
 def named_partition(schema: TableSchema, partition: Mapping[str, Any]) -> dict[str, Any]:
     """The same values under the table's spelling of the partition columns: exactly, else ignoring case.
-    Raises OptionError: a name that is none of them, or that could be several, or two of one column."""
+    Raises UnknownColumnError: a name of no column; OptionError: a column that is none of them, a name that could be
+    several, or two of one column."""
     keys, found, unknown = schema.partition_keys, dict[str, Any](), list[str]()
     for name, value in partition.items():
         at = positions_named(str(name), keys)  # no type checker looks at what many users give
@@ -90,7 +91,8 @@ def named_partition(schema: TableSchema, partition: Mapping[str, Any]) -> dict[s
         else:
             found[keys[at[0]]] = value
     if unknown:
-        raise OptionError(
+        are_columns = all(positions_named(str(name), schema.field_names) for name in unknown)
+        raise (OptionError if are_columns else UnknownColumnError)(
             f"{', '.join(map(repr, unknown))} is no partition column",
             hint=f"the table is partitioned by {', '.join(keys) or 'nothing'}",
         )

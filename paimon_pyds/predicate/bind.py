@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from paimon_pyds.errors import PredicateError, suggest
+from paimon_pyds.errors import PredicateError, UnknownColumnError, suggest
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
 from paimon_pyds.predicate.disjunction import any_of
 from paimon_pyds.predicate.like import normal_like
@@ -144,9 +144,9 @@ class TableBinder:
             names = ", ".join(f.name for f in found)
             what = "there are" if len(found) > 1 else "there is"
             hint = f"names tell case apart here; {what} {names}"
-            raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
+            raise UnknownColumnError(f"no column {name!r:.100} in {where}", hint=hint)
         hint = suggest(name[:200], (f.name for f in fields), "it has") or "it has no columns"
-        raise PredicateError(f"no column {name!r:.100} in {where}", hint=hint)
+        raise UnknownColumnError(f"no column {name!r:.100} in {where}", hint=hint)
 
     def _map_key(self, step: str | MapKey, type_: DataType, at: ColumnRef) -> MapKey:
         key = step.key if isinstance(step, MapKey) else step

@@ -147,7 +147,7 @@ class _NormalForm:
         except PredicateError as error:
             if error.message.startswith(f"{self._source.kind}: "):
                 raise
-            placed = self._source.error(node.start, error.message, error.hint)
+            placed = self._source.placed(error, node.start)
         try:
             return self.on_rows(node, wanted)
         except PredicateError:

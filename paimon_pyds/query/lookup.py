@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_pyds.bucket import bucket_of
 from paimon_pyds.buffers import array, from_numpy, is_true, one_batch
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.formats.threads import in_order
 from paimon_pyds.frames import as_batches
 from paimon_pyds.merge.grouped_rows import Positions
@@ -95,7 +95,7 @@ def _conformed(keys: Any, fields: Sequence[DataField]) -> pa.RecordBatch:
     for batch in as_batches(_as_rows(keys, [field.name for field in fields])):
         others = [name for name in batch.schema.names if name.casefold() not in names]
         if others:
-            raise SchemaError(
+            raise UnknownColumnError(
                 f"keys to look up have a column {others[0]!r} that is not of the primary key",
                 hint=f"give {', '.join(field.name for field in fields)} and no other",
             )

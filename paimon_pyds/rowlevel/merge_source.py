@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import decoded, one_array
-from paimon_pyds.errors import ArgumentTypeError, ExpressionError, OptionError, PredicateError, SchemaError
+from paimon_pyds.errors import (
+    ArgumentTypeError,
+    ExpressionError,
+    OptionError,
+    PredicateError,
+    SchemaError,
+    UnknownColumnError,
+)
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.join import JoinCondition, JoinKey, SourceKeys
 from paimon_pyds.frames import rows_of
@@ -166,7 +173,7 @@ def join_operand(on: Any) -> Operand:
 
 def joined_on(on: Operand, table: Sequence[DataField], source: Sequence[DataField]) -> Operand:
     """Names of columns, in a list or between commas, as a condition; a condition as it is.
-    Raises SchemaError: the source has no column that is named."""
+    Raises UnknownColumnError: the source has no column that is named."""
     if isinstance(on, str):
         names = texts("on", on)
         known = {field.name.casefold() for field in (*table, *source)}
@@ -181,7 +188,7 @@ def joined_on(on: Operand, table: Sequence[DataField], source: Sequence[DataFiel
     missing = next((name for name in on if fields_named(name, table) and not fields_named(name, source)), None)
     if missing is not None:
         has = names_text([field.name for field in source]) if source else "no column"
-        raise SchemaError(f"the source has no column {missing!r} to join on", hint=f"it has {has}")
+        raise UnknownColumnError(f"the source has no column {missing!r} to join on", hint=f"it has {has}")
     quoted = [f"`{name.replace('`', '``')}`" for name in on]
     return " AND ".join(f"target.{name} = source.{name}" for name in quoted)
 

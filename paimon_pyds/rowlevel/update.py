@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.errors import OptionError, SchemaError, suggest
+from paimon_pyds.errors import OptionError, UnknownColumnError, suggest
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, Operand, bind_expression
@@ -122,7 +122,7 @@ def _column(schema: TableSchema, name: str) -> DataField:
     if len(found) == 1:
         return found[0]
     hint = suggest(name[:200], schema.field_names, "its columns")
-    raise SchemaError(f"there is no column {name!r:.100} to set", hint=hint)
+    raise UnknownColumnError(f"there is no column {name!r:.100} to set", hint=hint)
 
 
 def _edits(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError, suggest
+from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.spark.arrow import check_castable
 from paimon_pyds.types import DataField, RowType, arrow_type
 from paimon_pyds.write.nested import find_name
@@ -71,7 +71,7 @@ def select_columns(fields: Sequence[DataField], paths: Sequence[tuple[str, ...]]
     """The fields that the option ``columns`` names, in its order; ``a.b`` keeps only member b of a.
 
     Several members of one column are kept together, where the column was first named.
-    Raises OptionError: no such column, or one named twice.
+    Raises UnknownColumnError: no such column; OptionError: one named twice.
     """
     names = [f.name for f in fields]
     wanted: dict[int, list[tuple[str, ...]]] = {}
@@ -82,7 +82,8 @@ def select_columns(fields: Sequence[DataField], paths: Sequence[tuple[str, ...]]
         if at is None:
             at, rest = find_name(names, path[0]), path[1:]
         if at is None:
-            raise OptionError(f"columns: the table has no column {whole!r}", hint=suggest(whole, names, "its columns"))
+            hint = suggest(whole, names, "its columns")
+            raise UnknownColumnError(f"columns: the table has no column {whole!r}", hint=hint)
         if at in wanted and (not rest or rest in wanted[at] or () in wanted[at]):
             raise OptionError(f"columns: {whole!r} is named twice")
         wanted.setdefault(at, []).append(rest)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.options import check_without_key
 from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
@@ -247,7 +247,9 @@ def _keys(
     for name in names if requested is None else requested:
         at = find_name(spellings, name)
         if at is None:
-            raise SchemaError(f"the table has no column {name!r}", hint=f"its columns are {', '.join(spellings)}")
+            raise UnknownColumnError(
+                f"the table has no column {name!r}", hint=f"its columns are {', '.join(spellings)}"
+            )
         if fields[at].type.kind in NESTED_KINDS:
             raise UnsupportedError(
                 f"rows can't be found by column {spellings[at]!r}, which is {fields[at].type}",
@@ -280,4 +282,6 @@ def _check_dropped(names: Sequence[str], columns: Sequence[tuple[int, pa.Field]]
     written = {at for at, _ in columns}
     for at, name in enumerate(names):
         if at not in written and name not in METADATA_FIELDS:
-            raise SchemaError(f"the table has no column {name!r}", path=table, hint="drop it, or add it to the table")
+            raise UnknownColumnError(
+                f"the table has no column {name!r}", path=table, hint="drop it, or add it to the table"
+            )

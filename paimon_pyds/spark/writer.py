@@ -32,6 +32,7 @@ from paimon_pyds.errors import (
     PaimonError,
     PredicateError,
     TableNotFoundError,
+    UnknownColumnError,
     UnsupportedError,
 )
 from paimon_pyds.metadata.partition import partition_predicate
@@ -400,7 +401,8 @@ def _exact(name: str, names: Sequence[str], option: str) -> str:
     found = positions_named(name, names)
     if len(found) == 1:
         return names[found[0]]
-    raise OptionError(f"{option} names {name!r}, which is not a column", hint=f"the DataFrame has {', '.join(names)}")
+    hint = f"the DataFrame has {', '.join(names)}"
+    raise UnknownColumnError(f"{option} names {name!r}, which is not a column", hint=hint)
 
 
 def _check_partition(partition: Mapping[str, str | None], schema: TableSchema) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Literal as OneOf
 from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
 
-from paimon_pyds.errors import ExpressionError, OptionError, PaimonError, PredicateError
+from paimon_pyds.errors import ExpressionError, OptionError, PaimonError, PredicateError, UnknownColumnError
 from paimon_pyds.redaction import visible
 from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.tree import Expression, Literal, number
@@ -81,11 +81,13 @@ class SqlText(NamedTuple):
         """What errors about it are."""
         return {"condition": PredicateError, "top_n": OptionError}.get(self.kind, ExpressionError)
 
-    def error(self, position: int, message: str, hint: str | None = None) -> PaimonError:
+    def error(
+        self, position: int, message: str, hint: str | None = None, kind: type[PaimonError] | None = None
+    ) -> PaimonError:
         """An error with the line of the text and a caret under the place.
 
         ``position``: index of a character of the text, or its length. ``message``: what is wrong there. ``hint``: what
-        to do about it.
+        to do about it. ``kind``: its class, where that is not `class_of_errors`.
         """
         begin = self.text.rfind("\n", 0, position) + 1
         end = self.text.find("\n", position)
@@ -97,7 +99,14 @@ class SqlText(NamedTuple):
             line = lead + line[left:right] + tail
             column += len(lead) - left
         column = len(visible(line[:column]))
-        return self.class_of_errors(f"{self.kind}: {message}\n  {visible(line)}\n  {' ' * column}^", hint=hint)
+        return (kind or self.class_of_errors)(
+            f"{self.kind}: {message}\n  {visible(line)}\n  {' ' * column}^", hint=hint
+        )
+
+    def placed(self, error: PaimonError, position: int) -> PaimonError:
+        """An error of a part of the text with the line and a caret under its place."""
+        kind = UnknownColumnError if isinstance(error, UnknownColumnError) else None
+        return self.error(position, error.message, error.hint, kind)
 
     def fail(self, position: int, message: str, *, hint: str | None = None) -> NoReturn:
         """Raise `error`."""
@@ -108,7 +117,7 @@ class SqlText(NamedTuple):
         try:
             return function()
         except PredicateError as error:
-            raise self.error(position, error.message, error.hint) from None
+            raise self.placed(error, position) from None
 
 
 def tokenize(source: SqlText) -> list[Token]:

@@ -75,7 +75,7 @@ class AuditLog(RowStream):
     ``scan``: of the table's columns; says which state or which changes. ``columns``: of the result; all when None:
     ``rowkind``, ``_SEQUENCE_NUMBER`` where the table's option ``table-read.sequence-number.enabled`` is on, the table's
     columns.
-    Raises SchemaError: an unknown column; UnsupportedError: that option, in a table without a primary key.
+    Raises UnknownColumnError: a name of no column; UnsupportedError: that option, in a table without a primary key.
     """
 
     def __init__(self, scan: Scan, columns: Sequence[str] | None = None) -> None:

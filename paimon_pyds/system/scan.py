@@ -76,8 +76,8 @@ class SystemScan(RowStream):
     all rows that its filter keeps. ``split``: gives what reads a part of all that ``read`` gives, and pickles.
 
     Raises:
-        SchemaError: an unknown column.
-        PredicateError: the filter does not parse, or names no column.
+        UnknownColumnError: a name of no column.
+        PredicateError: the condition does not parse, or mixes types.
         OptionError: a limit below 0.
     """
 

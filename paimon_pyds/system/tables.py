@@ -124,7 +124,7 @@ def system_scan(
 
     Raises:
         OptionError: another name, with similar ones.
-        SchemaError, PredicateError: an unknown column.
+        UnknownColumnError: a name of no column.
         CorruptFileError: metadata, or for ``file_indexes`` a container of indexes, is damaged.
     """
     wanted = text("name", name).removeprefix("$").lower()

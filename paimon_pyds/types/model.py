@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from paimon_pyds.errors import SchemaError, suggest
+from paimon_pyds.errors import SchemaError, UnknownColumnError, suggest
 from paimon_pyds.one_line import one_line
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import visible
@@ -174,12 +174,12 @@ def fields_named(wanted: str, fields: Sequence[DataField]) -> list[DataField]:
 
 
 def column_named(name: str, columns: Sequence[DataField], owner: str = "the table") -> DataField:
-    """The column of that exact name. Raises SchemaError: ``owner`` has none."""
+    """The column of that exact name. Raises UnknownColumnError: ``owner`` has none."""
     for column in columns:
         if column.name == name:
             return column
     hint = suggest(name[:200], (column.name for column in columns), "its columns")
-    raise SchemaError(f"{owner} has no column {name!r:.100}", hint=hint)
+    raise UnknownColumnError(f"{owner} has no column {name!r:.100}", hint=hint)
 
 
 def is_system_name(name: str) -> bool:

@@ -32,7 +32,7 @@ def clustering_order(context: WriteContext) -> SortSpec | None:
 
     Raises:
         OptionError: an unknown strategy, columns whose values have no order, incremental clustering without columns.
-        SchemaError: an unknown column.
+        UnknownColumnError: a name of no column.
     """
     options = context.options
     names = comma_separated(str(options.get(COLUMNS) or ""))
@@ -56,7 +56,7 @@ def order_of(context: WriteContext, names: Sequence[str], strategy: str, argumen
 
     Raises:
         OptionError: columns whose values have no order, or that are named twice; an unknown ``spill-compression``.
-        SchemaError: an unknown column.
+        UnknownColumnError: a name of no column.
     """
     fields = tuple(context.schema.field(name) for name in names)
     for field in fields:

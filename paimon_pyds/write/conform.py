@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.buffers import decoded, from_numpy, with_one_nan
-from paimon_pyds.errors import SchemaError, UnsupportedError, columns_text, suggest
+from paimon_pyds.errors import SchemaError, UnknownColumnError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.expression.cast import to_instant
 from paimon_pyds.left_out import LeftOut, left_out_of
@@ -62,7 +62,7 @@ def match_columns(names: Sequence[str], fields: Sequence[DataField], table: str)
     unknown = [name for i, name in enumerate(names) if i not in found]
     if unknown:
         left = [field.name for field, at in zip(fields, found, strict=True) if at is None]
-        raise SchemaError(
+        raise UnknownColumnError(
             f"the table has no {columns_text(unknown)}",
             path=table,
             hint=suggest(

@@ -18,7 +18,14 @@ import paimon_pyds as pp
 from paimon_pyds.ddl.alter import alter_table
 from paimon_pyds.ddl.columns import evolve_type, may_cast
 from paimon_pyds.ddl.create import TableDefinition, create_table
-from paimon_pyds.errors import ArgumentTypeError, CommitError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import (
+    ArgumentTypeError,
+    CommitError,
+    OptionError,
+    SchemaError,
+    UnknownColumnError,
+    UnsupportedError,
+)
 from paimon_pyds.evolution.casting import can_cast
 from paimon_pyds.metadata.schema import TableSchema, parse_schema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -379,7 +386,7 @@ def test_options_follow_renamed_columns(tmp_path: Path) -> None:
         "bucket": "2", "bucket-key": "k,w", "file-index.bitmap.columns": "w,n[a]", "file-index.bitmap.w.version": "1",
         "file-index.bitmap.n[a].version": "1", "fields.w.stats-mode": "full", "sink.clustering.by-columns": "w",
     }  # fmt: skip
-    with pytest.raises(OptionError, match="no column n"):
+    with pytest.raises(UnknownColumnError, match="no column n"):
         alter_table(store, drop_columns=["n"])
     alter_table(store, {"file-index.bitmap.columns": "w"}, ["file-index.bitmap.n[a].version"], drop_columns=["n"])
 

@@ -14,7 +14,14 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.ddl.create import TableDefinition, create_table, fresh_ids, unmake
-from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.errors import (
+    AlreadyExistsError,
+    ArgumentTypeError,
+    OptionError,
+    SchemaError,
+    UnknownColumnError,
+    UnsupportedError,
+)
 from paimon_pyds.formats import has_kind
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_digest, schema_to_json
 from paimon_pyds.metadata.store import TableStore
@@ -262,7 +269,7 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (OptionError, "one of default, mod, hive", {"options": {"bucket-function.type": "murmur"}}),
     (OptionError, "unknown option file.formt.*file.format", {"options": {"file.formt": "orc"}}),
     (OptionError, "unknown option bukcet.*bucket", {"options": {"bukcet": "4"}}),
-    (OptionError, "no column nmae", {"options": {"file-index.bitmap.columns": "nmae"}}),
+    (UnknownColumnError, "no column nmae", {"options": {"file-index.bitmap.columns": "nmae"}}),
     (OptionError, "bitmap index can't be built on price", {"options": {"file-index.bitmap.columns": "price"}}),
     (OptionError, "no index of type lucene", {"options": {"file-index.lucene.columns": "name"}}),
     (OptionError, "column name has no bitmap index", {"options": {"file-index.bitmap.name.version": "2"}}),

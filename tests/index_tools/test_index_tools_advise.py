@@ -13,7 +13,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError
+from paimon_pyds.errors import OptionError, PredicateError, SnapshotNotFoundError, UnknownColumnError
 from paimon_pyds.index_tools.advise import Advice, AdviceReport
 from paimon_pyds.index_tools.cost import sample_files
 from paimon_pyds.index_tools.needs import RecordedFilter, read_recorded
@@ -240,7 +240,7 @@ def test_cost_of_what_is_configured(table: pp.Table) -> None:
 
 
 def test_cost_of_what_is_wrong(table: pp.Table) -> None:
-    with pytest.raises(OptionError, match="no column colour"):
+    with pytest.raises(UnknownColumnError, match="no column colour"):
         table.index_cost({"file-index.bitmap.columns": "colour"})
     with pytest.raises(PredicateError, match="nothing"):
         table.index_cost(filters=["nothing = 1"])

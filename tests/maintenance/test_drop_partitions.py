@@ -138,7 +138,7 @@ def test_partitions_marked_as_done(table: pp.Table) -> None:
     assert again["creationTime"] == 7 < 8 < again["modificationTime"]
     assert len(rows_of(table)) == 10
     for wrong, message in (
-        ([], "are a list"), ({"day": "2026-01-01"}, "no value for p"), ({"x": 1}, "no partition column"),
+        ([], "are a list"), ({"day": "2026-01-01"}, "no value for p"), ({"id": 1}, "no partition column"),
     ):  # fmt: skip
         with pytest.raises(OptionError, match=message):
             table.mark_partitions_done(wrong)
