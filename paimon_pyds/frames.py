@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -269,8 +269,19 @@ def _refused(data: Any, reason: str = "") -> SchemaError:
     return SchemaError(f"can't take rows from {type(data).__name__}{because}", hint=hint)
 
 
+def public_names(owner: object, internal: Collection[str] = ()) -> list[str]:
+    """What ``dir`` and completion list of an object: what users call. ``internal``: what only this package calls."""
+    listed = object.__dir__(owner)
+    return sorted(n for n in listed if n not in internal and (not n.startswith("_") or n.startswith("__")))
+
+
 class RowStream:
     """Rows that come as batches of one schema: what else they can be taken as."""
+
+    _INTERNAL: ClassVar[frozenset[str]] = frozenset()
+
+    def __dir__(self) -> list[str]:
+        return public_names(self, self._INTERNAL)
 
     if not TYPE_CHECKING:  # checkers know what there is
 

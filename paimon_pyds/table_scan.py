@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -76,6 +76,11 @@ class Scan(RowStream):
         ArgumentTypeError: an argument of another Python type.
         UnsupportedError: a table or option that is refused by name.
     """
+
+    _INTERNAL: ClassVar[frozenset[str]] = frozenset({
+        "analyzed_rows", "empty", "field", "ordered", "plan_with_bounds", "root", "row_limit", "selecting",
+        "top_n_query", "top_rows", "used_fields", "where_bound",
+    })  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - named arguments that users type
         self,

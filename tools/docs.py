@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from pydoc import locate
 
 from sphinx.cmd.build import main as sphinx
 
@@ -47,7 +48,9 @@ def api() -> str:
     for heading, names in PLAIN_PYTHON.items():
         lines += [f"## {heading}", ""]
         for name in [names] if isinstance(names, str) else names:
-            lines += _directive("autoclass", name, ":members:")
+            internal = sorted(getattr(locate(name), "_INTERNAL", ()))
+            without = [f":exclude-members: {', '.join(internal)}"] if internal else []
+            lines += _directive("autoclass", name, ":members:", *without)
     lines += [*_directive("autofunction", "paimon_pyds.show_progress"), "## On Spark", ""]
     lines += _directive("autofunction", "paimon_pyds.register")
     for name in spark.__all__:

@@ -29,6 +29,7 @@ from paimon_pyds.errors import (
     no_attribute,
     suggest,
 )
+from paimon_pyds.frames import public_names
 from paimon_pyds.options.option import Kind, mapping, parse_value, path_like
 from paimon_pyds.predicate.argument import one_condition
 from paimon_pyds.redaction import RedactedDict, counted, redact
@@ -159,6 +160,9 @@ class Catalog:
     def warehouse(self) -> str:
         """Where the warehouse is, or what it is called."""
         return self._backend.warehouse
+
+    def __dir__(self) -> list[str]:
+        return public_names(self, ("missing_hint",))
 
     def __repr__(self) -> str:
         return f"Catalog({redact(self.warehouse)!r})"

@@ -201,6 +201,19 @@ def test_columns_of_one_row_that_are_stored_apart_make_a_bound(table: pp.Table) 
     assert "  rows: at most 3, as columns of one row may be stored apart\n" in str(pp.Table.open(table.path))
 
 
+def test_completion_lists_what_users_call(table: pp.Table) -> None:
+    catalog = pp.Catalog(Path(table.path).parent)
+    for thing, called in (
+        (table, {"scan", "append", "to_arrow", "snapshots"}), (table.scan(), {"where", "to_arrow", "count", "explain"}),
+        (catalog, {"tables", "exists"}), (table.system_scan("files"), {"to_arrow"}), (table.diff(1), {"summary"}),
+    ):  # fmt: skip
+        names = set(dir(thing))
+        assert called <= names and "__class__" in names
+        assert not [name for name in names if name.startswith("_") and not name.startswith("__")]
+    scan = table.scan()
+    assert scan._INTERNAL.isdisjoint(dir(scan)) and all(hasattr(scan, name) for name in scan._INTERNAL)
+
+
 def test_print_never_fails(table: pp.Table) -> None:
     many = pp.Table.create(f"{table.path}-many", ", ".join(f"c{n} INT" for n in range(45)))
     assert str(many).endswith("    c39  INT\n    and 5 more: table.schema.fields has them all")
