@@ -76,8 +76,8 @@ def next_steps(table: str, programs: str) -> str:
     """What can be typed after the demonstration."""
     return f"""The table is in {table}. To go on with it:
 
-{programs}paimon-pyds count {table} --filter "dest = 'ANC'"
-{programs}paimon-pyds explain {table} --filter "dest = 'ANC'" --html why.html
+{programs}paimon-pyds count {table} --where "dest = 'ANC'"
+{programs}paimon-pyds explain {table} --where "dest = 'ANC'" --html why.html
 {programs}python -c "import paimon_pyds as pp; print(pp.Table.open('{table}').scan(limit=3).to_arrow().to_pylist())"
 PYSPARK_PYTHON={programs}python {programs}pyspark
     spark.read.format("paimon").option("filter", "dest = 'ANC'").load("{table}").show()"""

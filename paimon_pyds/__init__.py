@@ -42,7 +42,7 @@ __all__ = sorted([*_WHERE, "__version__", "errors"])
 _ELSEWHERE = {
     "Table.open(path)": "open load load_table open_table read_table read_paimon get_table DeltaTable",
     "Table.open(path).append(data)": "write_table write_paimon write_deltalake append insert",
-    "Table.open(path).scan(filter)": "scan_paimon scan_table query sql",
+    "Table.open(path).scan(where)": "scan_paimon scan_table query sql",
     "Table.create(path, schema)": "create create_table new",
     "Catalog(warehouse)": "connect load_catalog CatalogFactory warehouse",
 }

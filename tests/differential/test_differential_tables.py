@@ -100,7 +100,7 @@ def check_shapes(w: World) -> None:
         assert taken.num_rows == min(limit, len(kept)) == some.count()
         assert ids.issuperset(taken["id"].to_pylist())
         assert len(set(taken["id"].to_pylist())) == taken.num_rows
-        small = Scan(table.store, filter=filter_, batch_rows=2)
+        small = Scan(table.store, where=filter_, batch_rows=2)
         batches = list(small.to_batches())
         assert all(0 < b.num_rows <= 2 for b in batches)
         assert in_order(pa.Table.from_batches(batches, small.arrow_schema)) == in_order(table.scan(filter_).to_arrow())

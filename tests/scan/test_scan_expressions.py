@@ -166,7 +166,7 @@ def test_deletes_and_scans_take_the_same_conditions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("upper(s) = ", PredicateError, "the filter ends here"),
+        ("upper(s) = ", PredicateError, "the condition ends here"),
         ("uppr(s) = 'B'", PredicateError, "did you mean upper"),
         ("a / (b - b) > 1", ExpressionError, "division by zero"),
         ("a IN (SELECT 1)", PredicateError, "subqueries are not supported"),
