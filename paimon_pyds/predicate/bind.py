@@ -166,11 +166,11 @@ class TableBinder:
         column = self.column(leaf.column)
         assert column.type is not None
         kind = column.type.kind
-        if kind in REFUSED_KINDS:
+        if kind in REFUSED_KINDS and kind is not Kind.VARIANT:
             raise PredicateError(f"column {column} is of type {kind.value}; conditions on it are not supported")
         if leaf.op in (Op.IS_NULL, Op.IS_NOT_NULL):
             return Leaf(leaf.op, column)
-        if kind in NESTED_KINDS:
+        if kind in NESTED_KINDS or kind is Kind.VARIANT:
             raise PredicateError(
                 f"column {column} is of type {kind.value}; only IS NULL and IS NOT NULL apply to it",
                 hint="name a field of it (a.b) or a key (m['k'])" if kind in (Kind.ROW, Kind.MAP) else None,

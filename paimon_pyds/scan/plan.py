@@ -60,6 +60,7 @@ from paimon_pyds.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_ske
 from paimon_pyds.scan.travel import Additions, Difference, Incremental, TableState
 from paimon_pyds.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec, first_files
 from paimon_pyds.types import DataField
+from paimon_pyds.types.nulls import nulls_only
 
 _PLAN_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
@@ -114,6 +115,11 @@ class Planner:
 
     def __init__(self, store: TableStore, request: ScanRequest) -> None:
         self.store = store
+        tested = nulls_only(request.filter_fields)
+        self.tests_variant = tested != request.filter_fields
+        if self.tests_variant:
+            schema = replace(request.state.schema, fields=nulls_only(request.state.schema.fields))
+            request = replace(request, filter_fields=tested, state=replace(request.state, schema=schema))
         self.request = request
         self.schema = request.state.schema
         self.steps: list[PruneStep] = []
@@ -183,7 +189,7 @@ class Planner:
 
     def spec(self, files: Files) -> ReadSpec:
         request = self.request
-        schemas = {id_: self.store.schema(id_).fields for id_ in _schema_ids(files)}
+        schemas = {id_: self.fields_of(id_) for id_ in _schema_ids(files)}
         return ReadSpec(
             io=self.store.io,
             schemas=with_key_values(schemas) if set(request.fields) & set(KEY_VALUE_FIELDS) else schemas,
@@ -388,7 +394,8 @@ class Planner:
         }
 
     def fields_of(self, schema_id: int) -> tuple[DataField, ...]:
-        return self.store.schema(schema_id).fields
+        fields = self.store.schema(schema_id).fields
+        return nulls_only(fields) if self.tests_variant else fields
 
     def by_embedded_index(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
         embedded = entries.column("embedded_index")

@@ -103,6 +103,8 @@ def _conform_struct(
     array: pa.StructArray, type_: pa.StructType, column: str, path: str, around: pa.BooleanArray | None
 ) -> pa.Array:
     fields = [type_.field(i) for i in range(type_.num_fields)]
+    if not fields:  # only its NULLs are wanted
+        return rebuild(array, type_, [])
     if [array.type.field(i).name for i in range(array.type.num_fields)] != [f.name for f in fields]:
         raise MissingColumnError(f"column {column!r} holds {array.type}, the schema says {type_}", path=path)
     if array.null_count:

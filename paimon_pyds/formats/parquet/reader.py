@@ -38,7 +38,7 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO
-from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.types import DataField, RowType, arrow_schema
 
 _WINDOW_GROUPS = 16
 """Row groups that are planned together: their page indexes are one request."""
@@ -113,12 +113,12 @@ class ParquetReader:
     def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not fields or batch_rows <= 0:
             raise ValueError("reading needs a field, and batches of at least one row")
-        columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
+        columns = _Columns(arrow_schema(fields), list(map(self._leaves_of, fields)))
         batches = self._batches(columns, selection, batch_rows)
         yield from resized(batches, columns.schema, batch_rows, self._batch_bytes, join=not selection.is_all)
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
-        columns = _Columns(arrow_schema(fields), [self._leaves(f.name) for f in fields])
+        columns = _Columns(arrow_schema(fields), list(map(self._leaves_of, fields)))
         named = list(zip(columns.schema.names, columns.leaves, strict=True))
         for step in self._plan(columns, selection):
             for task in step if isinstance(step, list) else [step]:
@@ -140,6 +140,11 @@ class ParquetReader:
 
     def close(self) -> None:
         self._source.close()
+
+    def _leaves_of(self, field: DataField) -> list[Leaf]:
+        """What to read of a column: of one whose NULLs only are wanted, one leaf tells them."""
+        leaves = self._leaves(field.name)
+        return leaves[:1] if isinstance(field.type, RowType) and not field.type.fields else leaves
 
     def _leaves(self, name: str) -> list[Leaf]:
         footer = self._source.footer
