@@ -19,6 +19,7 @@ from paimon_pyds.expression.operators import compare
 from paimon_pyds.formats import traits_of
 from paimon_pyds.index_tools.verify import VerifyTask, verify_one
 from paimon_pyds.maintenance.findings import Findings
+from paimon_pyds.merge.files import is_clustered
 from paimon_pyds.merge.order_codes import order_codes
 from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.metadata.partition import partition_scalars
@@ -193,7 +194,7 @@ class _Places:
 
 
 class _Keys:
-    """Keys ascend, each is there once, and the manifest has the first and the last one."""
+    """Keys ascend, each is there once, and the manifest has the first and the last; if keys sort the file."""
 
     def __init__(self, file: PlannedFile, checks: KeyChecks, ids: Mapping[int, DataField]) -> None:
         self._file = file
@@ -205,6 +206,7 @@ class _Keys:
         self._first: pa.RecordBatch | None = None
         self._last: pa.RecordBatch | None = None
         self._unsorted = self._not_indexed = 0
+        self._sorted = not is_clustered(checks.schema) or file.run is None or not file.run.level
 
     def add(self, batch: pa.RecordBatch) -> None:
         keys = batch.select([field.name for field in self._keys])
@@ -212,6 +214,8 @@ class _Keys:
             return
         if self._hashes is not None:
             self._not_indexed += int((~np.isin(hash_rows(keys.columns, self._types), self._hashes)).sum())
+        if not self._sorted:
+            return
         rows = keys if self._last is None else one_batch(pa.Table.from_batches([self._last, keys]))
         codes = order_codes(rows.columns)
         self._unsorted += int((codes[1:] <= codes[:-1]).sum())

@@ -41,6 +41,12 @@ def hides_level_0(options: TableOptions) -> bool:
     return bool(options.get("deletion-vectors.enabled")) and not options.get("deletion-vectors.merge-on-read")
 
 
+def is_clustered(schema: TableSchema) -> bool:
+    """Whether compacted files are sorted by other columns than the key, whose least and greatest values manifests give
+    in place of keys; deletion vectors say which version of a key is live. (Tables of the Spark connector 2.1.)"""
+    return bool(TableOptions(schema.options).get("pk-clustering-override"))
+
+
 def highest_level(options: TableOptions) -> int:
     """The level that full compactions leave everything on. (Java: CoreOptions.numLevels.)"""
     levels = options.get("num-levels")
@@ -216,9 +222,14 @@ def key_ranks(entries: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.in
 
 
 def rank_keys(keys: pa.BinaryArray, schema: TableSchema, *, unpadded_before: int = 0) -> npt.NDArray[np.int64] | None:
-    """Numbers from 0 on that compare as keys (arity + BinaryRow) do; equal keys have the same. None where Arrow can't
-    hold some of the keys, so that their order is not known. ``unpadded_before``: how many of the first ones are least
-    keys of files, which are taken as `unpadded`."""
+    """Numbers from 0 on that compare as keys (arity + BinaryRow) do; equal keys have the same. None where the order is
+    not known: Arrow can't hold some of the keys, or they are no keys, as files are sorted by other columns.
+
+    ``unpadded_before``: how many of the first ones are least keys of files, which are taken as `unpadded`.
+    """
+    if is_clustered(schema):
+        return None
+
     from paimon_pyds.merge.order_codes import order_codes  # not for a plan of a table without keys, which it slows
 
     types = [schema.field(name).type for name in schema.trimmed_primary_keys]

@@ -23,6 +23,7 @@ from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.formats.threads import in_order
 from paimon_pyds.frames import as_batches
+from paimon_pyds.merge.files import is_clustered
 from paimon_pyds.merge.grouped_rows import Positions
 from paimon_pyds.merge.key_set import KeySet, one_of
 from paimon_pyds.merge.order_codes import order_codes, sorted_rows
@@ -169,7 +170,7 @@ def rows_with_keys(
 def _rows_of(spec: ReadSpec, files: Sequence[PlannedFile], keys: SortedKeys) -> Generator[pa.RecordBatch, None, None]:
     """The rows of a section that have one of some keys; where blanks at the end of these don't count, maybe others."""
     fields = tuple(keys.schema.field(name) for name in keys.schema.trimmed_primary_keys)
-    if any(field.type.kind is Kind.CHAR for field in fields):
+    if is_clustered(keys.schema) or any(field.type.kind is Kind.CHAR for field in fields):
         spec = replace(with_filter(spec, keys.predicate), filter_fields=keys.fields)
         yield from read_split(Split.of(spec, files), _BATCH_ROWS)
         return
@@ -276,11 +277,11 @@ class SortedKeys:
     def _ranges(self, of_bucket: list[list[PlannedFile]]) -> Any:
         """Keys in the order of files, and of each section the places of the first and after the last that it may hold.
 
-        None where that is not known: CHAR values may have blanks at their end, the type of a key was changed, or an end
-        of a range does not fit Arrow's types.
+        None where that is not known: CHAR values may have blanks at their end, the type of a key was changed, an end of
+        a range does not fit Arrow's types, or files are sorted by other columns.
         """
         fields = [self.schema.field(name) for name in self.schema.trimmed_primary_keys]
-        if any(field.type.kind is Kind.CHAR for field in fields):
+        if is_clustered(self.schema) or any(field.type.kind is Kind.CHAR for field in fields):
             return None
         if self.schema.id > 0 and not all(hashes_alike(fields, old) for old in self.schemas()):
             return None

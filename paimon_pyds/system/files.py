@@ -13,6 +13,7 @@ from paimon_pyds.buffers import pc
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.execution.live_files import index_source, live_of, planned_live_files
 from paimon_pyds.index.container import parse_head
+from paimon_pyds.merge.files import is_clustered
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -114,6 +115,7 @@ def _file_rows(
               "creation_time", "delete_row_count", "file_source", "first_row_id", "write_cols")  # fmt: skip
     partition_of = cache(partial(partition_row_text, schema.partition_fields))
     keys: dict[int, tuple[DataField, ...]] = {}
+    clustered = is_clustered(schema)
     for file, stats, values in zip(
         files, statistics, zip(*(entries.column(n).to_pylist() for n in wanted), strict=True), strict=False
     ):
@@ -121,7 +123,7 @@ def _file_rows(
         if file.schema_id not in keys:
             own = store.schema(file.schema_id)
             keys[file.schema_id] = tuple(own.field(n) for n in own.trimmed_primary_keys)
-        key = keys[file.schema_id]
+        key = () if level and clustered else keys[file.schema_id]
         yield (
             partition_of(partition), file.bucket, file.path, file.path.rpartition(".")[2], file.schema_id, level,
             file.row_count, file.size, _key_text(key, min_key), _key_text(key, max_key), *stats, low, high, created,
