@@ -338,8 +338,9 @@ class Table(RowStream):
         """A query, run by `Scan.to_arrow`, `to_batches`, `to_reader`, `count`, `plan` or `explain`.
 
         Args:
-            where: any boolean expression of Spark SQL, such as ``"upper(color) = 'RED' AND price BETWEEN 1 AND 2"``.
-                What statistics and indexes can't answer of it is evaluated on rows.
+            where: a boolean expression of Spark SQL, with the functions of docs/functions.md, such as
+                ``"upper(color) = 'RED' AND price BETWEEN 1 AND 2"``. What statistics and indexes can't answer of it is
+                evaluated on rows.
             columns: columns to return; all by default.
             limit: rows to return at most.
             top_n: the first rows in an order, sorted, such as ``"amount desc nulls last, id, 10"``: sort columns as in

@@ -51,7 +51,7 @@ def spread(datum: Datum, rows: int) -> pa.Array:
         return datum
     if datum.is_valid and _is_text(datum.type):
         check_text(rows * datum.as_buffer().size)
-    return pa.repeat(datum, rows)
+    return pa.repeat(datum, rows) if rows else pa.array([], datum.type)  # of none Arrow can't repeat nested values
 
 
 def text_bytes(array: pa.Array) -> int:

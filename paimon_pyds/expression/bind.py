@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NoReturn
@@ -10,14 +9,15 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from paimon_pyds.errors import ExpressionError, PredicateError, UnknownColumnError, suggest
-from paimon_pyds.expression.cast import can_cast, constant
+from paimon_pyds.expression.cast import constant
 from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal, same
-from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, Part, arrow_of, type_text
+from paimon_pyds.expression.nested import can_cast, plain
+from paimon_pyds.expression.nodes import Cast, Choice, Column, Constant, Node, OpenLambda, Part, arrow_of, type_text
 from paimon_pyds.records import dataclass
 from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.intervals import moved_by_interval
 from paimon_pyds.sql.lexer import SqlText
-from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value
+from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Lambda, Literal, Name, Value
 from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, fields_named
 from paimon_pyds.types.kinds import REFUSED_KINDS, STRING_KINDS, Kind
 
@@ -50,6 +50,8 @@ class Binder:
         self.zone = zone
         self._source = source
         self._names: dict[tuple[str, ...], Node] = {}
+        self._variables: list[dict[str, Node]] = []
+        self._numbered = 0
         self.now = now or datetime.now(UTC)
 
     def bind(self, expression: Expression) -> Node:
@@ -63,6 +65,7 @@ class Binder:
     def _bind(self, expression: Any) -> Node:
         binders: dict[type[Expression], Callable[[Any], Node]] = {
             Name: self._name, Item: self._item, Case: self._case, CastTo: self._cast_to, Call: self._call,
+            Lambda: lambda written: OpenLambda(None, written),
         }  # fmt: skip
         return self.literal(expression.literal) if type(expression) is Value else binders[type(expression)](expression)
 
@@ -90,6 +93,9 @@ class Binder:
         return Constant(type_, constant(literal, type_), literal)
 
     def _name(self, name: Name) -> Node:
+        for variables in reversed(self._variables):
+            if (variable := variables.get(name.parts[0].casefold())) is not None:
+                return self._steps(name, variable, name.parts[1:])
         found = self._names.get(name.parts)
         if found is None:
             found = self._names[name.parts] = self._named(name)
@@ -136,9 +142,12 @@ class Binder:
         if isinstance(item.key, str):
             return self._steps(item, self._bind(item.child), (item.key,))
         key = self._bind(item.key)
-        if not isinstance(key, Constant) or key.literal is None or key.literal.value is None:
-            self.fail(item.key, "a key or position that is not a literal is not supported")
-        return self._part(item, self._bind(item.child), key)
+        child = self._bind(item.child)
+        if isinstance(key, Constant) and key.literal is not None and key.literal.value is not None:
+            return self._part(item, child, key)
+        from paimon_pyds.expression.array_items import subscript
+
+        return subscript(self, child, key)
 
     def _part(self, at: Expression, node: Node, key: Constant) -> Node:
         assert key.literal is not None
@@ -156,6 +165,12 @@ class Binder:
                 return Part(normal(value_type), node, found, _char(value_type))
             case ArrayType(element=element) if isinstance(value, int):
                 return Part(normal(element), node, value, _char(element))
+            case ArrayType(element=RowType(fields=fields)) if isinstance(value, str):
+                from paimon_pyds.expression.array_items import member_of_items
+
+                field = _field(fields, value)
+                if field is not None:
+                    return member_of_items(node, field)
         self.fail(at, f"a value of type {type_text(node.type)} has no part {value!r:.100}")
 
     def coerce(self, node: Node, type_: Type) -> Node:
@@ -170,8 +185,6 @@ class Binder:
         """The node with a cast, done right away for a constant."""
         if node.type is None:
             return Constant(type_, pa.scalar(None, arrow_of(type_)))
-        if not isinstance(node.type, AtomicType) or not isinstance(type_, AtomicType):
-            raise LookupError(f"{type_text(node.type)} can't be cast to {type_text(type_)}")
         found = Cast(type_, node, self.zone, lenient)
         return self.folded(found) if isinstance(node, Constant) else found
 
@@ -208,6 +221,31 @@ class Binder:
             raise LookupError(f"a condition is wanted, this is a {type_text(node.type)}{hint}")
         return node
 
+    def plain(self, node: Node) -> Node:
+        """The node in its plain type (see `nested.plain`)."""
+        return node if node.type is None else self.coerce(node, plain(node.type))
+
+    def body(self, function: Node, types: Sequence[Type]) -> tuple[Node, tuple[str, ...]]:
+        """A function of items with types for its parameters, and the names of the columns that its parameters become.
+        Raises LookupError: no function, or more parameters; ExpressionError."""
+        if not isinstance(function, OpenLambda):
+            raise LookupError("a function of items is wanted, such as x -> x > 0")
+        parameters = function.written.parameters
+        if len(parameters) > len(types):
+            raise LookupError(f"its function has {len(parameters)} parameters; {len(types)} at most are given")
+        if len({name.casefold() for name in parameters}) < len(parameters):
+            raise LookupError("two parameters of its function have the same name")
+        names = []
+        for _ in parameters:
+            self._numbered += 1
+            names.append(f"\0{self._numbered}")  # no column has such a name
+        given = zip(parameters, types, names, strict=False)
+        self._variables.append({p.casefold(): Column(t, name) for p, t, name in given})
+        try:
+            return self.bind(function.written.body), tuple(names)
+        finally:
+            self._variables.pop()
+
     def choice(self, conditions: Sequence[Node | None], given: Sequence[Node]) -> Node:
         """A choice; there is one value more than conditions."""
         found = self.common(given)
@@ -230,19 +268,20 @@ class Binder:
 
     def _call(self, call: Call) -> Node:
         from paimon_pyds.expression.date_functions import later
-        from paimon_pyds.expression.functions import FUNCTIONS, spelled
+        from paimon_pyds.expression.functions import FUNCTIONS, missing, spelled
 
         function = FUNCTIONS.get(call.function)
         if function is None:
-            close = difflib.get_close_matches(call.function[:100], [n for n in FUNCTIONS if n.isidentifier()], n=1)
-            hint = f"did you mean {close[0]}?" if close else "compute it before, in the source"
-            self.fail(call, f"the function {call.function} is not known here", hint)
+            self.fail(call, *missing(call.function))
         low, high = function.arity
         if not low <= len(call.arguments) <= high:
             wanted = f"{low}" if low == high else f"{low} or more" if high > 1000 else f"{low} to {high}"
             self.fail(call, f"{spelled(call.function)} takes {wanted} arguments, not {len(call.arguments)}")
         moved = moved_by_interval(call)
         arguments = [self.bind(argument) for argument in (call.arguments if moved is None else moved[:1])]
+        for argument in arguments if not function.of_items else ():
+            if isinstance(argument, OpenLambda):
+                self.fail(argument.written, f"{spelled(call.function)} takes no function of items")
         try:
             found = function.resolve(self, arguments) if moved is None else later(self, arguments[0], *moved[1:])
         except LookupError as error:
@@ -250,6 +289,12 @@ class Binder:
         except PredicateError as error:
             self._fail_by(call, error)
         return found
+
+    def call(self, function: str, arguments: list[Node]) -> Node:
+        """A function or an operator of bound arguments. Raises LookupError: their types don't fit."""
+        from paimon_pyds.expression.functions import FUNCTIONS
+
+        return FUNCTIONS[function].resolve(self, arguments)
 
     def timestamp(self) -> Constant:
         """CURRENT_TIMESTAMP, one for all expressions of a statement."""

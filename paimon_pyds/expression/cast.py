@@ -79,6 +79,21 @@ def cast_array(array: pa.Array, source: AtomicType, target: AtomicType, zone: st
         raise ExpressionError(f"{shown(array, at)} does not fit {described(target)}") from error
 
 
+def cast_each(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    """As `cast_array`, with NULL for what does not fit."""
+
+    def one(value: pa.Array) -> pa.Array:
+        try:
+            return cast_array(value, source, target, zone)
+        except ExpressionError:
+            return pa.nulls(1, arrow_type(target))
+
+    encoded = array.dictionary_encode()
+    ones = [one(encoded.dictionary.slice(at, 1)) for at in range(len(encoded.dictionary))]
+    parts = pa.concat_arrays(ones) if ones else pa.nulls(0, arrow_type(target))
+    return pc.take(parts, encoded.indices)
+
+
 def _find(source: Kind, target: Kind) -> _Cast | None:
     if target in STRING_KINDS:
         return _to_text if source is not Kind.VARIANT else None

@@ -7,11 +7,12 @@ whatever length a column gives them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import AtomicType, DataType
+from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, RowType
 from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 Type: TypeAlias = DataType | None
@@ -23,6 +24,8 @@ _PLAIN = INTEGER_KINDS | FLOAT_KINDS | {Kind.BOOLEAN, Kind.DATE}
 """Types without sizes."""
 TIMESTAMP = AtomicType(Kind.TIMESTAMP_LTZ, precision=6)
 TIMESTAMP_NTZ = AtomicType(Kind.TIMESTAMP, precision=6)
+VOID = AtomicType(Kind.BOOLEAN, length=0)
+"""The item type of ``array()`` and ``array(NULL)``: every other type fits it."""
 _WIDTH = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.FLOAT, Kind.DOUBLE)
 _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
 _MAX = 38
@@ -95,6 +98,10 @@ def common_type(a: Type, b: Type) -> Type:
     a, b = normal(a), normal(b)
     if a == b:
         return a
+    if VOID in (a, b):
+        return b if a == VOID else a
+    if (nested := _common_nested(a, b)) is not None:
+        return nested
     for left, right in ((a, b), (b, a)):
         if left.kind in STRING_KINDS and isinstance(right, AtomicType):
             return _with_text(right)
@@ -104,6 +111,22 @@ def common_type(a: Type, b: Type) -> Type:
     if a.kind in times and b.kind in times:
         return _temporal(a, b)
     raise LookupError(f"{a} and {b} have no common type")
+
+
+def _common_nested(a: DataType, b: DataType) -> DataType | None:
+    """Of two arrays, two maps, or two rows of as many fields: made of the common types inside. None for all others."""
+    inner = [common_type(x, y) for x, y in zip(a.children(), b.children(), strict=False)] if a.kind is b.kind else []
+    types = [type_ for type_ in inner if type_ is not None]
+    if len(types) != len(a.children()) or len(types) != len(b.children()):
+        return None
+    match a:
+        case ArrayType():
+            return ArrayType(element=types[0])
+        case MapType():
+            return MapType(key=types[0].with_nullable(False), value=types[1])
+        case RowType(fields=fields):
+            return RowType(fields=tuple(replace(f, type=type_) for f, type_ in zip(fields, types, strict=True)))
+    return None
 
 
 def _with_text(other: AtomicType) -> AtomicType:

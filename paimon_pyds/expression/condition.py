@@ -33,7 +33,7 @@ def bind_filter(
     """A condition in SQL as a bound predicate: leaves where statistics and indexes answer, `Computed` for the rest.
 
     Args:
-        text: any boolean expression over the columns, in Spark's dialect.
+        text: a boolean expression over the columns, in Spark's dialect, with the functions of docs/functions.md.
         fields: the table's columns.
         timezone: zone of literals without one, of dates and wall-clock times.
         qualifiers: what may stand before a column's name, such as ``("target", "t")``.

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import Flags
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
+from paimon_pyds.expression.arrays import Datum, arrays, filled, from_unscaled, valid
 from paimon_pyds.expression.cast import to_instant, to_local
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ, common_type
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
@@ -35,7 +35,8 @@ _PARTS = {
     "years": "year", "y": "year", "yr": "year", "yrs": "year", "qtr": "quarter", "mon": "month", "mons": "month",
     "months": "month", "week": "weekofyear", "weeks": "weekofyear", "w": "weekofyear", "d": "day", "days": "day",
     "dow": "dayofweek", "doy": "dayofyear", "h": "hour", "hours": "hour", "m": "minute", "min": "minute",
-    "mins": "minute", "minutes": "minute",
+    "mins": "minute", "minutes": "minute", "s": "second", "sec": "second", "seconds": "second", "secs": "second",
+    "dayofweek_iso": "dow_iso",
 }  # fmt: skip
 _CLOCK = frozenset({"hour", "minute", "second"})
 _TRUNC = {
@@ -65,15 +66,35 @@ def _field_of(values: pa.Array, name: str) -> pa.Array:
         return pc.day_of_week(values, count_from_zero=False, week_start=7).cast(pa.int32())
     if name == "weekday":  # Monday is 0
         return pc.day_of_week(values).cast(pa.int32())
+    if name == "dow_iso":  # Monday is 1
+        return pc.add(pc.day_of_week(values), 1).cast(pa.int32())
+    if name == "yearofweek":
+        return pc.iso_year(values).cast(pa.int32())
     return _FIELDS[name](values).cast(pa.int32())
+
+
+def _seconds(binder: Binder, arguments: list[Node]) -> Node:
+    """EXTRACT(SECOND FROM …): with its fraction."""
+    node = arguments[0]
+    if node.type is None or node.type.kind is not Kind.TIMESTAMP:
+        node = binder.coerce(node, TIMESTAMP)
+    type_ = AtomicType(Kind.DECIMAL, precision=8, scale=6)
+    return Apply(type_, _second_with_fraction, (binder.coerce(node, TIMESTAMP_NTZ),), (type_,))
+
+
+def _second_with_fraction(times: pa.Array, type_: AtomicType) -> pa.Array:
+    micros = filled(times.cast(pa.timestamp("us")).view(pa.int64())) % 60_000_000
+    return from_unscaled(micros, valid(times), type_)
 
 
 def _date_part(binder: Binder, arguments: list[Node]) -> Node:
     field = arguments[0]
     given = field.value.as_py() if isinstance(field, Constant) else None
     name = _PARTS.get(str(given).lower(), str(given).lower())
-    if name not in DATE_FUNCTIONS or name not in {*_FIELDS, "dayofweek", "weekday"} or name == "second":
-        raise LookupError(f"the field {given!r:.40} is not supported; use second(…) for seconds")
+    if name == "second":
+        return _seconds(binder, arguments[1:])
+    if name not in {*_FIELDS, "dayofweek", "dow_iso", "yearofweek"}:
+        raise LookupError(f"there is no field {given!r:.40}")
     return _field(name)(binder, arguments[1:])
 
 
@@ -131,10 +152,11 @@ def later(binder: Binder, node: Node, amount: int, counted: str) -> Node:
         raise LookupError(f"an interval is added to a date or timestamp, not to a {type_text(node.type)}: cast it")
     precise = TIMESTAMP if kind is not Kind.TIMESTAMP else TIMESTAMP_NTZ  # a second may be divided by an interval
     type_ = common_type(node.type, precise)
-    return Apply(type_, _later, (binder.coerce(node, type_),), (type_, binder.zone, amount, counted))
+    return Apply(type_, later_times, (binder.coerce(node, type_),), (type_, binder.zone, amount, counted))
 
 
-def _later(times: pa.Array, type_: AtomicType, zone: str, amount: int, counted: str) -> pa.Array:
+def later_times(times: pa.Array, type_: AtomicType, zone: str, amount: int, counted: str) -> pa.Array:
+    """Timestamps moved by an amount of what ``counted`` names, see `later`."""
     second, instants = UNITS_PER_SECOND[timestamp_unit(type_)], type_.kind is Kind.TIMESTAMP_LTZ
     months, days, rest = amount if counted == MONTHS else 0, amount if counted == DAYS else 0, 0
     if counted == MICROS:
@@ -218,10 +240,6 @@ def _floored_instants(times: pa.Array, unit: str, zone: str) -> pa.Array:
     return _as_before(floored.view(pa.int64()), offsets, TIMESTAMP, zone).view(arrow_type(TIMESTAMP))
 
 
-def _taken_to(type_: AtomicType) -> Resolve:
-    return lambda binder, arguments: binder.coerce(arguments[0], type_)
-
-
 def _made_date(*parts: Datum) -> pa.Array:
     columns = arrays(parts)
     year, month, day = (filled(column).astype(np.int64) for column in columns)
@@ -255,8 +273,6 @@ DATE_FUNCTIONS: dict[str, Function] = {
     "last_day": Function((1, 1), typed(_month_end, _DATE, _DATE)),
     "trunc": Function((2, 2), _trunc),
     "date_trunc": Function((2, 2), _date_trunc),
-    "date": Function((1, 1), _taken_to(_DATE)),
-    "to_timestamp": Function((1, 1), _taken_to(TIMESTAMP)),
     INTERVAL: Function((2, 2), _no_interval),
     "make_date": Function((3, 3), typed(_made_date, _DATE, _INT)),
     "current_date": Function((0, 0), _now(_DATE)),

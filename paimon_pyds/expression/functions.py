@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.expression import operators
-from paimon_pyds.expression.coercion import NUMBERS, as_decimal, decimal_result
+from paimon_pyds.expression import operators, time_units
+from paimon_pyds.expression.array_functions import ARRAY_FUNCTIONS
+from paimon_pyds.expression.array_items import ITEM_FUNCTIONS
+from paimon_pyds.expression.code_functions import CODE_FUNCTIONS
+from paimon_pyds.expression.coercion import NUMBERS, VOID, as_decimal, decimal_result
 from paimon_pyds.expression.date_functions import DATE_FUNCTIONS
+from paimon_pyds.expression.hash_functions import HASH_FUNCTIONS
+from paimon_pyds.expression.json_functions import JSON_FUNCTIONS
+from paimon_pyds.expression.lambda_functions import LAMBDA_FUNCTIONS
+from paimon_pyds.expression.lenient import LENIENT_FUNCTIONS
+from paimon_pyds.expression.lists import compare_nested
+from paimon_pyds.expression.made_arrays import MADE_FUNCTIONS
+from paimon_pyds.expression.map_functions import MAP_FUNCTIONS
+from paimon_pyds.expression.math_functions import MATH_FUNCTIONS
 from paimon_pyds.expression.nodes import ANY, Apply, Column, Constant, Function, Logic, Node, Part, Resolve, type_text
 from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
+from paimon_pyds.expression.regex_functions import REGEX_FUNCTIONS
 from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
+from paimon_pyds.expression.time_functions import TIME_FUNCTIONS
 from paimon_pyds.sql import tree
-from paimon_pyds.types import AtomicType, arrow_type
-from paimon_pyds.types.kinds import FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
+from paimon_pyds.sql.intervals import INTERVAL
+from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, RowType, arrow_type
+from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
+
+
+WORDS = frozenset({"AND", "OR", "NOT", "in", "div", INTERVAL})
+"""Operators that are words."""
+
+
+def missing(name: str) -> tuple[str, str]:
+    """Message and hint of an error: there is no function of this name."""
+    known = [known for known in FUNCTIONS if known.isidentifier() and known not in WORDS]
+    close = difflib.get_close_matches(name[:100], known, n=3)
+    begin = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"the function {name} is not known here", f"{begin}docs/functions.md lists all functions"
 
 
 def spelled(name: str) -> str:
@@ -131,6 +158,8 @@ def _comparison(operator: str) -> Resolve:
         a, b = _comparable(binder, arguments)
         if a.type is None:
             return Constant(tree.BOOLEAN, pa.scalar(True if operator == "<=>" else None, pa.bool_()))
+        if not isinstance(a.type, AtomicType):
+            return _nested_comparison(operator, a, b)
         length = char_length((a, b))
         if length is not None:
             a, b = without_blanks(binder, (a, b))
@@ -143,16 +172,24 @@ def _comparison(operator: str) -> Resolve:
     return resolve
 
 
+def _nested_comparison(operator: str, a: Node, b: Node) -> Node:
+    """Of arrays and rows, which have no order here; maps can't be compared, in Spark neither."""
+    assert a.type is not None
+    if operator not in ("=", "<>", "<=>") or _has_map(a.type):
+        raise LookupError(f"values of type {type_text(a.type)} can't be compared by it")
+    return Apply(tree.BOOLEAN, compare_nested, (a, b), (operator,))
+
+
+def _has_map(type_: DataType) -> bool:
+    return type_.kind is Kind.MAP or any(map(_has_map, type_.children()))
+
+
 def _comparable(binder: Binder, arguments: Sequence[Node]) -> list[Node]:
     """Two operands in their common type; decimals stay as exact as they are."""
     kinds = [node.type.kind if node.type is not None else None for node in arguments]
     if Kind.DECIMAL in kinds and all(kind in INTEGER_KINDS or kind is Kind.DECIMAL for kind in kinds):
         return [_as_decimal(binder, node, node) for node in arguments]
-    given = binder.common(arguments)
-    type_ = given[0].type
-    if type_ is not None and not isinstance(type_, AtomicType):
-        raise LookupError(f"values of type {type_text(type_)} can't be compared")
-    return given
+    return binder.common(arguments)
 
 
 def _in(binder: Binder, arguments: list[Node]) -> Node:
@@ -161,6 +198,9 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     type_ = given[0].type
     if type_ is None:
         return Constant(tree.BOOLEAN, pa.scalar(None, pa.bool_()))
+    if not isinstance(type_, AtomicType):
+        same = [_nested_comparison("=", given[0], item) for item in given[1:]]
+        return Logic(tree.BOOLEAN, tuple(same), False) if len(same) > 1 else same[0]
     if char_length(given) is not None:
         given = without_blanks(binder, given)
     listed = [item.value for item in given[1:] if isinstance(item, Constant)]
@@ -169,6 +209,41 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
         return Logic(tree.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
     values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_type(type_))
     return Apply(tree.BOOLEAN, operators.among, (given[0],), (values, len(values) < len(listed)))
+
+
+def _typeof(binder: Binder, arguments: list[Node]) -> Node:
+    return binder.literal(tree.Literal(spark_name(arguments[0].type), tree.STRING))
+
+
+def spark_name(type_: DataType | None) -> str:
+    """A type as Spark's TYPEOF spells it."""
+    match type_:
+        case None:
+            return "void"
+        case _ if type_ == VOID:
+            return "void"
+        case ArrayType(element=element):
+            return f"array<{spark_name(element)}>"
+        case MapType(key=key, value=value):
+            return f"map<{spark_name(key)},{spark_name(value)}>"
+        case RowType(fields=fields):
+            return f"struct<{','.join(f'{field.name}:{spark_name(field.type)}' for field in fields)}>"
+    kind = type_.kind
+    if kind in STRING_KINDS:
+        return "string"
+    if kind is Kind.DECIMAL and isinstance(type_, AtomicType):
+        return f"decimal({type_.precision},{type_.scale})"
+    if kind in BINARY_KINDS:
+        return "binary"
+    return {Kind.TIMESTAMP: "timestamp_ntz", Kind.TIMESTAMP_LTZ: "timestamp"}.get(kind, kind.value.lower())
+
+
+def _zero_if_null(binder: Binder, arguments: list[Node]) -> Node:
+    return _coalesce(binder, [*arguments, binder.literal(tree.integer(0))])
+
+
+def _null_if_zero(binder: Binder, arguments: list[Node]) -> Node:
+    return _nullif(binder, [*arguments, binder.literal(tree.integer(0))])
 
 
 def _logic(every: bool) -> Resolve:
@@ -198,6 +273,12 @@ def _extreme(operator: str) -> Resolve:
     return resolve
 
 
+def _with_unit(name: str, of_unit: Resolve) -> Function:
+    """A function of two arguments that takes a unit of time before them as well."""
+    plain = DATE_FUNCTIONS[name].resolve
+    return Function((2, 3), lambda binder, given: (plain if len(given) == 2 else of_unit)(binder, given))
+
+
 FUNCTIONS: dict[str, Function] = {
     **{operator: Function((2, 2), _arithmetic(operator)) for operator in ("+", "-", "*", "/", "%")},
     "div": Function((2, 2), _integer_divide),
@@ -216,6 +297,10 @@ FUNCTIONS: dict[str, Function] = {
     "nvl": Function((2, 2), _coalesce),
     "if": Function((3, 3), lambda binder, given: binder.choice([binder.condition(given[0])], given[1:])),
     "nullif": Function((2, 2), _nullif),
+    "zeroifnull": Function((1, 1), _zero_if_null),
+    "nullifzero": Function((1, 1), _null_if_zero),
+    "equal_null": Function((2, 2), _comparison("<=>")),
+    "typeof": Function((1, 1), _typeof),
     "nvl2": Function(
         (3, 3), lambda binder, given: binder.choice([Apply(tree.BOOLEAN, pc.is_valid, (given[0],))], given[1:])
     ),
@@ -224,11 +309,29 @@ FUNCTIONS: dict[str, Function] = {
     **TEXT_FUNCTIONS,
     **NUMBER_FUNCTIONS,
     **DATE_FUNCTIONS,
+    **REGEX_FUNCTIONS,
+    **TIME_FUNCTIONS,
+    **ITEM_FUNCTIONS,
+    **ARRAY_FUNCTIONS,
+    **MADE_FUNCTIONS,
+    **MAP_FUNCTIONS,
+    **LAMBDA_FUNCTIONS,
+    **JSON_FUNCTIONS,
+    **HASH_FUNCTIONS,
+    **MATH_FUNCTIONS,
+    **CODE_FUNCTIONS,
+    **LENIENT_FUNCTIONS,
+    "timestampadd": Function((3, 3), time_units.added),
+    "timestampdiff": Function((3, 3), time_units.between),
+    "date_add": _with_unit("date_add", time_units.added),
+    "datediff": _with_unit("datediff", time_units.between),
 }
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "mod": "%", "ifnull": "nvl", "ucase": "upper", "lcase": "lower", "substr": "substring", "position": "locate",
-    "sha": "sha1", "signum": "sign", "ceiling": "ceil", "pow": "power", "dateadd": "date_add", "date_diff": "datediff",
-    "to_date": "date", "curdate": "current_date", "now": "current_timestamp",
+    "sha": "sha1", "signum": "sign", "ceiling": "ceil", "char": "chr", "bit_get": "getbit",
+    "pow": "power", "dateadd": "date_add", "date_diff": "datediff", "curdate": "current_date",
+    "now": "current_timestamp", "cardinality": "size", "reduce": "aggregate", "regexp": "rlike",
+    "regexp_like": "rlike", "to_timestamp_ltz": "to_timestamp",
 }  # fmt: skip
-FUNCTIONS |= {other: FUNCTIONS[name] for other, name in _OTHER_NAMES.items()}
-"""Functions by name in lower case; operators by their sign or word."""
+FUNCTIONS |= {other: FUNCTIONS[name] for other, name in OTHER_NAMES.items()}
+"""Functions by name in lower case; operators by their sign or word. `OTHER_NAMES` are there, too."""

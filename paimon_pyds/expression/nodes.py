@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import Int64s, one_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, Kernel, spread
-from paimon_pyds.expression.cast import cast_array
 from paimon_pyds.expression.coercion import Type
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import AtomicType, DataType, arrow_type
+from paimon_pyds.expression.nested import cast_value
+from paimon_pyds.sql.tree import Lambda, Literal
+from paimon_pyds.types import DataType, arrow_type
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
@@ -42,6 +42,11 @@ class Node:
         """The nodes directly inside."""
         return ()
 
+    @property
+    def variables(self) -> Sequence[str]:
+        """Names of columns that the node itself gives to the nodes inside."""
+        return ()
+
     def evaluate(self, batch: pa.RecordBatch) -> Datum:
         """The values for a batch's rows. Raises ExpressionError."""
         raise NotImplementedError
@@ -52,7 +57,7 @@ def columns(node: Node) -> Iterator[str]:
     if isinstance(node, Column):
         yield node.name
     for child in node.children():
-        yield from columns(child)
+        yield from (name for name in columns(child) if name not in node.variables)
 
 
 def spread_on(node: Node, batch: pa.RecordBatch) -> pa.Array:
@@ -105,24 +110,9 @@ class Cast(Node):
         return _by_array([self.child.evaluate(batch)], self._cast)
 
     def _cast(self, array: pa.Array) -> pa.Array:
-        source, target = self.child.type, self.type
-        assert isinstance(target, AtomicType)
-        if not isinstance(source, AtomicType):
-            return pa.nulls(len(array), arrow_type(target))
-        if not self.lenient:
-            return cast_array(array, source, target, self.zone)
-        encoded = array.dictionary_encode()
-        ones = [self._lenient(encoded.dictionary.slice(at, 1)) for at in range(len(encoded.dictionary))]
-        parts = pa.concat_arrays(ones) if ones else pa.nulls(0, arrow_type(target))
-        return pc.take(parts, encoded.indices)
-
-    def _lenient(self, one: pa.Array) -> pa.Array:
-        source, target = self.child.type, self.type
-        assert isinstance(source, AtomicType) and isinstance(target, AtomicType)
-        try:
-            return cast_array(one, source, target, self.zone)
-        except ExpressionError:
-            return pa.nulls(1, arrow_type(target))
+        if self.child.type is None or self.type is None:
+            return pa.nulls(len(array), arrow_of(self.type))
+        return cast_value(array, self.child.type, self.type, self.zone, self.lenient)
 
 
 @dataclass(frozen=True)
@@ -212,13 +202,13 @@ def _where(node: Node, batch: pa.RecordBatch, mask: pa.Array) -> pa.Array:
     if mask.false_count == 0 or isinstance(node, Column | Constant):
         return _truth(node, batch)
     rows = np.flatnonzero(np.asarray(mask))
-    part = _truth(node, _rows(node, batch, rows))
+    part = _truth(node, rows_for(node, batch, rows))
     places = np.zeros(batch.num_rows, np.int64)
     places[rows] = np.arange(len(rows))
     return part.take(pa.array(places)) if len(rows) else pa.nulls(batch.num_rows, pa.bool_())
 
 
-def _rows(node: Node, batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
+def rows_for(node: Node, batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
     """Rows of the columns that a node needs."""
     names = [name for name in dict.fromkeys(columns(node)) if name in batch.schema.names]
     if not names:  # a batch without columns does not know its length
@@ -249,16 +239,16 @@ class Choice(Node):
             last = value is self.otherwise
             whole = len(left) == batch.num_rows
             if condition is None:
-                found = spread_on(value, batch if whole else _rows(value, batch, left))
+                found = spread_on(value, batch if whole else rows_for(value, batch, left))
                 taken = np.ones(len(left), np.bool_) if last else np.asarray(found.is_valid())
                 places[left[taken]] = offset + np.flatnonzero(taken)
             else:
-                held = spread_on(condition, batch if whole else _rows(condition, batch, left)).cast(pa.bool_())
+                held = spread_on(condition, batch if whole else rows_for(condition, batch, left)).cast(pa.bool_())
                 taken = np.asarray(held.fill_null(False))
                 rows = left[taken]
                 if not len(rows):
                     continue
-                found = spread_on(value, batch if len(rows) == batch.num_rows else _rows(value, batch, rows))
+                found = spread_on(value, batch if len(rows) == batch.num_rows else rows_for(value, batch, rows))
                 places[rows] = offset + np.arange(len(rows))
             parts.append(found)
             offset += len(found)
@@ -273,6 +263,13 @@ def type_text(type_: DataType | None) -> str:
     return "NULL" if type_ is None else type_.kind.value
 
 
+@dataclass(frozen=True)
+class OpenLambda(Node):
+    """A function of items as it is written: the types of its parameters come from the function that takes it."""
+
+    written: Lambda
+
+
 ANY = 1_000_000
 """So many arguments: any number of them."""
 Resolve = Callable[["Binder", "list[Node]"], Node]
@@ -280,10 +277,19 @@ Resolve = Callable[["Binder", "list[Node]"], Node]
 
 @dataclass(frozen=True)
 class Function:
-    """How many arguments a function takes, and what makes a node of them (it raises LookupError for wrong types)."""
+    """A function or an operator.
+
+    Attributes:
+        arity: how many arguments it takes, at least and at most.
+        resolve: makes a node of them; it raises LookupError for wrong types.
+        of_items: whether an argument may be a function of items (``x -> x + 1``).
+        note: where it differs from Spark's, or is narrower: for the page of all functions.
+    """
 
     arity: tuple[int, int]
     resolve: Resolve
+    of_items: bool = False
+    note: str = ""
 
 
 def typed(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import operator
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.errors import ExpressionError, PredicateError
+from paimon_pyds.errors import ExpressionError
+from paimon_pyds.expression.array_functions import concat_arrays, concat_items, reversed_array
 from paimon_pyds.expression.arrays import (
-    MOST_TEXT,
     Datum,
     arrays,
     by_distinct,
@@ -29,14 +28,13 @@ from paimon_pyds.expression.arrays import (
 from paimon_pyds.expression.nodes import ANY, Apply, Constant, Function, Node, Resolve, type_text, typed
 from paimon_pyds.predicate.like import like_parts, like_regex
 from paimon_pyds.sql import tree
-from paimon_pyds.types import AtomicType, arrow_type
+from paimon_pyds.types import ArrayType, AtomicType, arrow_type
 from paimon_pyds.types.kinds import BINARY_KINDS, STRING_KINDS
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
 
 _INT, _TEXT, _BOOLEAN = tree.INT, tree.STRING, tree.BOOLEAN
-_REFERENCE = re.compile(r"\\(?P<kept>.)|\$(?P<group>[0-9])(?![0-9])|(?P<wrong>[\\$])|(?P<plain>[^\\$]+)", re.DOTALL)
 
 
 def _cased(texts: pa.Array, simple: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> pa.Array:
@@ -54,6 +52,14 @@ def _capitals(text: str) -> str:
 def _length(values: pa.Array) -> pa.Array:
     found = pc.utf8_length(values) if pa.types.is_string(values.type) else pc.binary_length(values)
     return found.cast(pa.int32())
+
+
+def _bit_length(texts: pa.Array) -> pa.Array:
+    return pc.multiply_checked(pc.binary_length(texts), pa.scalar(8, pa.int32()))
+
+
+def _spaces(count: int) -> str:
+    return _repeat(" ", count)
 
 
 _TRIMS: dict[str, tuple[Callable[..., pa.Array], Callable[[str, str], str]]] = {
@@ -86,10 +92,11 @@ def _substring(texts: Datum, start: Datum, length: Datum | None = None) -> pa.Ar
         last = None if length is None else first + max(length.as_py(), 0)
         return pc.utf8_slice_codeunits(texts, first, last)
     given = [texts, start] if length is None else [texts, start, length]
-    return by_distinct_rows(_substring_of, pa.string(), *given)
+    return by_distinct_rows(substring_of, pa.string(), *given)
 
 
-def _substring_of(text: str, start: int, length: int = 2**31) -> str:
+def substring_of(text: str, start: int, length: int = 2**31) -> str:
+    """SUBSTRING of a text: positions count from 1, negative ones from the end."""
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     return text[max(first, 0) : max(first + length, 0)]
 
@@ -151,7 +158,17 @@ def _python(*arguments: Any) -> pa.Array:
     return by_distinct_rows(function, type_, *data)
 
 
+def _reverse(binder: Binder, arguments: list[Node]) -> Node:
+    """Of a text, or of an array."""
+    if isinstance(arguments[0].type, ArrayType):
+        return reversed_array(binder, arguments)
+    return typed(pc.utf8_reverse, _TEXT, _TEXT)(binder, arguments)
+
+
 def _concat(binder: Binder, arguments: list[Node]) -> Node:
+    """Of texts, of bytes, or of arrays."""
+    if any(isinstance(node.type, ArrayType) for node in arguments):
+        return concat_arrays(binder, arguments)
     if all(node.type is not None and node.type.kind in BINARY_KINDS for node in arguments):
         return Apply(tree.BYTES, _joined, tuple(arguments))
     return Apply(_TEXT, _joined, tuple(binder.coerce(node, _TEXT) for node in arguments))
@@ -173,6 +190,13 @@ def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
     for column in columns:  # one by one: Arrow's own skipping of nulls leaves out rows that have nothing else
         found = pc.coalesce(pc.binary_join_element_wise(found, column, between), found, column)
     return pc.if_else(between.is_valid(), found.fill_null(""), pa.scalar(None, pa.string()))
+
+
+def _concat_ws(binder: Binder, arguments: list[Node]) -> Node:
+    """Of texts, and of the items of arrays."""
+    if any(isinstance(node.type, ArrayType) for node in arguments[1:]):
+        return concat_items(binder, arguments)
+    return typed(_joined_with, _TEXT, _TEXT)(binder, arguments)
 
 
 def _translate(text: str, old: str, new: str) -> str:
@@ -237,67 +261,15 @@ def _like_each(texts: Datum, patterns: Datum, escape: str, fold: bool) -> pa.Arr
     return by_distinct_rows(found, pa.bool_(), texts, patterns)
 
 
-def _regex(pattern: Node) -> str | None:
-    """RE2's syntax, which is Java's but for look-around and back references."""
-    if not isinstance(pattern, Constant):
-        raise LookupError("the pattern must be a literal")
-    found: str | None = pattern.value.as_py()
-    try:
-        _matches(pa.array([""]), found or "", False)
-    except pa.ArrowInvalid as error:
-        raise PredicateError(f"the pattern is not supported: {str(error).splitlines()[0]}") from None
-    return found
-
-
-def _rlike(binder: Binder, arguments: list[Node]) -> Node:
-    text, pattern = (binder.coerce(node, _TEXT) for node in arguments)
-    found = _regex(pattern)
-    if found is None:
-        return Constant(_BOOLEAN, pa.scalar(None, pa.bool_()))
-    return Apply(_BOOLEAN, _matches, (text,), (found, False))
-
-
-def _regexp_replace(binder: Binder, arguments: list[Node]) -> Node:
-    text, pattern, replacement = (binder.coerce(node, _TEXT) for node in arguments)
-    found = _regex(pattern)
-    if not isinstance(replacement, Constant):
-        raise LookupError("the replacement must be a literal")
-    if found is None or not replacement.value.is_valid:
-        return Constant(_TEXT, pa.scalar(None, pa.string()))
-    rewrite = _rewrite(replacement.value.as_py())
-    try:
-        _replaced(pa.array([""]), found, rewrite)
-    except pa.ArrowInvalid as error:
-        raise LookupError(f"the replacement is not supported: {str(error).splitlines()[0]}") from None
-    return Apply(_TEXT, _replaced, (text,), (found, rewrite))
-
-
-def _rewrite(replacement: str) -> str:
-    r"""Java's form of a replacement ($1 for a group, a backslash before what is meant as it is) as RE2's (\1)."""
-    parts: list[str] = []
-    for part in _REFERENCE.finditer(replacement):
-        group, plain = part["group"], part["kept"] or part["plain"]
-        if part["wrong"]:
-            raise LookupError("a replacement names groups by $ and one digit; \\$ is a dollar, \\\\ a backslash")
-        parts.append(f"\\{group}" if plain is None else plain.replace("\\", "\\\\"))
-    return "".join(parts)
-
-
-def _replaced(texts: pa.Array, regex: str, replacement: str) -> pa.Array:
-    size = text_bytes(texts)
-    if (size + len(texts)) * len(replacement) > MOST_TEXT:  # there may be a match at every place: they are counted
-        found = pc.sum(pc.count_substring_regex(texts, pattern=regex).cast(pa.int64())).as_py() or 0
-        check_text(found * len(replacement) + size * replacement.count("\\"), "regexp_replace")
-    return pc.replace_substring_regex(texts, pattern=regex, replacement=replacement)
-
-
 TEXT_FUNCTIONS: dict[str, Function] = {
     "upper": Function((1, 1), typed(_cased, _TEXT, _TEXT, options=(pc.ascii_upper, str.upper))),
     "lower": Function((1, 1), typed(_cased, _TEXT, _TEXT, options=(pc.ascii_lower, str.lower))),
     "initcap": Function((1, 1), typed(by_distinct, _TEXT, _TEXT, options=(_capitals, pa.string()))),
     **{name: Function((1, 1), _length_of) for name in ("length", "len", "char_length", "character_length")},
+    "bit_length": Function((1, 1), typed(_bit_length, _INT, _TEXT)),
+    "space": Function((1, 1), typed(by_distinct, _TEXT, _INT, options=(_spaces, pa.string()))),
     "octet_length": Function((1, 1), typed(pc.binary_length, _INT, _TEXT)),
-    "reverse": Function((1, 1), typed(pc.utf8_reverse, _TEXT, _TEXT)),
+    "reverse": Function((1, 1), _reverse),
     "btrim": Function((1, 2), _btrim),
     **{side: Function((1, 2), typed(_trim, _TEXT, _TEXT, options=(side,))) for side in _TRIMS},
     "substring": Function((2, 3), typed(_substring, _TEXT, _TEXT, _INT)),
@@ -312,7 +284,7 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "split_part": Function((3, 3), _by_text(_split_part, _TEXT, _TEXT, _TEXT, _INT)),
     "concat": Function((1, ANY), _concat),
     "||": Function((2, 2), _concat),
-    "concat_ws": Function((1, ANY), typed(_joined_with, _TEXT, _TEXT)),
+    "concat_ws": Function((1, ANY), _concat_ws),
     "startswith": Function((2, 2), _by_text(str.startswith, _BOOLEAN, _TEXT)),
     "endswith": Function((2, 2), _by_text(str.endswith, _BOOLEAN, _TEXT)),
     "contains": Function((2, 2), _by_text(operator.contains, _BOOLEAN, _TEXT)),
@@ -322,6 +294,4 @@ TEXT_FUNCTIONS: dict[str, Function] = {
     "sha2": Function((2, 2), _digest(_sha2)),
     "like": Function((2, 3), _like(False)),
     "ilike": Function((2, 3), _like(True)),
-    "rlike": Function((2, 2), _rlike),
-    "regexp_replace": Function((3, 3), _regexp_replace),
 }

@@ -37,7 +37,7 @@ from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Call, CastTo, Expression, Item, Literal, Name, Value, count_operations, integer, names
-from paimon_pyds.types import DataField, DataType, fields_named
+from paimon_pyds.types import AtomicType, DataField, DataType, fields_named
 from paimon_pyds.types.kinds import STRING_KINDS, Kind
 from paimon_pyds.zones import default_zone
 
@@ -432,7 +432,7 @@ class _NormalForm:
         """A cast literal, or one with signs; None for other operands."""
         if isinstance(node, CastTo) and (self._evaluator is None or not node.lenient):
             inner = self._constant(node.child)
-            if inner is None:
+            if inner is None or not isinstance(node.type, AtomicType):
                 return None
             return self._source.located(node.child.start, partial(casts.cast_literal, inner, node.type, self._zone))
         if isinstance(node, Call) and node.function in ("negative", "positive"):

@@ -14,12 +14,12 @@ INTERVAL = "INTERVAL"
 """The call that an interval is: of a number, and of what it counts (`MONTHS`, `DAYS` or `MICROS`)."""
 MONTHS, DAYS, MICROS = "months", "days", "microseconds"
 
-_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
-_MICROS = {
+UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+UNIT_MICROS = {
     "WEEK": 7 * DAY_MICROS, "DAY": DAY_MICROS, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
     "MILLISECOND": 1_000, "MICROSECOND": 1,
 }  # fmt: skip
-_UNITS = {name + plural: name for name in (*_MONTHS, *_MICROS) for plural in ("", "S")}
+UNITS = {name + plural: name for name in (*UNIT_MONTHS, *UNIT_MICROS) for plural in ("", "S")}
 _MOST = 1 << 62
 _MOST_MONTHS = (1 << 31) - 1
 _HINT = "write INTERVAL 7 DAYS, INTERVAL '1' HOUR or INTERVAL '1 day 12 hours'"
@@ -30,8 +30,8 @@ def begins_interval(cursor: Cursor) -> bool:
     at = 2 if cursor.is_next("-", "+", ahead=1) else 1
     amount, unit = cursor.peek(at), cursor.peek(at + 1)
     if amount.kind == "string":
-        return at == 1 or unit.word in _UNITS
-    return amount.kind == "number" and (at == 1 or unit.word in _UNITS)
+        return at == 1 or unit.word in UNITS
+    return amount.kind == "number" and (at == 1 or unit.word in UNITS)
 
 
 def parse_interval(cursor: Cursor) -> Expression:
@@ -43,17 +43,17 @@ def parse_interval(cursor: Cursor) -> Expression:
     while cursor.peek().kind in ("number", "string"):
         amount = cursor.next()
         unit = cursor.peek().word
-        if unit in _UNITS:
+        if unit in UNITS:
             cursor.next()
-            parts.append((amount, amount.value, _UNITS[unit]))
+            parts.append((amount, amount.value, UNITS[unit]))
         elif amount.kind == "string" and not parts:
             parts = [(amount, number, _unit(cursor, amount, name)) for number, name in _pairs(cursor, amount)]
         else:
             cursor.fail(cursor.peek(), "expected a unit of time", hint=_HINT)
-    if cursor.is_next("TO") and cursor.peek(1).word in _UNITS:
+    if cursor.is_next("TO") and cursor.peek(1).word in UNITS:
         cursor.fail(cursor.peek(), "intervals from one unit TO another are not supported", hint=_HINT)
     units = [unit for *_, unit in parts]
-    months = [unit in _MONTHS for unit in units]
+    months = [unit in UNIT_MONTHS for unit in units]
     if any(months) and not all(months):
         cursor.fail(first, "an interval counts years and months, or days and smaller units, not both")
     total = sign * sum(_amount(cursor, *part) for part in parts)
@@ -92,9 +92,9 @@ def _pairs(cursor: Cursor, text: Token) -> list[tuple[str, str]]:
 
 
 def _unit(cursor: Cursor, where: Token, name: str) -> str:
-    if name.upper() not in _UNITS:
+    if name.upper() not in UNITS:
         cursor.fail(where, f"{name!r:.40} is no unit of time", hint=_HINT)
-    return _UNITS[name.upper()]
+    return UNITS[name.upper()]
 
 
 def _amount(cursor: Cursor, where: Token, text: str, unit: str) -> int:
@@ -103,4 +103,4 @@ def _amount(cursor: Cursor, where: Token, text: str, unit: str) -> int:
     if number is None or where.suffix or ("." in text and unit != "SECOND"):
         cursor.fail(where, f"{text!r:.40} is no number of {unit.lower()}s", hint=_HINT)
     value = Decimal(number[1] + number[2])
-    return int(value * (_MONTHS[unit] if unit in _MONTHS else _MICROS[unit]))
+    return int(value * (UNIT_MONTHS[unit] if unit in UNIT_MONTHS else UNIT_MICROS[unit]))

@@ -14,7 +14,7 @@ from paimon_pyds.errors import ExpressionError, OptionError, PaimonError, Predic
 from paimon_pyds.redaction import visible
 from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.tree import Expression, Literal, number
-from paimon_pyds.types import AtomicType, Kind
+from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, Kind, MapType, RowType
 from paimon_pyds.types.kinds import STRING_KINDS
 
 MAX_TEXT = 16 * 1024 * 1024
@@ -34,6 +34,7 @@ TYPES = {
     "TIMESTAMP": Kind.TIMESTAMP_LTZ, "TIMESTAMP_LTZ": Kind.TIMESTAMP_LTZ, "TIMESTAMP_NTZ": Kind.TIMESTAMP,
 }  # fmt: skip
 """Kinds by the names that Spark gives them, in upper case."""
+_NESTED_TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
 
 TokenKind: TypeAlias = OneOf["name", "quoted", "number", "string", "bytes", "op", "end"]
 _T = TypeVar("_T")
@@ -319,12 +320,42 @@ class Cursor:
             self.fail(token, "ESCAPE takes a string of one character")
         return self.next().value
 
-    def type(self) -> AtomicType:
-        """Read a type: its name and its sizes."""
+    def type(self) -> DataType:
+        """Read a type: its name and its sizes, or the types inside."""
         token = self.next()
+        if token.word in _NESTED_TYPES:
+            self._depth += 1
+            if self._depth > MAX_DEPTH:
+                self.fail(token, f"the {self.source.kind} is nested deeper than {MAX_DEPTH} levels")
+            found = self._nested_type(token.word)
+            self._depth -= 1
+            return found
         kind = TYPES.get(token.word)
         if kind is None:
             self.fail(token, "expected a type", hint="BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p, s), STRING, DATE, …")
+        return self._atomic_type(token, kind)
+
+    def _nested_type(self, word: str) -> DataType:
+        if word == "STRUCT" and self.accept("<>"):
+            return RowType(fields=())
+        self.expect("<")
+        if word == "ARRAY":
+            found: DataType = ArrayType(element=self.type())
+        elif word == "MAP":
+            key = self.type()
+            self.expect(",")
+            found = MapType(key=key.with_nullable(False), value=self.type())
+        else:
+            fields: list[DataField] = []
+            while not fields or self.accept(","):
+                name = self.field_name()
+                self.accept(":")
+                fields.append(DataField(len(fields), name, self.type()))
+            found = RowType(fields=tuple(fields))
+        self.expect(">")
+        return found
+
+    def _atomic_type(self, token: Token, kind: Kind) -> AtomicType:
         numbers: list[int] = []
         if self.accept("("):
             while not numbers or self.accept(","):

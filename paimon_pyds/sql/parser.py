@@ -8,7 +8,7 @@ from dataclasses import replace
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.intervals import INTERVAL, begins_interval, parse_interval
 from paimon_pyds.sql.lexer import MAX_DEPTH, RESERVED, SUFFIXES, TYPES, Cursor, SqlText, Token
-from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Literal, Name, Value, children
+from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Lambda, Literal, Name, Value, children
 from paimon_pyds.types import AtomicType
 from paimon_pyds.zones import default_zone
 
@@ -32,6 +32,12 @@ _WORD_LITERALS = {
 _TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 """Names that may stand before a string: DATE '2026-01-31'."""
 _WITHOUT_PARENTHESES = frozenset({"CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"})
+_UNIT_FIRST = frozenset({"DATEADD", "DATE_ADD", "DATEDIFF", "DATE_DIFF", "TIMESTAMPADD", "TIMESTAMPDIFF", "TIMEDIFF"})
+"""Functions that may have a unit of time for their first argument, written as a name."""
+_SEPARATORS = {
+    "SUBSTRING": ("FROM", "FOR"), "SUBSTR": ("FROM", "FOR"), "POSITION": ("IN",), "OVERLAY": ("PLACING", "FROM", "FOR"),
+}  # fmt: skip
+"""Words that may stand for the comma between arguments."""
 _CAST_FUNCTIONS = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "BINARY", "TIMESTAMP"}
 )
@@ -133,7 +139,11 @@ class Parser(Cursor):
             self._refuse_subquery(token)
             inner = self._expression(0)
             if self.is_next(","):
-                self.fail(token, "rows of several columns are not supported")
+                parts = [inner]
+                while self.accept(","):
+                    parts.append(self._expression(0))
+                self.expect(")")
+                return self._call(token.start, "named_struct", *_with_names(parts))
             self.expect(")")
             return replace(inner, start=token.start, stop=self.stop)  # its span has the parentheses, too
         if token.kind == "quoted":
@@ -228,16 +238,49 @@ class Parser(Cursor):
             arguments = [field, self._expression(0)]
             self.expect(")")
             return self._call(token.start, "date_part", *arguments)
-        first = _SUFFIX if word == "POSITION" else 0  # its IN is no condition
-        arguments = [] if self.is_next(")") else [self._expression(first)]
-        separators = {"SUBSTRING": ("FROM", "FOR"), "SUBSTR": ("FROM", "FOR"), "POSITION": ("IN",)}.get(word, ())
-        while arguments and (self.accept(",") or self.accept(*separators)):
-            arguments.append(self._expression(0))
+        arguments, names = self._arguments(word)
         self.expect(")")
+        if word == "STRUCT":
+            return self._call(token.start, "named_struct", *_with_names(arguments, names))
+        if word in _UNIT_FIRST and len(arguments) == 3 and isinstance(arguments[0], Name):
+            unit = arguments[0]
+            arguments[0] = Value(Literal(unit.parts[-1], tree.STRING), start=unit.start, stop=unit.stop)
         if word in _CAST_FUNCTIONS and len(arguments) == 1:
             type_ = AtomicType(TYPES[word], precision=10, scale=0) if word == "DECIMAL" else AtomicType(TYPES[word])
             return CastTo(arguments[0], type_, start=token.start, stop=self.stop)
         return self._call(token.start, token.value.lower(), *arguments)
+
+    def _arguments(self, word: str) -> tuple[list[Expression], dict[int, str]]:
+        """The arguments of a function, and names that some of them are given (``struct(1 AS a)``)."""
+        arguments: list[Expression] = []
+        names: dict[int, str] = {}
+        if self.is_next(")"):
+            return arguments, names
+        # The IN of POSITION is no condition.
+        arguments.append(self._argument(_SUFFIX if word == "POSITION" else 0))
+        while True:
+            if word == "STRUCT" and self.accept("AS"):
+                names[len(arguments) - 1] = self.field_name()
+            if not self.accept(",") and not self.accept(*_SEPARATORS.get(word, ())):
+                return arguments, names
+            arguments.append(self._argument(0))
+
+    def _argument(self, power: int) -> Expression:
+        """An expression, or a function of items (``x -> x + 1``)."""
+        first, at = self.peek(), 1
+        if first.word == "(":
+            while self.peek(at).kind in ("name", "quoted") and self.is_next(",", ahead=at + 1):
+                at += 2
+            if not (self.peek(at).kind in ("name", "quoted") and self.is_next(")", ahead=at + 1)):
+                return self._expression(power)
+            at += 2
+        elif first.kind not in ("name", "quoted"):
+            return self._expression(power)
+        if not self.is_next("->", ahead=at):
+            return self._expression(power)
+        parameters = tuple(self.peek(n).value for n in range(at) if self.peek(n).kind in ("name", "quoted"))
+        self.at += at + 1
+        return Lambda(parameters, self._expression(0), start=first.start, stop=self.stop)
 
     def _trim(self, token: Token) -> Expression:
         """TRIM(text), TRIM(characters, text), TRIM([BOTH | LEADING | TRAILING] [characters] FROM text)."""
@@ -268,8 +311,8 @@ class Parser(Cursor):
             self.expect("AND")
             high = self._expression(_SUFFIX)
             found = call("AND", call(">=", left, low), call("<=", left, high))
-        elif word == "LIKE" and self.is_next("ANY", "SOME", "ALL") and self.is_next("(", ahead=1):
-            return self._like_several(left, negated)
+        elif word in ("LIKE", "ILIKE") and self.is_next("ANY", "SOME", "ALL") and self.is_next("(", ahead=1):
+            return self._like_several(left, word.lower(), negated)
         elif word in ("LIKE", "ILIKE", "RLIKE", "REGEXP"):
             name = {"REGEXP": "rlike"}.get(word, word.lower())
             pattern = self._expression(_SUFFIX)
@@ -279,10 +322,10 @@ class Parser(Cursor):
             self.fail(token if negated else start, "expected IN, BETWEEN or LIKE")
         return call("NOT", found) if negated else found
 
-    def _like_several(self, left: Expression, negated: bool) -> Expression:
+    def _like_several(self, left: Expression, function: str, negated: bool) -> Expression:
         """LIKE ANY, LIKE ALL: NOT LIKE ANY holds where some pattern does not match, it is no opposite of LIKE ANY."""
         word = "AND" if self.next().word == "ALL" else "OR"
-        likes = [self._call(left.start, "like", left, pattern) for pattern in self._list()]
+        likes = [self._call(left.start, function, left, pattern) for pattern in self._list()]
         if negated:
             likes = [self._call(left.start, "NOT", like) for like in likes]
         return self._call(left.start, word, *likes) if len(likes) > 1 else likes[0]
@@ -333,6 +376,16 @@ class Parser(Cursor):
         else:
             self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM")
         return call("NOT", found) if negated else found
+
+
+def _with_names(values: list[Expression], names: dict[int, str] | None = None) -> list[Expression]:
+    """The arguments of NAMED_STRUCT: a column brings its name, other values are numbered."""
+    found: list[Expression] = []
+    for number, value in enumerate(values):
+        own = value.parts[-1] if isinstance(value, Name) else value.key if isinstance(value, Item) else None
+        name = (names or {}).get(number) or (own if isinstance(own, str) else f"col{number + 1}")
+        found += [_text(name), value]
+    return found
 
 
 def _is_large(expression: Expression, depth: int, size: int) -> bool:

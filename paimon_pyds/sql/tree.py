@@ -153,8 +153,16 @@ class CastTo(Expression):
     """CAST(child AS type), or TRY_CAST, which gives NULL where the other fails."""
 
     child: Expression
-    type: AtomicType
+    type: DataType
     lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(Expression):
+    """``x -> body``, ``(x, i) -> body``: an argument of functions that evaluate it for each item."""
+
+    parameters: tuple[str, ...]
+    body: Expression
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
@@ -165,6 +173,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         return (expression.child,) if isinstance(expression.key, str) else (expression.child, expression.key)
     if isinstance(expression, CastTo):
         return (expression.child,)
+    if isinstance(expression, Lambda):
+        return (expression.body,)
     if isinstance(expression, Case):
         branches = (node for branch in expression.branches for node in branch)
         return (*branches, *(() if expression.otherwise is None else (expression.otherwise,)))
@@ -181,13 +191,15 @@ def count_operations(expression: Expression) -> int:
 
 
 def names(expression: Expression) -> Iterator[Name]:
-    """The names in an expression."""
-    left = [expression]
+    """The names in an expression, without those of parameters."""
+    left: list[tuple[Expression, frozenset[str]]] = [(expression, frozenset())]
     while left:
-        node = left.pop()
-        if isinstance(node, Name):
+        node, parameters = left.pop()
+        if isinstance(node, Name) and node.parts[0].casefold() not in parameters:
             yield node
-        left.extend(children(node))
+        if isinstance(node, Lambda):
+            parameters |= {name.casefold() for name in node.parameters}
+        left.extend((child, parameters) for child in children(node))
 
 
 def conjuncts(expression: Expression) -> list[Expression]:
