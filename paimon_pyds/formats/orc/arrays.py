@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import Flags, Octets, Words, unzigzag, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
-from paimon_pyds.formats.arrays import rebuild
+from paimon_pyds.formats.arrays import check_not_shredded, rebuild
 from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack
 from paimon_pyds.formats.orc.tail import OrcKind, OrcTail, OrcType, Stream, StreamKind, StripeFooter
 from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks, is_utc
@@ -40,7 +40,10 @@ _STORED_AS = {
 
 
 def check_type(type_: DataType, orc: OrcType, name: str, path: str) -> None:
-    """Raises MissingColumnError unless a file's type holds values of the column's type, at every depth."""
+    """Raises MissingColumnError unless a file's type holds values of the column's type, at every depth;
+    UnsupportedError: a MAP that is stored as a ROW."""
+    if type_.kind is Kind.MAP:
+        check_not_shredded(name, orc.names, path)
     if orc.kind not in _STORED_AS.get(type_.kind, ()):
         raise MissingColumnError(
             f"column {name!r} is {orc.kind.name} in the file, not {type_}", path=path, field="types"

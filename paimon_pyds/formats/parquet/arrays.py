@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import Int64s, to_numpy, validity
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
-from paimon_pyds.formats.arrays import rebuild
+from paimon_pyds.formats.arrays import check_not_shredded, rebuild
 from paimon_pyds.formats.parquet.footer import Chunk, require
 from paimon_pyds.formats.parquet.thrift import I32, LIST, STRUCT, Struct, decode_struct, encode_struct
 from paimon_pyds.types.kinds import UNIT_DIGITS
@@ -52,7 +52,7 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.Rec
 
     Raises:
         MissingColumnError: a column can't be that type.
-        UnsupportedError: a timestamp outside what Arrow's nanoseconds can hold.
+        UnsupportedError: a timestamp outside what Arrow's nanoseconds can hold, a MAP that is stored as a ROW.
     """
     if batch.schema.equals(schema):
         return batch
@@ -81,6 +81,8 @@ def conform(
         return rebuild(array, type_, [conform(pairs, entries, column, path)])
     if pa.types.is_list(type_) and pa.types.is_list(array.type):
         return rebuild(array, type_, [conform(array.values, type_.value_type, column, path)])
+    if pa.types.is_map(type_) and pa.types.is_struct(array.type):
+        check_not_shredded(column, [member.name for member in array.type], path)
     try:
         return _cast(array, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
