@@ -32,6 +32,10 @@ _MODES = (
     "from-creation-timestamp", "from-file-creation-time", "from-snapshot", "from-snapshot-full", "incremental",
 )  # fmt: skip
 _W = Scope.WRITE
+_NO_ROWS = (
+    "read and write its rows with Java Paimon or pypaimon; snapshots, system tables, tags, branches, rollback, expiry, "
+    "remove_orphan_files and verify work here"
+)
 _TUNING = "tunes Java's readers or writers; the result is the same"
 _ENGINE = "belongs to Flink or to a streaming job"
 _NO_COMPACT = "writes of append tables are not followed by a compaction, and all others wait for theirs"
@@ -118,14 +122,16 @@ _FILES = (
     _i("variant.shredding.maxInferBufferRow", _N, "4096", "limit of shredding", "VARIANT columns are refused"),
     _i("variant.shredding.adaptive.maxInferBufferRow", _N, "256", "limit of shredding", "VARIANT columns are refused"),
     _i("variant.shredding.adaptive.retentionRatio", _D, "0.05", "limit of shredding", "VARIANT columns are refused"),
-    _r("blob-field", _S, None, "columns kept in blob files", "BLOB columns are not supported", immutable=True),
+    _r("blob-field", _S, None, "columns kept in blob files", "BLOB columns are not supported", immutable=True,
+       remedy=_NO_ROWS),
     _r("blob-descriptor-field", _S, None, "columns of blob descriptors", "BLOB columns are not supported",
-       immutable=True, fallbacks=("blob.stored-descriptor-fields",)),
+       immutable=True, fallbacks=("blob.stored-descriptor-fields",), remedy=_NO_ROWS),
     _i("blob-external-storage-field", _S, None, "columns kept outside the table", "BLOB columns are refused by name",
        immutable=True),
     _i("blob-external-storage-path", _S, None, "where these are kept", "BLOB columns are refused by name",
        immutable=True),
-    _r("blob-view-field", _S, None, "columns of blob views", "BLOB columns are not supported", immutable=True),
+    _r("blob-view-field", _S, None, "columns of blob views", "BLOB columns are not supported", immutable=True,
+       remedy=_NO_ROWS),
     _i("blob-view.resolve.enabled", _B, "true", "resolve blob views", "BLOB columns are refused by name"),
     _i("blob-as-descriptor", _B, "false", "read blobs as descriptors", "BLOB columns are refused by name"),
     _i("blob.target-file-size", _M, None, "size of blob files", "BLOB columns are refused by name"),
@@ -149,8 +155,8 @@ _DELETION = (
        primary_key_only=True),
     _h("row-tracking.enabled", _B, "false", "each row has an id", immutable=True),
     _i("row-tracking.partition-group-on-commit", _B, "true", "row ids grouped by partition", _TUNING),
-    _r("data-evolution.enabled", _B, "false", "columns of a row in several files", "joining column files is not"
-       " supported yet", immutable=True),
+    _r("data-evolution.enabled", _B, "false", "columns of a row in several files",
+       "columns of one row may be in several files, which are not joined here yet", immutable=True, remedy=_NO_ROWS),
     _i("data-evolution.reassign.skip-contiguous-row-count", _L, "1000000000", "row ids", "only with data evolution"),
     _i("data-evolution.row-id-conflict-rewrite.max-size", _M, "256 mb", "row ids", "only with data evolution"),
     _i("data-evolution.row-sidecar.enabled", _B, "false", "sidecars", "only with data evolution"),

@@ -193,12 +193,12 @@ def check_writable(
     ``options``: of the one write, over the table's own. ``existing_rows``: the rows are in the table, and stay in their
     buckets.
     """
+    merged = {**schema.options, **(options or {})}
+    _check(merged, (Scope.READ, Scope.WRITE), "written")
     for field in schema.fields:
         refused = refused_kind(field.type)
         if refused is not None:
             raise UnsupportedError(f"column {field.name} of type {refused} can't be written", hint="use Java Paimon")
-    merged = {**schema.options, **(options or {})}
-    _check(merged, (Scope.READ, Scope.WRITE), "written")
     typed = TableOptions(merged)
     if typed.get("type") != "table":
         raise UnsupportedError(f"a table with type={typed['type']} can't be written", hint="its own engine fills it")

@@ -27,7 +27,7 @@ from paimon_pyds.system.scan import Request, batches_of, kept_entries, slices
 from paimon_pyds.types import AtomicType, DataField, DataType, RowType, scalar_to_internal
 from paimon_pyds.types.columns import parse_columns
 from paimon_pyds.types.java_text import partition_text
-from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS
+from paimon_pyds.types.kinds import BINARY_KINDS, NESTED_KINDS, REFUSED_KINDS
 from paimon_pyds.zones import default_zone
 
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
@@ -210,7 +210,9 @@ def _key(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, field: DataField) -> list[str]:
-    if source.type.kind in NESTED_KINDS:  # statistics count their NULLs, and know no bounds
+    if (
+        source.type.kind in NESTED_KINDS or source.type.kind in REFUSED_KINDS
+    ):  # statistics count their NULLs, and know no bounds
         return ["null"] * len(rows)
     decoded = decode_column(rows, types, at, arity=True)
     values = decoded.values

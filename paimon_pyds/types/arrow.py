@@ -50,9 +50,10 @@ def arrow_type(type_: DataType) -> pa.DataType:
             return pa.decimal128(type_.precision, type_.scale)
         if type_.kind in TIMESTAMP_KINDS:
             return pa.timestamp(timestamp_unit(type_), "UTC" if type_.kind is Kind.TIMESTAMP_LTZ else None)
+    blob = type_.kind is Kind.BLOB  # in tables of data evolution only, no column of which can be read
     raise UnsupportedError(
         f"columns of type {type_.kind.value} are not supported",
-        hint="read the other columns with columns=…, or use Java Paimon for this one",
+        hint="use Java Paimon or pypaimon" if blob else "read the other columns with columns=…, or use Java Paimon",
     )
 
 
