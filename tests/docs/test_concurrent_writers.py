@@ -1,0 +1,240 @@
+"""docs/concurrent-writers.md: any operation, with another one between any two of its calls to the storage.
+
+That Java's commits replace others without a lock, and not with one, is in tests/commit/test_commit_replaced.py and
+tests/interop; commits through REST catalogs in tests/catalog, endless retries in tests/commit/test_commit_semantics.py.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_pyds as pp
+from paimon_pyds.commit import publisher
+from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.errors import PaimonError
+from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.storage import FileStatus
+from paimon_pyds.types.columns import parse_columns
+from support.effort import SEED, sampled
+from support.fixtures import ROOT
+from support.memory_io import MemoryIO
+
+PAGE = (ROOT / "docs" / "concurrent-writers.md").read_text(encoding="utf-8")
+SCHEMA = pa.schema({"id": pa.int64(), "p": pa.int64(), "n": pa.int64()})
+OPTIONS = {"file-operation.thread-num": "1"}
+KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]] = {
+    "append": ((), ("p",), {"bucket": "-1"}),
+    "deletion vectors": ((), ("p",), {"bucket": "-1", "deletion-vectors.enabled": "true"}),
+    "fixed buckets": (("id",), (), {"bucket": "2"}),
+    "dynamic buckets": (("id",), (), {}),
+}
+Files = dict[str, bytes]
+
+
+def _rows(*pairs: tuple[int, int]) -> pa.Table:
+    return pa.Table.from_pylist([{"id": id_, "p": id_ % 2, "n": n} for id_, n in pairs], schema=SCHEMA)
+
+
+# Each is given a table and a number that tells the one of two operations from the other.
+OPERATIONS: dict[str, Callable[[pp.Table, int], Any]] = {
+    "append": lambda table, n: table.append(_rows((1, n), (100 + n, n))),
+    "update": lambda table, n: table.update({"n": f"n + {n}"}, "id BETWEEN 2 AND 6"),
+    "delete": lambda table, n: table.delete("id BETWEEN 4 AND 5"),
+    "merge": lambda table, n: table.merge(
+        _rows((3, 30), (100 + n, n)), "id", when_matched="update", when_not_matched="insert"
+    ),
+    "overwrite": lambda table, n: table.overwrite(_rows((7, n))),
+    "overwrite, expire": lambda table, n: (table.overwrite(_rows((7, n))), table.expire_snapshots(retain_max=1)),
+    "truncate": lambda table, n: table.truncate(),
+    "drop_partitions": lambda table, n: table.drop_partitions("p = 1"),
+    "compact": lambda table, n: table.compact(full=True),
+    "rescale": lambda table, n: table.rescale(4),
+    "alter": lambda table, n: table.alter(add_columns={f"c{n}": "INT"}),
+    "alter, drop": lambda table, n: table.alter(drop_columns=["n"]),
+    "alter, add": lambda table, n: table.alter(add_columns={"c": "INT"}),
+    "create_tag": lambda table, n: table.create_tag(f"t{n}"),
+    "create_branch": lambda table, n: table.create_branch(f"b{n}"),
+    "expire_snapshots": lambda table, n: table.expire_snapshots(retain_max=1),
+    "remove_orphan_files": lambda table, n: table.remove_orphan_files(dry_run=False),
+    "rollback": lambda table, n: table.rollback(1),
+    "fast_forward": lambda table, n: table.fast_forward("b"),
+    "scan": lambda table, n: table.to_arrow(),
+}
+MEETINGS = {
+    ("append", "alter, drop"): ("append", "UnknownColumnError"),
+    ("append", "rescale"): ("append", "CommitConflictError"),
+    ("rescale", "append"): ("append", "CommitError"),
+    ("update", "alter, drop"): ("update", "UnknownColumnError"),
+    ("merge", "alter"): ("merge", "SchemaError"),
+    ("overwrite", "alter, drop"): ("overwrite", "UnknownColumnError"),
+    ("alter, drop", "alter, drop"): ("alter", "UnknownColumnError"),
+    ("alter, add", "alter, add"): ("alter", "SchemaError"),
+    ("rollback", "expire_snapshots"): ("rollback", "SnapshotNotFoundError"),
+    ("expire_snapshots", "rollback"): ("rollback", "CommitError"),
+    ("fast_forward", "append"): ("fast_forward", "CommitConflictError"),
+    ("scan", "overwrite, expire"): ("scan", "SnapshotNotFoundError"),
+}
+"""Which two have to meet for each error of the page, and which of them ends with it."""
+
+
+@cache
+def _errors() -> Mapping[str, frozenset[str]]:
+    """The errors that the page names, by operation."""
+    table = PAGE.split("| operation | ", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    found = {}
+    for line in table:
+        names, _, errors = line[1:-1].split(" | ")
+        for name in re.findall(r"`(\w+)`", names) or ["scan"]:
+            found[name] = frozenset(re.findall(r"`(\w+Error)`", errors))
+    return found
+
+
+def _documented(operation: str) -> frozenset[str]:
+    return _errors()[operation.partition(",")[0]]
+
+
+class _AgedIO(MemoryIO):
+    """Files that were there at the start are old, and others too young to be orphans."""
+
+    def __init__(self, files: Files, old: Files) -> None:
+        super().__init__(files)
+        self._old = old
+
+    def list(self, path: str) -> list[FileStatus]:
+        return [replace(s, modified_ms=1 if s.path in self._old else 10**15) for s in super().list(path)]
+
+
+class _BesideIO:
+    """Before its call ``at`` something else happens once."""
+
+    def __init__(self, io: MemoryIO, at: int, beside: Callable[[], None]) -> None:
+        self._io, self._at, self._beside, self.calls = io, at, beside, 0
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._io, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            self.calls += 1
+            if self.calls == self._at:
+                self._beside()
+            return method(*given, **named)
+
+        return call
+
+
+def _table(io: Any) -> pp.Table:
+    return pp.Table(TableStore(io, "/t"))
+
+
+@cache
+def _made(kind: str) -> Files:
+    files: Files = {}
+    key, partitions, options = KINDS[kind]
+    columns = parse_columns("id BIGINT NOT NULL, p BIGINT NOT NULL, n BIGINT")
+    create_table(MemoryIO(files), "/t", TableDefinition(columns, key, partitions, options | OPTIONS))
+    table = _table(MemoryIO(files))
+    table.append(_rows(*((i, i) for i in range(5))))
+    table.append(_rows(*((i, i) for i in range(5, 10))))
+    table.create_tag("old", 1)
+    table.create_branch("b", "old")
+    pp.Table(table.store.for_branch("b")).append(_rows((70, 70)))
+    table.append(_rows((10, 10)))
+    return files
+
+
+def _done(operation: str, io: Any, number: int) -> str:
+    """The name of the error that it ends with, "" without one."""
+    METADATA_CACHE.clear()
+    try:
+        OPERATIONS[operation](_table(io), number)
+    except PaimonError as error:
+        return type(error).__name__
+    return ""
+
+
+def _state(files: Files) -> Any:
+    METADATA_CACHE.clear()
+    table = _table(MemoryIO(dict(files)))
+    assert not [f for f in table.verify().findings if f.severity == "error"]
+    found = table.to_arrow()
+    return found.column_names, sorted(map(str, found.to_pylist())), sorted(table.tags()), sorted(table.branches())
+
+
+@cache
+def _after(kind: str, *operations: tuple[str, int]) -> Any:
+    """The state that operations leave one after the other; None where one of them fails."""
+    files = dict(base := _made(kind))
+    ended = [_done(operation, _AgedIO(files, base), number) for operation, number in operations]
+    return None if any(ended) else _state(files)
+
+
+class _Meeting:
+    """One operation, and another one within it."""
+
+    def __init__(self, kind: str, first: str, second: str) -> None:
+        self.kind, self.first, self.second = kind, first, second
+        files = dict(base := _made(kind))
+        io = _BesideIO(_AgedIO(files, base), 0, lambda: None)
+        _done(first, io, 1)
+        self.calls = io.calls
+
+    def check(self, at: int) -> list[str]:
+        """The errors of both where the second comes before a call of the first."""
+        files, others = dict(base := _made(self.kind)), []
+        beside = _AgedIO(files, base)
+        io = _BesideIO(_AgedIO(files, base), at, lambda: others.append(_done(self.second, beside, 2)))
+        error = _done(self.first, io, 1)
+        (other,) = others
+        place = f"{self.kind}: {self.second} before call {at} of {self.first}: {error} {other}"
+        assert error in {"", *_documented(self.first)}, place
+        assert other in {"", *_documented(self.second)}, place
+        mine, theirs = (self.first, 1), (self.second, 2)
+        landed = [operation for operation, failed in ((mine, error), (theirs, other)) if not failed]
+        orders = [_after(self.kind, *landed), _after(self.kind, *landed[::-1])]
+        assert _state(files) in [state for state in orders if state is not None], place
+        return [error, other]
+
+
+def _meetings(first: str) -> Iterator[_Meeting]:
+    for kind, (_, partitions, options) in sampled(KINDS.items(), 2):
+        possible = [
+            name
+            for name in OPERATIONS
+            if (partitions or name != "drop_partitions") and (options.get("bucket") == "2" or name != "rescale")
+        ]
+        if first in possible:
+            yield from (
+                _Meeting(kind, first, second) for second in random.Random(f"{SEED} {first}").sample(possible, 3)
+            )
+
+
+@pytest.mark.parametrize("first", OPERATIONS)
+def test_two_that_meet_are_as_one_after_the_other(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    for meeting in _meetings(first):
+        for at in sampled(range(1, meeting.calls + 1), 2):
+            meeting.check(at)
+
+
+@pytest.mark.parametrize(("first", "second"), MEETINGS)
+def test_each_error_of_the_page_comes_about(first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher.time, "sleep", lambda seconds: None)
+    meeting = _Meeting("fixed buckets" if "rescale" in (first, second) else "append", first, second)
+    places = range(1, meeting.calls + 1)
+    assert any(MEETINGS[first, second][1] in meeting.check(at) for at in places)
+
+
+def test_every_error_of_the_page_has_its_meeting() -> None:
+    lines = {errors: [] for errors in _errors().values() if errors}
+    for name, error in MEETINGS.values():
+        lines[_documented(name)].append(error)
+    assert all(errors == set(seen) for errors, seen in lines.items())
+    assert {name.partition(",")[0] for name in OPERATIONS} == set(_errors())
