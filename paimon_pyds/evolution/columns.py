@@ -84,8 +84,10 @@ class Evolution:
                 return self.file_fields[source]
         return None
 
-    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def apply(self, batch: pa.RecordBatch, partition: Mapping[str, pa.Array] | None = None) -> pa.RecordBatch:
         """The table's columns (schema ``arrow_schema(read_fields)``) from a batch of ``arrow_schema(file_fields)``.
+
+        ``partition``: partition columns of each row, where the batch has rows of several files.
 
         Raises:
             SchemaError: a NULL for a column that is NOT NULL now, or a value that can't be cast to the new type.
@@ -94,12 +96,14 @@ class Evolution:
         """
         if self.file_fields == self.read_fields or not self.read_fields:
             return batch
-        columns = [self._column(batch, i) for i in range(len(self.read_fields))]
+        columns = [self._column(batch, i, partition) for i in range(len(self.read_fields))]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _column(self, batch: pa.RecordBatch, i: int) -> pa.Array:
+    def _column(self, batch: pa.RecordBatch, i: int, partition: Mapping[str, pa.Array] | None) -> pa.Array:
         field, source, convert = self.read_fields[i], self.sources[i], self.converters[i]
-        if self.constants and field.name in self.constants:
+        if partition and field.name in partition:
+            array = partition[field.name]
+        elif self.constants and field.name in self.constants:
             array = pa.repeat(self.constants[field.name], batch.num_rows)
         elif source is None:
             array = pa.nulls(batch.num_rows, self.schema.field(i).type)

@@ -88,6 +88,8 @@ class FormatTraits:
         bounds_digits: digits of a second's fraction up to which Java's statistics have bounds of timestamps.
         timestamp_digits: digits of a second's fraction that timestamps may have.
         group: what is read of a file at least.
+        small_file: bytes of a file up to which it takes longer to open than to decode, and `FileFormat.small_files`
+            decodes it; 0 where the format has no such decoder.
     """
 
     trims_char: bool = False
@@ -98,11 +100,17 @@ class FormatTraits:
     bounds_digits: int = 9
     timestamp_digits: int = 9
     group: str = "file"
+    small_file: int = 0
 
 
 TRAITS: Mapping[str, FormatTraits] = {
     "parquet": FormatTraits(
-        reads_windows=True, has_page_statistics=True, counts_nested=False, bounds_digits=6, group="row groups"
+        reads_windows=True,
+        has_page_statistics=True,
+        counts_nested=False,
+        bounds_digits=6,
+        group="row groups",
+        small_file=128 << 10,
     ),
     "orc": FormatTraits(trims_char=True, group="stripes"),
     "avro": FormatTraits(has_statistics=False, timestamp_digits=6, group="blocks"),
@@ -211,6 +219,16 @@ class FormatReader(Protocol):
         """Release the file."""
 
 
+class SmallFiles(Protocol):
+    """Decodes some columns of many small files."""
+
+    def decode(self, data: bytes, rows: int, path: str) -> pa.Table | None:
+        """All rows of a file of ``rows`` rows whose bytes are ``data``; None where only a `FormatReader` reads it."""
+
+    def joined(self, tables: Sequence[pa.Table], path: str) -> pa.RecordBatch:
+        """What `decode` gave of several files as one batch of ``arrow_schema(fields)``. Raises CorruptFileError."""
+
+
 class FormatWriter(Protocol):
     """One data file being written. All methods raise StorageError when it can't be."""
 
@@ -288,6 +306,11 @@ class FileFormat:
         """
         reader: FormatReader = _loaded(self._reader)(io, path, size, counters, hints or ReadHints())
         return reader
+
+    def small_files(self, fields: Sequence[DataField]) -> SmallFiles:
+        """A decoder of small files' columns; only where `FormatTraits.small_file` is not 0."""
+        decoder: SmallFiles = _loaded(f"{self.name}.small_files.SmallFiles")(fields)
+        return decoder
 
     def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
         """Raise what `open_writer` would of columns and options, without a file."""

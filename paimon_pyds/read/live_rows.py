@@ -113,6 +113,21 @@ def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> B
     return positions
 
 
+def vector_bytes(file: PlannedFile) -> int:
+    """Bytes that are read for a file's deletion vector; 0 where it has none."""
+    return 0 if file.deletion is None else file.deletion.length + _VECTOR_FRAME
+
+
+def planned_rows(file: PlannedFile) -> RowSelection:
+    """The rows of a file that its plan selects, deleted ones included. Raises CorruptFileError."""
+    selection = RowSelection.ALL
+    if file.selection is not None:
+        selection = RowSelection(decode_bitmap(file.selection, path=file.path))
+    if file.window is not None:
+        selection = selection & RowSelection.of(range(*file.window))
+    return selection
+
+
 def live_rows(io: FileIO, file: PlannedFile, selection: RowSelection = RowSelection.ALL) -> RowSelection:
     """The selected rows of a file that are not deleted, whatever a filter says of them.
 
@@ -201,11 +216,7 @@ class LiveRows:
         if self.matches_none:
             self.trace.rows_after_index = 0
             return RowSelection.NONE, True
-        file, selection, exact = self.file, RowSelection.ALL, False
-        if file.selection is not None:
-            selection = RowSelection(decode_bitmap(file.selection, path=file.path))
-        if file.window is not None:
-            selection = selection & RowSelection.of(range(*file.window))
+        file, selection, exact = self.file, planned_rows(self.file), False
         if self.devolved is not Const.TRUE:
             before = self.index_bytes
             for result in self._ask_indexes():
@@ -235,7 +246,7 @@ class LiveRows:
         deletion, rows = self.file.deletion, self.file.row_count
         if deletion is not None and not selection.is_none:
             selection = selection.minus(deleted_rows(self.spec.io, deletion, rows), rows)
-            self.trace.counters.bytes_read += deletion.length + _VECTOR_FRAME
+            self.trace.counters.bytes_read += vector_bytes(self.file)
         self.trace.rows_after_deletions = selection.count(rows)
         return selection
 

@@ -18,6 +18,7 @@ from paimon_pyds.predicate.tree import Predicate
 from paimon_pyds.progress import phase
 from paimon_pyds.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file, read_live
 from paimon_pyds.read.live_rows import FileTrace, LiveRows
+from paimon_pyds.read.small_files import joined_files, read_small_files
 from paimon_pyds.records import dataclass
 from paimon_pyds.split import PlannedFile, ReadSpec, Split, result_schema, sections
 from paimon_pyds.storage import requests_at_once
@@ -62,7 +63,8 @@ def read_split(
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """Files that `split.sections` has together; ``live`` where the indexes of a file were asked ahead."""
+    """Files that `split.sections` or `joined_files` have together; ``live`` where the indexes of a file were evaluated
+    ahead."""
 
     spec: ReadSpec
     files: Sequence[PlannedFile]
@@ -83,6 +85,8 @@ class _Section:
             from paimon_pyds.read.merged_files import read_merged
 
             return read_merged(self.spec, self.files, self.traces, batch_rows)
+        if len(self.files) > 1:
+            return read_small_files(self.spec, self.files, self.traces, batch_rows)
         return read_file(self.spec, self.files[0], batch_rows=batch_rows, trace=self.traces[0], limit=limit)
 
 
@@ -100,8 +104,8 @@ def _section(spec: ReadSpec, files: Sequence[PlannedFile]) -> _Section:
 
 
 def _parts(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[_Part]:
-    """The sections of some files: on local disks all, of a store as many as have their indexes asked at once."""
-    found = (_section(spec, section) for section in sections(files))
+    """The sections of some files: on local disks all, of a store as many as have their indexes evaluated at once."""
+    found = (_section(spec, section) for section in joined_files(spec, sections(files)))
     at_once = requests_at_once(spec.io) if spec.use_index else 0
     if not at_once or all(file.index_path is None for file in files):
         yield _Part(found)
@@ -123,7 +127,7 @@ def _parts(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[_Part]:
 def _with_candidates(section: _Section) -> _Section:
     """A section whose file, where it has an index, has told which rows may be wanted."""
     file = section.files[0]
-    if file.merged or file.index_path is None:
+    if file.merged or file.index_path is None or len(section.files) > 1:
         return section
     live = LiveRows(section.spec, file, section.traces[0])
     start = time.perf_counter()

@@ -540,7 +540,7 @@ def test_a_loop_over_batches_is_drawn_only_while_it_waits(table: pp.Table, tmp_p
         other.append(batch)  # an operation of its own
         drawn.append(screen.read()[before:])
     assert other.count() == 300
-    assert len(drawn) == 3
+    assert len(drawn) > 1
     assert "read: " not in "".join(drawn)
     assert screen.read().endswith("\r\x1b[K")
 
