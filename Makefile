@@ -28,10 +28,12 @@ ARGS ?=
 REQUIRE_ORACLE ?=
 # The same of the servers that `make servers` brings: make test REQUIRE_SERVERS=1
 REQUIRE_SERVERS ?=
+# The same of pypaimon and pypaimon-rust, in the versions that tests know: make test REQUIRE_PEERS=1
+REQUIRE_PEERS ?=
 
 # Spark starts Python processes for each query: without bytecode, each would compile this package.
 unexport PYTHONDONTWRITEBYTECODE
-export REQUIRE_ORACLE REQUIRE_SERVERS
+export REQUIRE_ORACLE REQUIRE_SERVERS REQUIRE_PEERS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -44,7 +46,7 @@ demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHO
 	@$(PYTHON) tools/environment.py demo
 	@.venvs/demo/bin/python -m demo "$(WAREHOUSE)"
 
-test: java newest oldest  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
+test: java newest oldest pypaimon  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
 	@$(NEWEST) tools/jobs.py check="$(MAKE) check" oldest="$(MAKE) test-oldest" \
 	  spark="$(MAKE) test-spark" plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" \
 	  plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \
@@ -59,10 +61,10 @@ check: newest  ## style, types, layers and commit messages
 	$(BIN)/lint-imports
 	$(NEWEST) tools/commit_messages.py
 
-test-newest: java newest  ## every test, newest Spark
+test-newest: java newest pypaimon  ## every test, newest Spark
 	$(NEWEST) -m pytest -m "not long" $(ARGS)
 
-test-plain: java newest  ## the tests without Spark, newest environment
+test-plain: java newest pypaimon  ## the tests without Spark, newest environment
 	$(NEWEST) -m pytest -m "not spark and not connect and not long" $(ARGS)
 
 test-spark: java newest  ## the Spark tests, newest Spark

@@ -2,7 +2,7 @@
 
     .venvs/newest   the newest Spark 4.x on the index that this Python can run, newest everything, tools of `make check`
     .venvs/oldest   Spark 4.0.*, and the lowest versions of our own dependencies that pyproject.toml allows
-    .venvs/pypaimon pypaimon alone, which asks for other versions of what we use: a peer of `make bench`
+    .venvs/pypaimon pypaimon alone, which asks for other versions of what we use: a peer of tests and of `make bench`
     .venvs/demo     what `make demo` needs: the newest Spark, without Connect
     .venvs/package  what `make package` needs: no Spark, nothing of ours
 
@@ -25,7 +25,7 @@ OLDEST_JAVA = 17
 ENVIRONMENTS = {
     "newest": {"extras": ["spark", "test", "cross", "notebook", "check", "docs"], "pins": [], "size": "2.5 GB"},
     "oldest": {"extras": ["spark", "test"], "pins": ["pyspark==4.0.*"], "size": "1.3 GB", "floors": True},
-    "pypaimon": {"extras": [], "pins": ["pypaimon"], "size": "0.5 GB"},
+    "pypaimon": {"extras": [], "pins": ["pypaimon==2.1.0"], "size": "0.5 GB"},
     "demo": {"extras": ["demo"], "pins": ["pyspark>=4.0,<5", "pandas<3"], "size": "0.9 GB"},
     "package": {"extras": [], "pins": ["build>=1.2", "hatchling>=1.24"], "size": "30 MB"},
 }

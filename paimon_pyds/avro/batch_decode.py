@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union
+from paimon_pyds.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union, Unread
 from paimon_pyds.buffers import LONGER, Flags, Int64s, Words, slices, unaligned_words, unsigned_varints, zigzag_decoded
 
 PADDING = 16
@@ -92,7 +92,8 @@ def walk_records(
         schema: of the records.
         data: all bytes, followed by `PADDING` zero bytes.
         starts: where records start, ascending.
-        wanted: dotted paths of the fields to capture: ints, longs, bytes, strings, arrays of those, nullable or not.
+        wanted: dotted paths of the fields to capture: ints, longs, bytes, strings, arrays of those, nullable or not,
+            and what is unread.
         max_items: cursors at longer arrays fail. Bytes that are no record may well claim to have one.
     """
     walker = Walker(data, wanted, max_items)
@@ -156,6 +157,9 @@ class Walker:
                     if kept and found is not None:
                         self.captured[inner] = found
                 return None, at
+            case Unread(inside):
+                _, ends = self.walk(inside, at, path + "!")
+                return (Bytes(at, ends) if keep else None), ends
 
     def _primitive(self, name: str, at: Int64s, keep: bool) -> tuple[Capture | None, Int64s]:
         if name in ("bytes", "string"):

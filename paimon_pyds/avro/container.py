@@ -248,8 +248,22 @@ class Container:
     path: object
 
 
-def read_container(data: bytes, path: object = None, max_bytes: int | None = None) -> Container:
+@functools.lru_cache(maxsize=16)
+def schema_node(text: bytes) -> Node:
+    """The type of the records, from the JSON text in a header."""
+    node = parse_schema(json.loads(text.decode()))
+    if isinstance(node, Union) and len(node.branches) == 2 and node.branches[0] == Primitive("null"):
+        record = node.branches[1]
+        if isinstance(record, Record):  # as pypaimon-rust writes its manifests: which branch it is comes first
+            return Record(((BRANCH, Primitive("long")), *record.fields))
+    return node
+
+
+def read_container(
+    data: bytes, path: object = None, *, max_bytes: int | None = None, node_of: Callable[[bytes], Node] = schema_node
+) -> Container:
     """Take a container file apart and decompress its blocks, into ``max_bytes`` at most, or those of a manifest.
+    ``node_of`` makes its type of the schema's text.
 
     Raises:
         CorruptFileError: bytes that are not such a file, or that decompress to more than the limits.
@@ -263,7 +277,7 @@ def read_container(data: bytes, path: object = None, max_bytes: int | None = Non
     max_block = min(MAX_BLOCK_BYTES, max_bytes)
     reader = ContainerReader(lambda at, length: data[at : at + length], len(data), path, max_block)
     try:
-        node = _schema(reader.schema)
+        node = node_of(reader.schema)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(
             f"the header has no schema: {error}", path=path, offset=4, field="avro.schema"
@@ -279,16 +293,6 @@ def read_container(data: bytes, path: object = None, max_bytes: int | None = Non
         blocks.append(block)
     bodies = tuple(block.body or b"" for block in blocks)
     return Container(node, tuple(b.count for b in blocks), bodies, tuple(b.offset for b in blocks), path)
-
-
-@functools.lru_cache(maxsize=16)
-def _schema(text: bytes) -> Node:
-    node = parse_schema(json.loads(text.decode()))
-    if isinstance(node, Union) and len(node.branches) == 2 and node.branches[0] == Primitive("null"):
-        record = node.branches[1]
-        if isinstance(record, Record):  # as pypaimon-rust writes its manifests: which branch it is comes first
-            return Record(((BRANCH, Primitive("long")), *record.fields))
-    return node
 
 
 def decode_records(container: Container, max_record: int | None = None) -> Iterator[dict[str, Any]]:
@@ -332,9 +336,12 @@ def first_record(container: Container) -> dict[str, Any]:
     return record
 
 
-def encode_records(schema: object, codec: str, records: Iterable[dict[str, Any]]) -> bytes:
-    """A container file of some records, given as `decode_records` gives them."""
-    node = _schema(json.dumps(schema).encode())
+def encode_records(
+    schema: object, codec: str, records: Iterable[dict[str, Any]], node_of: Callable[[bytes], Node] = schema_node
+) -> bytes:
+    """A container file of some records, given as `decode_records` gives them; of what is unread by ``node_of``, the
+    bytes."""
+    node = node_of(json.dumps(schema).encode())
     blocks: list[tuple[int, bytes]] = []
     out, count = bytearray(), 0
     for record in records:

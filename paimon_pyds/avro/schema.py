@@ -76,7 +76,29 @@ class Record:
         return next((node for found, node in self.fields if found == name), None)
 
 
-Node: TypeAlias = Primitive | Sized | Array | Mapping | Union | Record
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A value that stays the bytes that it is in the file, as an `UnreadValue`. ``type``: the JSON text of ``node``."""
+
+    node: Node
+    type: str
+
+    @property
+    def null(self) -> bytes | None:
+        """The bytes of a null; None where there is always a value."""
+        if not isinstance(self.node, Union) or _PRIMITIVES["null"] not in self.node.branches:
+            return None
+        return bytes([2 * self.node.branches.index(_PRIMITIVES["null"])])
+
+
+class UnreadValue(NamedTuple):
+    """The bytes of a value, and the JSON text of its type."""
+
+    type: str
+    data: bytes
+
+
+Node: TypeAlias = Primitive | Sized | Array | Mapping | Union | Record | Unread
 
 _PRIMITIVES = {
     name: Primitive(name) for name in ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -273,6 +295,8 @@ def reader_of(node: Node) -> Reader:
             return _union_reader([reader_of(branch) for branch in branches])
         case Record(fields):
             return _record_reader([(name, reader_of(member)) for name, member in fields])
+        case Unread(inner, type_):
+            return _unread_reader(reader_of(inner), type_)
 
 
 def _raw_reader(size: int) -> Reader:
@@ -333,6 +357,14 @@ def _record_reader(fields: Sequence[tuple[str, Reader]]) -> Reader:
     return read
 
 
+def _unread_reader(inner: Reader, type_: str) -> Reader:
+    def read(data: bytes, at: int) -> tuple[UnreadValue, int]:
+        _, end = inner(data, at)
+        return UnreadValue(type_, data[at:end]), end
+
+    return read
+
+
 def put_long(out: bytearray, value: int) -> None:
     """Append an int or long."""
     write_varint(out, (value << 1) ^ (value >> 63))
@@ -345,7 +377,7 @@ def put_bytes(out: bytearray, value: bytes) -> None:
 
 
 def put_value(out: bytearray, node: Node, value: Any) -> None:
-    """Append a value: ints, bytes, strings, arrays and records, nullable or not."""
+    """Append a value: ints, bytes, strings, arrays and records, nullable or not, and the bytes of what is unread."""
     match node:
         case Primitive("int" | "long"):
             put_long(out, value)
@@ -361,16 +393,22 @@ def put_value(out: bytearray, node: Node, value: Any) -> None:
             out.append(0)
         case Record(fields):
             for name, member in fields:
-                put_value(out, member, value[name])
+                put_value(out, member, value.get(name) if isinstance(member, Unread) else value[name])
         case Union():
-            found = optional(node)
-            if found is None:
-                raise TypeError(f"only unions of null and one type are written, not {node}")
-            member, null = found
-            if value is None:
-                put_long(out, null)
-            else:
-                put_long(out, 1 - null)
-                put_value(out, member, value)
+            _put_optional(out, node, value)
+        case Unread():
+            out += node.null or b"" if value is None else value
         case _:
             raise TypeError(f"no writer for {node}")
+
+
+def _put_optional(out: bytearray, node: Union, value: Any) -> None:
+    found = optional(node)
+    if found is None:
+        raise TypeError(f"only unions of null and one type are written, not {node}")
+    member, null = found
+    if value is None:
+        put_long(out, null)
+    else:
+        put_long(out, 1 - null)
+        put_value(out, member, value)

@@ -22,6 +22,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import file_paths, partition_directory
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.unknown_members import UnknownMember
 from paimon_pyds.options import TableOptions
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import FileSource, discard
@@ -122,7 +123,10 @@ class VectorFiles:
                 old = self._replaced(bucket, files)
                 vectors = [*self._unchanged(old, files), *self._merged(bucket, files, deleted)]
                 replaced.update(e.file_name for e in old)
-                entries.extend(self._write(bucket, part, written) for part in self._parts(vectors))
+                same = {
+                    r.data_file: r.unknown for e in old for r in e.deletion_ranges or () if r.data_file not in files
+                }
+                entries.extend(self._write(bucket, part, same, written) for part in self._parts(vectors))
         except BaseException:
             discard(self._io, written)
             raise
@@ -185,7 +189,14 @@ class VectorFiles:
         if part:
             yield part
 
-    def _write(self, bucket: PartitionBucket, vectors: Sequence[_Vector], written: list[str]) -> IndexEntry:
+    def _write(
+        self,
+        bucket: PartitionBucket,
+        vectors: Sequence[_Vector],
+        same: Mapping[str, tuple[UnknownMember, ...]],
+        written: list[str],
+    ) -> IndexEntry:
+        """``same``: what is not known here of vectors that stay as they are, by data file."""
         data, ranges = write_vectors([vector for _, vector in vectors])
         entry = IndexEntry(
             partition=bucket[0],
@@ -195,7 +206,8 @@ class VectorFiles:
             file_size=len(data),
             row_count=len(vectors),
             deletion_ranges=tuple(
-                DeletionRange(name, *range_) for (name, _), range_ in zip(vectors, ranges, strict=True)
+                DeletionRange(name, *range_, same.get(name, ()))
+                for (name, _), range_ in zip(vectors, ranges, strict=True)
             ),
         )
         path = self._path(entry)

@@ -14,7 +14,7 @@ from paimon_pyds.formats import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHint
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import check_branch, check_compactable, check_known, check_shape, check_writable
+from paimon_pyds.options import check_branch, check_known, check_shape, check_writable
 from paimon_pyds.storage import discard
 from paimon_pyds.write import WriteContext
 from paimon_pyds.write.context import check_table_files
@@ -50,11 +50,8 @@ def write_context(
         context = replace(context, index_manifest=(latest and latest.index_manifest) or "")
     if schema.primary_keys:
         from paimon_pyds.merge.engine_options import check_merge_options  # other tables do without
-        from paimon_pyds.merge.files import hides_level_0
 
         check_merge_options(schema)
-        if hides_level_0(context.options) and not context.options.get("write-only"):
-            check_compactable(context.options)  # nobody would see the rows
     check_table_files(schema, context.raw_options)
     check_instant_writers(store, schema, context.raw_options)
     return context

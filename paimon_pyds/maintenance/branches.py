@@ -421,6 +421,8 @@ class _Standing:
             commit_user=id_,
             commit_kind=CommitKind.COMPACT,
             operation=None,
+            uuid=None,
+            writer_version=None,
             delta_record_count=0,
         )
 

@@ -297,6 +297,8 @@ class _Copy:
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             commit_kind=CommitKind.OVERWRITE,
             operation=Operation.OVERWRITE.value,
+            uuid=None,
+            writer_version=None,
             time_millis=max(int(time.time() * 1000), snapshot.time_millis),
             total_record_count=rows,
             delta_record_count=rows,

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError, suggest
 from paimon_pyds.maintenance.expire import maintenance_options
 from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import consumer_names, consumer_position
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
-from paimon_pyds.metadata.json_text import to_java_json
+from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import integer, text
+
+_NEXT = "nextSnapshot"
 
 
 def expire_consumers(store: TableStore, age_ms: int) -> None:
@@ -48,9 +52,10 @@ def reset_consumer(
     known = consumer_names(store)
     if not text("name", name).strip():
         raise OptionError("a consumer needs a name", hint=suggest(name, known, "consumers"))
-    path, before = store.paths.consumer(name), None
+    path, before, others = store.paths.consumer(name), None, dict[str, Any]()
     with suppress(FileNotFoundError, CorruptFileError):  # a damaged file is written anew, or forgotten
         before = consumer_position(store, name)
+        others = store.parse_file(path, lambda data, at: JsonObject(data, at).others((_NEXT,)))
     if next_snapshot is None:
         if name not in known:
             what = f"there is no consumer {name!r:.100}"
@@ -61,17 +66,17 @@ def reset_consumer(
     position = integer("next_snapshot", next_snapshot)
     _check_there(store, position)
     if not dry_run:
-        store.io.replace(path, _position(position))
+        store.io.replace(path, _position(position, others))
         try:
             _check_there(store, position)
         except SnapshotNotFoundError:
-            store.io.delete([path]) if before is None else store.io.replace(path, _position(before))
+            store.io.delete([path]) if before is None else store.io.replace(path, _position(before, others))
             raise
     return before
 
 
-def _position(next_snapshot: int) -> bytes:
-    return to_java_json({"nextSnapshot": next_snapshot}).encode()
+def _position(next_snapshot: int, others: Mapping[str, Any]) -> bytes:
+    return to_java_json({_NEXT: next_snapshot, **others}).encode()
 
 
 def _check_there(store: TableStore, id_: int) -> None:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from paimon_pyds.buffers import array, from_numpy, one_array
 from paimon_pyds.errors import NotFoundError
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.unknown_members import names_among
 from paimon_pyds.options.option import is_utf8
 from paimon_pyds.row import hash_rows
 from paimon_pyds.storage import FileIO
@@ -91,9 +92,11 @@ def names_needed(store: TableStore, needed: Needed) -> tuple[pa.Array, list[str]
 def _names_of_files(
     store: TableStore, names: Sequence[str], manifests: Sequence[tuple[str, int | None]]
 ) -> pa.Array:  # fmt: skip
-    entries = store.read_manifests(manifests, ("file_name", "extra_files"))
-    parts = [part for batch in entries for part in (batch.column(0), batch.column(1).flatten())]
-    return pc.unique(pa.concat_arrays([array(names, pa.string()), *parts]))
+    parts = [array(names, pa.string())]
+    for batch in store.read_manifests(manifests, ("file_name", "extra_files", "unknown")):
+        others = array(sorted(names_among(batch["unknown"])), pa.string())
+        parts += [batch["file_name"], batch["extra_files"].flatten(), others]
+    return pc.unique(pa.concat_arrays(parts))
 
 
 @dataclass(frozen=True)

@@ -335,10 +335,14 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
     """
     reader, seen, spared = ManifestReader(store), set[str](), set[str]()
     manifests: dict[str, int | None] = {}
+    for branch in (MAIN_BRANCH, *store.branches()):
+        with suppress(NotFoundError):
+            spared.update(name for schema in on_branch(store, branch).schemas() for name in schema.names())
     references = references_of_table(store)
     newest = {reference.branch: reference for reference in references if reference.is_snapshot}
     for reference in reversed(references):  # the newest first: who expires snapshots takes the oldest
         snapshot = reference.snapshot
+        spared.update(snapshot.names())
         if reference.is_changelog:
             spared.update(_lists_of_changelog(store, snapshot))
             with suppress(NotFoundError):
@@ -354,12 +358,13 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
         for name, size in lists.items():
             if name not in seen:
                 with _unless_expiring(store, reference, newest):
-                    manifests.update((m.file_name, m.file_size) for m in reader.listed(name, size))
-                    seen.add(name)
+                    listed = reader.listed(name, size)
+                    manifests.update((m.file_name, m.file_size) for m in listed)
+                    seen.update((name, *(other for m in listed for other in m.names())))
         if snapshot.index_manifest is not None and snapshot.index_manifest not in seen:
             with _unless_expiring(store, reference, newest):
                 entries = store.read_index_manifest(snapshot.index_manifest)
-                seen.update((snapshot.index_manifest, *(entry.file_name for entry in entries)))
+                seen.update((snapshot.index_manifest, *(name for entry in entries for name in entry.names())))
         if snapshot.statistics is not None:
             seen.add(snapshot.statistics)
     return seen | spared | manifests.keys(), manifests
@@ -385,7 +390,7 @@ def _lists_of_changelog(store: TableStore, changelog: Snapshot) -> Iterator[str]
     for name in (changelog.base_manifest_list, changelog.delta_manifest_list, changelog.changelog_manifest_list):
         with suppress(NotFoundError):
             if name is not None:
-                yield from (name, *(m.file_name for m in store.read_manifest_list(name)))
+                yield from (name, *(other for m in store.read_manifest_list(name) for other in m.names()))
 
 
 def _gathered(parts: Iterator[pa.Array], rows: int) -> Iterator[pa.Array]:

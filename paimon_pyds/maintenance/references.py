@@ -24,12 +24,13 @@ from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.metadata.unknown_members import names_among
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 
 _PARALLEL_READS = 16
 _TRIES = 20
 _PAUSES = (0.05, 0.1, 0.2, 0.4)
-_COLUMNS = ("kind", *IDENTITY_COLUMNS)
+_COLUMNS = ("kind", *IDENTITY_COLUMNS, "unknown")
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,8 @@ class KeptFiles:
     """The files that some states need, by their names.
 
     Attributes:
-        metadata: manifests, manifest lists, index manifests, index files and statistics.
+        metadata: manifests and the files beside them, manifest lists, index manifests, index files and statistics, and
+            what members name that this version does not know.
 
     Raises:
         NotFoundError: a file of one of the states is gone: the state is gone meanwhile, or has been damaged.
@@ -247,9 +249,11 @@ class KeptFiles:
         names += [snapshot.changelog_manifest_list] if keeps_changelog else []
         if snapshot.index_manifest is not None and snapshot.index_manifest not in self.metadata:
             names.append(snapshot.index_manifest)
-            self.metadata.update(e.file_name for e in self._store.read_index_manifest(snapshot.index_manifest))
+            for entry in self._store.read_index_manifest(snapshot.index_manifest):
+                self.metadata.update(entry.names())
         self.metadata.update(name for name in names if name is not None)
-        self.metadata.update(m.file_name for m in (*manifests, *changelog))
+        self.metadata.update(snapshot.names())
+        self.metadata.update(name for m in (*manifests, *changelog) for name in m.names())
 
     def _add_changelog(self, changelog: Snapshot) -> None:
         """An expiry of changelogs that was killed, or Java's, may have taken away any of its files."""
@@ -257,7 +261,7 @@ class KeptFiles:
         own = changelog.changelog_manifest_list
         for name in states if is_delta(self._store, changelog) else () if own is None else (own,):
             with suppress(SnapshotNotFoundError):
-                self.metadata.update((name, *(m.file_name for m in self._reader.listed(name))))
+                self.metadata.update((name, *(other for m in self._reader.listed(name) for other in m.names())))
         with suppress(SnapshotNotFoundError):
             self._expired += [(changelog, manifest) for manifest in changes_of(self._store, changelog)]
 
@@ -269,11 +273,12 @@ class KeptFiles:
         reader = ManifestReader(self._store, wanted := EntryFilter(schema, partitions=partitions))
         manifests = wanted.may_hold(list(self._manifests.values()))
         hits = {}
+        kept: set[str] = set()
         for manifest, entries in zip(manifests, reader.each(manifests, _COLUMNS), strict=True):
+            kept.update(names_among(entries["unknown"]))
             found = entries.filter(pc.is_in(entries["file_name"], names))
             if found.num_rows:
                 hits[manifest.file_name] = pa.Table.from_batches([found])
-        kept: set[str] = set()
         for state in self._states:
             if of_state := [hits[name] for name in state if name in hits]:
                 kept.update(live_entries(of_state)["file_name"].to_pylist())

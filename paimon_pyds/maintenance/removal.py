@@ -210,7 +210,7 @@ class Removal:
             return or_nothing(lambda: self._reader.listed(*named))
 
         for manifests in concurrent_map(manifests_of, list(lists), self.threads):
-            self.manifests.update((m.file_name, paths.manifest(m.file_name)) for m in manifests)
+            self.manifests.update((name, paths.manifest(name)) for m in manifests for name in (m.file_name, *m.beside))
         self.lists.update((name, paths.manifest(name)) for name, _ in lists)
         if not indexes:
             return

@@ -4,6 +4,7 @@ SuccessFile)."""
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.store import TableStore
@@ -13,10 +14,15 @@ SUCCESS = "_SUCCESS"
 
 
 def write_success_file(store: TableStore, path: str) -> None:
-    """Write it, or bring it up to date: it keeps the time when it was first made."""
+    """Write it, or bring it up to date: it keeps the time when it was first made, and members that are not known."""
     now = int(time.time() * 1000)
     try:
-        created = store.parse_file(path, lambda data, at: JsonObject(data, at).integer("creationTime"))
+        created, others = store.parse_file(path, _parse)
     except FileNotFoundError:
-        created = now
-    store.io.replace(path, to_java_json({"creationTime": created, "modificationTime": now}).encode())
+        created, others = now, {}
+    store.io.replace(path, to_java_json({"creationTime": created, "modificationTime": now, **others}).encode())
+
+
+def _parse(data: bytes, path: str) -> tuple[int, dict[str, Any]]:
+    json = JsonObject(data, path)
+    return json.integer("creationTime"), json.others(("creationTime", "modificationTime"))

@@ -41,7 +41,7 @@ from paimon_pyds.maintenance.references import (
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, threads_of
 from paimon_pyds.maintenance.success_file import SUCCESS, write_success_file
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
-from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot
+from paimon_pyds.metadata.snapshot import TAG_CREATED, TAG_MEMBERS, TAG_RETAINED, Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore, is_file_name
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.option import integer, parse_duration_ms, text
@@ -49,7 +49,6 @@ from paimon_pyds.options.times import past_ms, time_ms
 from paimon_pyds.records import dataclass
 from paimon_pyds.storage import discard, is_file, scheme_of
 
-_CREATED, _RETAINED = "tagCreateTime", "tagTimeRetained"
 _CHANGELOG = frozenset({"changelogManifestList", "changelogManifestListSize", "changelogRecordCount"})
 _TRIES = 10
 
@@ -176,12 +175,12 @@ def tag_file(store: TableStore, path: str, retained_ms: int | None) -> bytes:
         members = dict(json.loads(store.io.read_bytes(path)))
     except FileNotFoundError as error:
         raise store.missing(path) from error
-    for member in (_CREATED, _RETAINED):
+    for member in TAG_MEMBERS:
         members.pop(member, None)
     if retained_ms is not None:
         now = datetime.now()  # on this machine's clock, as Java has it
-        members[_CREATED] = [now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond * 1000]
-        members[_RETAINED] = retained_ms / 1000
+        members[TAG_CREATED] = [now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond * 1000]
+        members[TAG_RETAINED] = retained_ms / 1000
     return to_java_json(members).encode()
 
 
@@ -352,15 +351,15 @@ def tag_times(data: bytes, path: str) -> tuple[datetime | None, float | None]:
     """When a tag was made, on the clock of who made it, and for how many seconds; None where it does not say.
     Raises CorruptFileError: no JSON, or something that is no time."""
     json = JsonObject(data, path)
-    parts, seconds = json.any_or_none(_CREATED), json.any_or_none(_RETAINED)
+    parts, seconds = json.any_or_none(TAG_CREATED), json.any_or_none(TAG_RETAINED)
     created = None
     if parts is not None:  # Jackson's LocalDateTime: [year, month, day, hour, minute, second?, nanosecond?]
         if not isinstance(parts, list) or not 5 <= len(parts) <= 7 or not all(type(part) is int for part in parts):
-            raise json.corrupt("a date and time was expected", _CREATED)
+            raise json.corrupt("a date and time was expected", TAG_CREATED)
         try:
             created = datetime(*[*parts[:6], *(nanos // 1000 for nanos in parts[6:])])
         except (ValueError, OverflowError) as error:
-            raise json.corrupt("a date and time was expected", _CREATED) from error
+            raise json.corrupt("a date and time was expected", TAG_CREATED) from error
     if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds < 1e15):
-        raise json.corrupt("a duration in seconds was expected", _RETAINED)
+        raise json.corrupt("a duration in seconds was expected", TAG_RETAINED)
     return created, seconds

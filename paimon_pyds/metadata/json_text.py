@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
@@ -43,6 +43,10 @@ class JsonObject:
         if value is None:
             raise self.corrupt("a member is missing", member)
         return value
+
+    def others(self, known: Container[str]) -> dict[str, Any]:
+        """The members of other names than these, but nulls."""
+        return {name: value for name, value in self._members.items() if name not in known and value is not None}
 
     def any_or_none(self, member: str) -> Any:
         """Whatever it is, None when absent."""
@@ -122,6 +126,18 @@ class JsonObject:
 
 def _no_constants(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts in a JSON value, names of members, too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from (key, *texts_in(member))
+    elif isinstance(value, Sequence) and not isinstance(value, bytes):
+        for item in value:
+            yield from texts_in(item)
 
 
 def to_java_json(value: Any) -> str:

@@ -10,7 +10,8 @@ row form for the few that survive, and for commits. The Avro schemas of all meta
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from paimon_pyds.row.simple_stats import SimpleStats
 
 if TYPE_CHECKING:
     from paimon_pyds.avro.schema import Node
+    from paimon_pyds.metadata.unknown_members import UnknownMember
 
 MANIFEST_VERSION = 2
 """``_VERSION`` of the records of manifest lists and of manifests."""
@@ -58,6 +60,10 @@ MANIFEST_FILE = _record(
     _MAX_ROW_ID=["long"],
 )  # fmt: skip
 """A record of a manifest list (_VERSION 2)."""
+EXTRA_MANIFEST_FILE = {
+    **MANIFEST_FILE, "fields": [*MANIFEST_FILE["fields"], *_record("", _EXTRA_FILES=[_STRINGS])["fields"]]
+}  # fmt: skip
+"""The same where manifests have files beside them, as Java Paimon 2.2 writes it."""
 _FILE = _record(
     "record__FILE", _FILE_NAME="string", _FILE_SIZE="long", _ROW_COUNT="long", _MIN_KEY="bytes", _MAX_KEY="bytes",
     _KEY_STATS=_stats("record__FILE__KEY_STATS"), _VALUE_STATS=_stats("record__FILE__VALUE_STATS"),
@@ -85,7 +91,7 @@ def _entry_paths() -> dict[str, str]:
 
 
 ENTRY_PATHS = _entry_paths()
-"""Column of `ENTRY_SCHEMA` → place of its value in an entry."""
+"""Column of `ENTRY_SCHEMA`, but for ``unknown`` → place of its value in an entry."""
 _DELETION_RANGE = _record("record__DELETIONS_VECTORS_RANGES", f0="string", f1="int", f2="int", _CARDINALITY=["long"])
 GLOBAL_INDEX = _record(
     "record__GLOBAL_INDEX", _ROW_RANGE_START="long", _ROW_RANGE_END="long", _INDEX_FIELD_ID="int",
@@ -170,6 +176,18 @@ class ManifestFile:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+    extra_files: tuple[str, ...] | None = None
+    unknown: tuple[UnknownMember, ...] = ()
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The names of the files that belong to this manifest alone, such as the sidecars that tell readers which
+        blocks of it they can leave out (source: Java Paimon 2.2, class ManifestSidecar)."""
+        return self.extra_files or ()
+
+    def names(self) -> Iterator[str]:
+        """The names of all files that the record names, and what may be one."""
+        yield from (self.file_name, *self.beside, *(name for member in self.unknown for name in member.names()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +198,7 @@ class DeletionRange:
     offset: int
     length: int
     cardinality: int | None
+    unknown: tuple[UnknownMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +210,7 @@ class GlobalIndex:
     index_field_id: int
     extra_field_ids: tuple[int, ...] | None = None
     index_meta: bytes | None = None
+    unknown: tuple[UnknownMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +227,16 @@ class IndexEntry:
     external_path: str | None = None
     global_index: GlobalIndex | None = None
     kind: int = 0
+    unknown: tuple[UnknownMember, ...] = ()
+
+    def names(self) -> Iterator[str]:
+        """The names of all files that the record names but data files, and what may be one."""
+        index = () if self.global_index is None else self.global_index.unknown
+        ranges = (range_.unknown for range_ in self.deletion_ranges or () if range_.unknown)
+        yield from (
+            self.file_name,
+            *(name for member in chain(self.unknown, index, *ranges) for name in member.names()),
+        )
 
 
 ENTRY_SCHEMA = pa.schema([
@@ -224,7 +254,9 @@ ENTRY_SCHEMA = pa.schema([
     pa.field("embedded_index", pa.binary()), pa.field("file_source", pa.int8()),
     pa.field("value_stats_cols", pa.list_(pa.string())), pa.field("external_path", pa.string()),
     pa.field("first_row_id", pa.int64()), pa.field("write_cols", pa.list_(pa.string())),
+    pa.field("unknown", pa.binary()),
 ])  # fmt: skip
+"""The columns of entries. ``unknown`` has the members that this version does not know (`unknown_members.packed`)."""
 
 
 @functools.lru_cache(maxsize=64)

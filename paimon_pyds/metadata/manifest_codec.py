@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, cast
@@ -14,7 +15,7 @@ import pyarrow as pa
 from paimon_pyds.avro.batch_decode import MAX_ITEMS, PADDING, Walk, to_arrow, walk_records
 from paimon_pyds.avro.compression import codec_name
 from paimon_pyds.avro.container import BRANCH, Container, decode_records, first_record, read_container, write_container
-from paimon_pyds.avro.schema import Array, Node, Primitive, Record, optional, parse_schema
+from paimon_pyds.avro.schema import Array, Node, Primitive, Record, Unread, optional
 from paimon_pyds.buffers import Int64s, Octets, array, from_numpy, pc, to_numpy
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.manifest import (
@@ -27,7 +28,17 @@ from paimon_pyds.metadata.manifest import (
     entry_schema,
 )
 from paimon_pyds.metadata.record_codec import Misfit, check_version
+from paimon_pyds.metadata.unknown_members import (
+    KnownSchema,
+    by_path,
+    members_at,
+    pack,
+    packed,
+    unread_paths,
+)
 
+_KNOWN = KnownSchema(ENTRY)
+_UNKNOWN = "unknown"
 _ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
 _AT_ONCE = 10_000
@@ -44,7 +55,8 @@ chosen, with -1."""
 def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = None) -> pa.RecordBatch:
     """The entries of a manifest as columns of `ENTRY_SCHEMA`, in file order.
 
-    Fields of the writer's schema that are not known are skipped; nullable ones that it does not have are null.
+    Fields of the writer's schema that are not known are in the column ``unknown``; nullable ones that it does not have
+    are null.
 
     ``columns``: decode only these columns of `ENTRY_SCHEMA` (in its order); all by default.
 
@@ -52,7 +64,7 @@ def decode_manifest(data: bytes, path: str, columns: Collection[str] | None = No
         CorruptFileError: bytes that are not a manifest.
         UnsupportedError: a version or compression codec that is not known.
     """
-    return _entries_of(read_container(data, path), columns)
+    return _entries_of(read_container(data, path, node_of=_KNOWN.node_of), columns)
 
 
 def decode_manifests(
@@ -66,7 +78,7 @@ def decode_manifests(
     held: list[Container] = []
     size = 0
     for data, path in files:
-        container = read_container(data, path)
+        container = read_container(data, path, node_of=_KNOWN.node_of)
         more = sum(map(len, container.blocks))
         if held and (size + more > _TOGETHER_BYTES or container.schema != held[0].schema):
             yield from _entries_of_each(held, columns)
@@ -113,7 +125,7 @@ def _entries_of(container: Container, columns: Collection[str] | None) -> pa.Rec
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise CorruptFileError(f"entries do not decode: {error}", path=path, field="record") from error
     for field, column in zip(fields, arrays, strict=True):
-        where = ENTRY_PATHS[field.name].rpartition(".")[2]
+        where = ENTRY_PATHS.get(field.name, "").rpartition(".")[2]
         if column.null_count and not field.nullable:
             raise CorruptFileError("an entry lacks a value", path=path, field=where)
         if field.name == "kind" and not np.isin(to_numpy(column), (FileKind.ADD, FileKind.DELETE)).all():
@@ -151,6 +163,9 @@ def _present(schema: Record, columns: tuple[str, ...]) -> frozenset[str]:
         raise Misfit("_VERSION", "there is no version")
     places = {"_VERSION"} if schema.field(BRANCH) is None else {"_VERSION", BRANCH}
     for name in columns:
+        if name == _UNKNOWN:
+            places.update(unread_paths(schema))
+            continue
         place = ENTRY_PATHS[name]
         field = ENTRY_SCHEMA.field(name)
         node = _resolve(schema, place)
@@ -191,11 +206,22 @@ def _read_arrays(
         branches = to_arrow(walk.captured[BRANCH], pa.int64(), data)
         if pc.unique(branches).to_pylist() != [1]:
             raise CorruptFileError("an entry is null", path=container.path, field="record")
-    places = [(ENTRY_PATHS[field.name], field.type) for field in fields]
-    return [
-        to_arrow(walk.captured[place], type_, data) if place in wanted else pa.nulls(count, type_)
-        for place, type_ in places
-    ]
+
+    def column(name: str, type_: pa.DataType) -> pa.Array:
+        if name == _UNKNOWN:
+            unread = ((path, _resolve(schema, path)) for path in unread_paths(schema))
+            return packed(
+                {
+                    path: (node, to_arrow(walk.captured[path], type_, data))
+                    for path, node in unread
+                    if isinstance(node, Unread)
+                },
+                count,
+            )
+        place = ENTRY_PATHS[name]
+        return to_arrow(walk.captured[place], type_, data) if place in wanted else pa.nulls(count, type_)
+
+    return [column(field.name, field.type) for field in fields]
 
 
 def _check_versions(versions: pa.Array, container: Container) -> None:
@@ -219,6 +245,10 @@ def _columns_of(
     _check_versions(array([record["_VERSION"] for record in records], pa.int64()), container)
     arrays = []
     for field in fields:
+        if field.name == _UNKNOWN:
+            paths = unread_paths(container.schema)
+            arrays.append(array([pack(members_at(record, paths)) for record in records], pa.binary()))
+            continue
         place = ENTRY_PATHS[field.name]
         if place not in wanted:
             arrays.append(pa.nulls(len(records), field.type))
@@ -237,22 +267,27 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
 
     ``entries``: columns of `ENTRY_SCHEMA`, all of them. ``compression``: the value of the option
     ``manifest.compression``.
-    Raises OptionError: an unknown compression.
+    Raises OptionError: an unknown compression; UnsupportedError: unknown members that can't be written again.
     """
     from paimon_pyds.avro.encode import blocks_of, join
 
     codec = codec_name(compression)
     batches = entries.combine_chunks().to_batches() if isinstance(entries, pa.Table) else [entries]
-    blocks = [block for batch in batches if batch.num_rows for block in blocks_of(join(_entry_pieces(batch)))]
-    return write_container(ENTRY, codec, blocks)
+    unknown = [by_path(batch["unknown"]) for batch in batches]
+    schema = _KNOWN.extended(chain.from_iterable(members for members, _ in unknown))
+    node = cast(Record, _KNOWN.node_of(json.dumps(schema).encode()))
+    blocks = [
+        block
+        for batch, (_, values) in zip(batches, unknown, strict=True)
+        if batch.num_rows
+        for block in blocks_of(join(_entry_pieces(batch, node, values)))
+    ]
+    return write_container(schema, codec, blocks)
 
 
-@functools.lru_cache(maxsize=1)
-def _entry_schema() -> Record:
-    return cast(Record, parse_schema(ENTRY))
-
-
-def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
+def _entry_pieces(
+    entries: pa.RecordBatch, schema: Record, unknown: Mapping[str, Sequence[bytes | None]]
+) -> list[pa.Array]:  # fmt: skip
     from paimon_pyds.avro.encode import encode_field
 
     columns = {place: entries.column(name) for name, place in ENTRY_PATHS.items()}
@@ -263,10 +298,13 @@ def _entry_pieces(entries: pa.RecordBatch) -> list[pa.Array]:
         for name, node in record.fields:
             if isinstance(node, Record):
                 add(node, f"{prefix}{name}.")
+            elif isinstance(node, Unread):
+                values = unknown.get(prefix + name, [None] * entries.num_rows)
+                pieces.append(array([node.null if v is None else v for v in values], pa.binary()))
             else:
                 pieces.extend(encode_field(node, columns[prefix + name]))
 
-    add(_entry_schema(), "")
+    add(schema, "")
     return pieces
 
 
@@ -376,7 +414,7 @@ def entries_to_batch(entries: Iterable[ManifestEntry]) -> pa.RecordBatch:
             f.value_stats.min_values, f.value_stats.max_values, f.value_stats.null_counts,
             f.min_sequence_number, f.max_sequence_number, f.schema_id, f.level, f.extra_files, f.creation_time,
             f.delete_row_count, f.embedded_index, f.file_source, f.value_stats_cols, f.external_path, f.first_row_id,
-            f.write_cols,
+            f.write_cols, None,
         )
         for e in entries
         for f in (e.file,)

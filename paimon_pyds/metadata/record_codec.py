@@ -5,8 +5,10 @@ Source: Paimon documentation, concepts/spec/manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
+from functools import reduce
+from operator import getitem
 from typing import Any, TypeAlias, TypeVar
 
 from paimon_pyds.avro.compression import codec_name
@@ -14,6 +16,7 @@ from paimon_pyds.avro.container import decode_records, encode_records, read_cont
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.metadata.manifest import (
     DELETION_VECTORS,
+    EXTRA_MANIFEST_FILE,
     GLOBAL_INDEX,
     INDEX_ENTRY,
     INDEX_MANIFEST_VERSION,
@@ -24,9 +27,11 @@ from paimon_pyds.metadata.manifest import (
     IndexEntry,
     ManifestFile,
 )
+from paimon_pyds.metadata.unknown_members import KnownSchema, UnknownMember, members_in
 from paimon_pyds.row.simple_stats import SimpleStats
 
 _T = TypeVar("_T")
+_LIST, _EXTRA_LIST, _INDEX = map(KnownSchema, (MANIFEST_FILE, EXTRA_MANIFEST_FILE, INDEX_ENTRY))
 _KINDS: dict[str, type] = {"int": int, "long": int, "string": str, "bytes": bytes}
 _FEW_BYTES = 4 * 2**20
 _MOST_TIMES = 500
@@ -43,35 +48,68 @@ def decode_manifest_list(data: bytes, path: str) -> list[ManifestFile]:
         CorruptFileError: bytes that are not a manifest list.
         UnsupportedError: an unknown version or compression codec.
     """
-    return _decode(data, path, _manifest_file, MANIFEST_VERSION)
+    return _decode(data, path, _EXTRA_LIST, _manifest_file, MANIFEST_VERSION)
 
 
 def encode_manifest_list(files: Iterable[ManifestFile], compression: str) -> bytes:
-    """The bytes of a manifest list; ``compression`` is the value of the option ``manifest.compression``."""
+    """The bytes of a manifest list; ``compression`` is the value of the option ``manifest.compression``.
+    Raises UnsupportedError: unknown members that can't be written again."""
+    files = list(files)
+    known = _LIST if all(file.extra_files is None for file in files) else _EXTRA_LIST
+    schema = known.extended(member for file in files for member in file.unknown)
     records = (
-        {"_VERSION": MANIFEST_VERSION, **_members(file), "_PARTITION_STATS": _members(file.partition_stats)}
+        _with_unknown(
+            {"_VERSION": MANIFEST_VERSION, **_members(file), "_PARTITION_STATS": _members(file.partition_stats)},
+            file.unknown,
+        )
         for file in files
     )
-    return encode_records(MANIFEST_FILE, codec_name(compression), records)
+    return encode_records(schema, codec_name(compression), records, known.node_of)
+
+
+def _with_unknown(record: dict[str, Any], members: Iterable[UnknownMember]) -> dict[str, Any]:
+    """A record with its unknown members."""
+    for member in members:
+        *records, name = member.path.split(".")
+        reduce(getitem, records, record)[name] = member.data
+    return record
 
 
 def _manifest_file(record: dict[str, Any]) -> ManifestFile:
+    beside = _may(record, "_EXTRA_FILES", list)
     stats = _need(record, "_PARTITION_STATS", dict)
     counts = _may(stats, "_NULL_COUNTS", list)
     bounds = _need(stats, "_MIN_VALUES", bytes), _need(stats, "_MAX_VALUES", bytes)
     partition_stats = SimpleStats(*bounds, None if counts is None else tuple(counts))
-    return ManifestFile(partition_stats=partition_stats, **_attributes(record, _MANIFEST_FILE))
+    return ManifestFile(
+        partition_stats=partition_stats,
+        extra_files=None if beside is None else tuple(beside),
+        unknown=(*members_in(record), *(m._replace(path=f"_PARTITION_STATS.{m.path}") for m in members_in(stats))),
+        **_attributes(record, _MANIFEST_FILE),
+    )
 
 
 def decode_index_manifest(data: bytes, path: str) -> list[IndexEntry]:
     """The records of an index manifest. Raises as `decode_manifest_list`."""
-    return _decode(data, path, _index_entry, INDEX_MANIFEST_VERSION)
+    return _decode(data, path, _INDEX, _index_entry, INDEX_MANIFEST_VERSION)
 
 
 def encode_index_manifest(entries: Iterable[IndexEntry], compression: str) -> bytes:
-    """The bytes of an index manifest; ``compression`` is the value of the option ``manifest.compression``."""
+    """The bytes of an index manifest; ``compression`` is the value of the option ``manifest.compression``.
+    Raises UnsupportedError: unknown members that can't be written again."""
+    entries = list(entries)
+    schema = _INDEX.extended(member for entry in entries for member in _unknown_members(entry))
     records = (_index_record(entry) for entry in entries)
-    return encode_records(INDEX_ENTRY, codec_name(compression), records)
+    return encode_records(schema, codec_name(compression), records, _INDEX.node_of)
+
+
+def _unknown_members(entry: IndexEntry) -> Iterator[UnknownMember]:
+    """All of an entry, with their places in it."""
+    index = () if entry.global_index is None else entry.global_index.unknown
+    ranges = (member for range_ in entry.deletion_ranges or () for member in range_.unknown)
+    yield from entry.unknown
+    for place, members in (("_GLOBAL_INDEX.", index), ("_DELETIONS_VECTORS_RANGES.", ranges)):
+        yield from (member._replace(path=place + member.path) for member in members)
 
 
 def _index_entry(record: dict[str, Any]) -> IndexEntry:
@@ -82,6 +120,7 @@ def _index_entry(record: dict[str, Any]) -> IndexEntry:
     return IndexEntry(
         deletion_ranges=None if ranges is None else tuple(_deletion_range(item) for item in ranges),
         global_index=None if index is None else _global_index(index),
+        unknown=members_in(record),
         **_attributes(record, _INDEX_ENTRY),
     )
 
@@ -90,24 +129,33 @@ def _deletion_range(item: Any) -> DeletionRange:
     if not isinstance(item, dict):
         raise Misfit("_DELETIONS_VECTORS_RANGES", "an item is null")
     cardinality = None if item.get("_CARDINALITY") is None else _count(item, "_CARDINALITY")
-    return DeletionRange(_need(item, "f0", str), _count(item, "f1"), _count(item, "f2"), cardinality)
+    place = _need(item, "f0", str), _count(item, "f1"), _count(item, "f2")
+    return DeletionRange(*place, cardinality, members_in(item))
 
 
 def _global_index(record: dict[str, Any]) -> GlobalIndex:
     extra = _may(record, "_EXTRA_FIELD_IDS", list)
-    return GlobalIndex(extra_field_ids=None if extra is None else tuple(extra), **_attributes(record, _GLOBAL_INDEX))
+    return GlobalIndex(
+        extra_field_ids=None if extra is None else tuple(extra),
+        unknown=members_in(record),
+        **_attributes(record, _GLOBAL_INDEX),
+    )
 
 
 def _index_record(entry: IndexEntry) -> dict[str, Any]:
     ranges, index = entry.deletion_ranges, entry.global_index
-    return {
+    record = {
         "_VERSION": INDEX_MANIFEST_VERSION,
         **_members(entry),
-        "_DELETIONS_VECTORS_RANGES": None
-        if ranges is None
-        else [{"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in ranges],
-        "_GLOBAL_INDEX": None if index is None else _members(index),
+        "_DELETIONS_VECTORS_RANGES": None if ranges is None else [_range_record(range_) for range_ in ranges],
+        "_GLOBAL_INDEX": None if index is None else _with_unknown(_members(index), index.unknown),
     }
+    return _with_unknown(record, entry.unknown)
+
+
+def _range_record(range_: DeletionRange) -> dict[str, Any]:
+    place = {"f0": range_.data_file, "f1": range_.offset, "f2": range_.length, "_CARDINALITY": range_.cardinality}
+    return _with_unknown(place, range_.unknown)
 
 
 class Misfit(Exception):
@@ -166,8 +214,8 @@ def _plain_members(schema: dict[str, Any]) -> tuple[_Member, ...]:
 _MANIFEST_FILE, _INDEX_ENTRY, _GLOBAL_INDEX = map(_plain_members, (MANIFEST_FILE, INDEX_ENTRY, GLOBAL_INDEX))
 
 
-def _decode(data: bytes, path: str, make: Callable[[dict[str, Any]], _T], version: int) -> list[_T]:
-    container = read_container(data, path)
+def _decode(data: bytes, path: str, known: KnownSchema, make: Callable[[dict[str, Any]], _T], version: int) -> list[_T]:
+    container = read_container(data, path, node_of=known.node_of)
     unpacked = sum(map(len, container.blocks))
     if unpacked > max(_FEW_BYTES, _MOST_TIMES * len(data)):
         raise CorruptFileError(f"{len(data)} bytes that unpack to {unpacked}", path=path, field="block")

@@ -8,7 +8,7 @@ the same numbers, so each operation reads one of them again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,19 +23,22 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     suggest,
 )
-from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.metadata.json_text import JsonObject, texts_in, to_java_json
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.one_line import names_text, one_line
 from paimon_pyds.options.option import comma_separated
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import RedactedDict, counted
 from paimon_pyds.storage import FileIO, requests_at_once
-from paimon_pyds.types import DataField, column_named, field_from_json, field_to_json
+from paimon_pyds.types import DataField, column_named, field_from_json, field_to_json, walk_fields
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.ahead import SentRequests
 
 CURRENT_SCHEMA_VERSION = 3
+_MEMBERS = frozenset({
+    "version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis",
+})  # fmt: skip
 T = TypeVar("T")
 _READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)
 
@@ -44,7 +47,8 @@ _READ_AGAIN_SECONDS = (0.02, 0.05, 0.1)
 class TableSchema:
     """One version of a table's schema. ``fields`` are the top-level columns in order.
 
-    ``options`` may hold secrets that another writer stored there; they are not shown.
+    ``options`` may hold secrets that another writer stored there; they are not shown. ``unknown``: the members of the
+    file that this version does not know, by name; schemas that are made of this one keep them.
     """
 
     id: int
@@ -56,6 +60,7 @@ class TableSchema:
     comment: str | None = None
     time_millis: int = 0
     version: int = CURRENT_SCHEMA_VERSION
+    unknown: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", RedactedDict(self.options))
@@ -70,6 +75,11 @@ class TableSchema:
             f"partitioned by {partitions}" if partitions else "",
             counted(len(self.options), "option") if self.options else "",
         )
+
+    def names(self) -> Iterator[str]:
+        """What may be names of files in members that this version does not know: the last parts of all texts."""
+        unknown = (self.unknown, *(field.unknown for field in walk_fields(self.fields)))
+        return (text.rpartition("/")[2] for text in texts_in(unknown))
 
     def field(self, name: str) -> DataField:
         """The column of that exact name. Raises SchemaError."""
@@ -112,7 +122,7 @@ class TableSchema:
 
 
 def parse_schema(data: bytes, path: str) -> TableSchema:
-    """The schema in the bytes of a schema file; unknown members are ignored.
+    """The schema in the bytes of a schema file.
 
     Files of Paimon 0.7 (version 1) mean ``bucket`` = 1 and files up to 0.8 (version 2) ``file.format`` = orc where
     these options are absent; they are filled in.
@@ -142,6 +152,7 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
         comment=json.text_or_none("comment"),
         time_millis=json.integer("timeMillis", 0),
         version=version,
+        unknown=json.others(_MEMBERS),
     )
 
 
@@ -190,7 +201,7 @@ def schema_to_json(schema: TableSchema) -> str:
     if schema.comment is not None:
         json["comment"] = schema.comment
     json["timeMillis"] = schema.time_millis
-    return to_java_json(json)
+    return to_java_json({**json, **schema.unknown})
 
 
 def schema_digest(schema: TableSchema) -> str:

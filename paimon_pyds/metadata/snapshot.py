@@ -4,12 +4,12 @@ documentation, concepts/spec/snapshot)."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from paimon_pyds.metadata.json_text import JsonObject, to_java_json
+from paimon_pyds.metadata.json_text import JsonObject, texts_in, to_java_json
 from paimon_pyds.one_line import one_line, utc_text
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted
@@ -23,6 +23,8 @@ BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 NO_WATERMARK = -(2**63)
 """What Java writes where no event has been seen yet."""
 
+TAG_MEMBERS = TAG_CREATED, TAG_RETAINED = "tagCreateTime", "tagTimeRetained"
+"""The members that the file of a tag has besides those of its snapshot."""
 _CURRENT_VERSION = 3
 
 
@@ -56,7 +58,8 @@ class Snapshot:
     """One state of the table. Times are milliseconds since the epoch; absent members are None.
 
     ``operation`` tells apart what ``commit_kind`` does not, such as ``WRITE`` and ``MERGE``: Java Paimon 2 writes it.
-    ``uuid`` is what REST catalogs know the latest snapshot by.
+    ``uuid`` is what REST catalogs know the latest snapshot by. ``unknown``: the members of the file that this version
+    does not know, by name. Copies of a snapshot keep them; the snapshots that follow it have none, as in Java.
 
     ``total_record_count`` counts stored rows, versions of one key and deleted rows included. ``row_count``, which is in
     no file, is how many a read gives, where that is known: in append tables without deletion vectors.
@@ -87,6 +90,7 @@ class Snapshot:
     operation: str | None = None
     uuid: str | None = None
     version: int = 3
+    unknown: Mapping[str, Any] = field(default_factory=dict)
     row_count: int | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -100,6 +104,10 @@ class Snapshot:
         change = f" ({self.delta_record_count:+,})" if rows and self.delta_record_count is not None else ""
         parts = (f"{self.id}: {what}", utc_text(self.time_millis), f"{rows}{change}", f"schema {self.schema_id}")
         return one_line(self, *parts)
+
+    def names(self) -> Iterator[str]:
+        """What may be names of files in members that this version does not know: the last parts of all texts."""
+        return (text.rpartition("/")[2] for text in texts_in(self.unknown))
 
     @property
     def is_blind_append(self) -> bool:
@@ -149,18 +157,25 @@ def _json_name(attribute: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
+@cache
+def _known_names() -> frozenset[str]:
+    return frozenset((*map(_json_name, _READERS), *TAG_MEMBERS))
+
+
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
-    """The snapshot in the bytes of a snapshot or tag file; unknown members are ignored.
+    """The snapshot in the bytes of a snapshot or tag file.
     Raises CorruptFileError: not JSON, a member missing or of the wrong type; UnsupportedError: a newer version."""
     json = JsonObject(data, path)
-    return Snapshot(**{name: read(json, _json_name(name)) for name, read in _READERS.items()})
+    members = {name: read(json, _json_name(name)) for name, read in _READERS.items()}
+    return Snapshot(**members, unknown=json.others(_known_names()))
 
 
 def snapshot_to_json(snapshot: Snapshot) -> str:
     """The text of a snapshot file, laid out as Java Paimon does it; members that are None are left out."""
     members = {_json_name(name): getattr(snapshot, name) for name in _READERS}
     members["commitKind"] = snapshot.commit_kind.value
-    return to_java_json({name: value for name, value in members.items() if value is not None})
+    known = {name: value for name, value in members.items() if value is not None}
+    return to_java_json({**known, **snapshot.unknown})
 
 
 class SnapshotPublisher(Protocol):

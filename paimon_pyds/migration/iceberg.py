@@ -208,7 +208,7 @@ class _Reader:
         data = read_limited(self._io, place)
         reader = ContainerReader(lambda at, length: data[at : at + length], len(data), place)
         schema = parse_json(reader.schema, place)
-        return read_container(data, place, MAX_BYTES), schema
+        return read_container(data, place, max_bytes=MAX_BYTES), schema
 
     def _path(self, path: str) -> str:
         """Where a file is: below the table's directory, wherever that is now, or in one that is allowed."""

@@ -152,13 +152,21 @@ _KEYS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("cross-partition-upsert.bootstrap-parallelism", _N, "10", "threads that look for keys; on Spark its tasks do"),
 ])  # fmt: skip
 
-_NOT_COMPACTED = _group("writes leave such tables uncompacted, and warn of it", primary_key_only=True, rows=[
-    ("pk-vector.index.columns", _S, None, "vector indexes"),
-    ("pk-btree.index.columns", _S, None, "tree indexes"),
-    ("pk-bitmap.index.columns", _S, None, "bitmap indexes by key"),
-    ("pk-multivalue.index.columns", _S, None, "indexes of arrays"),
-    ("pk-full-text.index.columns", _S, None, "text indexes"),
-])  # fmt: skip
+
+def key_index(name: str, doc: str) -> Option:
+    """The option that names the columns with an index over the keys of a table. ``name``: the type of the index."""
+    return Option(
+        key=f"pk-{name}.index.columns", kind=_S, default=None, doc=doc, status=Status.REFUSED, scope=Scope.WRITE,
+        primary_key_only=True, why="its index files would stay behind its rows",
+        remedy="write to this table with Java Paimon; it can be read here, without these indexes",
+    )  # fmt: skip
+
+
+_INDEXED = [
+    key_index("vector", "vector indexes"), key_index("btree", "tree indexes"),
+    key_index("bitmap", "bitmap indexes by key"), key_index("multivalue", "indexes of arrays"),
+    key_index("full-text", "text indexes"),
+]  # fmt: skip
 
 _LOOK_UPS = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("changelog-producer.row-deduplicate", _B, "false", "no changelog for equal rows"),
@@ -317,7 +325,7 @@ _GLOBAL_INDEX = _group("global indexes are not used: reads are complete without,
 ])  # fmt: skip
 
 ENGINE_OPTIONS: tuple[Option, ...] = (
-    *_MERGE, *_KINDS, *_UNMERGED, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_NOT_COMPACTED,
+    *_MERGE, *_KINDS, *_UNMERGED, *_MEMORY, *_NUMBERS, *_WAITS, *_OVERWRITES, *_POSTPONED, *_KEYS, *_INDEXED,
     *_LOOK_UPS, *_MERGE_RUNS, *_RUNS, *_COMPACTION, *_CLUSTERING, *_CURVES, *_EXPIRY, *_STREAMS, *_CATALOGS,
     *_GLOBAL_INDEX,
 )  # fmt: skip

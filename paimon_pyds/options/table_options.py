@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from paimon_pyds.errors import OptionError, UnsupportedError, suggest
 from paimon_pyds.options.core import CORE_OPTIONS
-from paimon_pyds.options.engines import ENGINE_OPTIONS
+from paimon_pyds.options.engines import ENGINE_OPTIONS, key_index
 from paimon_pyds.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret
 from paimon_pyds.types import DataField, DataType
@@ -43,6 +43,7 @@ _FIELD_OPTIONS: dict[str, tuple[Kind, str, Status, bool]] = {
 INDEX_TYPES = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 _INDEX_COLUMNS = re.compile(r"file-index\.([a-z0-9_-]+)\.columns")
 _INDEX_OPTION = re.compile(r"file-index\.([a-z0-9_-]+)\.(.+)\.([a-z0-9_-]+)")
+_KEY_INDEX = re.compile(r"pk-([a-z0-9-]+)\.index\.columns")
 _INDEX_KINDS = {"fpp": Kind.DOUBLE, "items": Kind.LONG, "version": Kind.INT, "index-block-size": Kind.MEMORY,
                 "chunk-size": Kind.MEMORY}  # fmt: skip
 _LISTS = ("bucket-key", "sequence.field", "clustering.columns", "changelog-producer.row-deduplicate-ignore-fields",
@@ -69,6 +70,8 @@ def dynamic_option(key: str) -> Option | None:
     if match := _INDEX_OPTION.fullmatch(key):
         return Option(key=key, kind=_INDEX_KINDS.get(match[3], Kind.STRING), default=None,
                       doc=f"{match[3]} of the {match[1]} index on {match[2]}", status=Status.HONOURED)  # fmt: skip
+    if match := _KEY_INDEX.fullmatch(key):
+        return key_index(match[1], f"columns with a {match[1]} index")
     if key.startswith(("commit.callback.", "tag.callback.")):
         return Option(key=key, kind=Kind.STRING, default=None, doc="parameter of a Java class", status=Status.IGNORABLE,
                       why="the class can't be called from here")  # fmt: skip
@@ -258,12 +261,10 @@ def _check_buckets(schema: SchemaLike, options: TableOptions) -> None:
 
 def check_compactable(options: TableOptions) -> None:
     """Raises UnsupportedError for options of tables with a primary key that a compaction would have to honour."""
-    for key in options:
-        index = key.startswith("pk-") and key.endswith(".index.columns")
-        if index or (key == "primary-key.nullable" and options.get(key)):
-            raise UnsupportedError(
-                f"{key}: a compaction would have to honour it", hint="compact this table with Java Paimon"
-            )
+    if options.get("primary-key.nullable"):
+        raise UnsupportedError(
+            "primary-key.nullable: a compaction would have to honour it", hint="compact this table with Java Paimon"
+        )
 
 
 def check_without_key(schema: SchemaLike, operation: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -296,7 +295,9 @@ def _table_indexes(store: TableStore, request: Request) -> _Rows:
     name = None if state.snapshot is None else state.snapshot.index_manifest
     fields = state.schema.partition_fields
     for e in () if name is None else store.read_index_manifest(name):
-        ranges = None if e.deletion_ranges is None else [astuple(r) for r in e.deletion_ranges]
+        ranges = None
+        if e.deletion_ranges is not None:
+            ranges = [(r.data_file, r.offset, r.length, r.cardinality) for r in e.deletion_ranges]
         yield (partition_row_text(fields, e.partition), e.bucket, e.index_type, e.file_name, e.file_size, e.row_count,
                ranges, *_global_index(e.global_index, state.schema))  # fmt: skip
 

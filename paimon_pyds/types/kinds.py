@@ -30,6 +30,8 @@ class Kind(enum.Enum):
     VARIANT = "VARIANT"
     BLOB = "BLOB"
     VECTOR = "VECTOR"
+    UNKNOWN = "UNKNOWN"
+    """Of a type that this version does not know."""
     ARRAY = "ARRAY"
     MAP = "MAP"
     MULTISET = "MULTISET"
@@ -44,7 +46,8 @@ BINARY_KINDS = frozenset({Kind.BINARY, Kind.VARBINARY})
 FLOAT_KINDS = frozenset({Kind.FLOAT, Kind.DOUBLE})
 TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 NESTED_KINDS = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
-REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR})
+REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR, Kind.UNKNOWN})
+"""Columns with such types are neither read nor written."""
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 INTEGER_RANGES = {kind: range(-(1 << (bits - 1)), 1 << (bits - 1)) for kind, bits in INTEGER_BITS.items()}
 """The values of each type of integers."""

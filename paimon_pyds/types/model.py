@@ -6,6 +6,8 @@ DataField).
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -23,16 +25,22 @@ _ATOM = re.compile(
     r"(?P<zone>\s+WITH\s+LOCAL\s+TIME\s+ZONE|\s+WITHOUT\s+TIME\s+ZONE)?\s*(?P<null>NOT\s+NULL|NULL)?\s*$",
     re.IGNORECASE,
 )
+_SPELLED = re.compile(r"(?P<type>(?P<name>[A-Z][A-Z0-9_]*)(\s*\([^()]*\)|[A-Z0-9_ ]*?)?)(?P<null>\s+NOT\s+NULL)?\s*$")
+"""What a type may look like that this version does not know."""
 _ALIASES = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP_LTZ"}
 _SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
 
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """Base of all types. ``nullable`` is False for ``… NOT NULL``."""
+    """Base of all types. ``nullable`` is False for ``… NOT NULL``.
+
+    ``unknown``: the members that this version does not know of the object that a schema file has for the type, by name.
+    """
 
     kind: Kind
     nullable: bool = field(default=True, kw_only=True)
+    unknown: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     def with_nullable(self, nullable: bool) -> DataType:
         """The same type, nullable or not."""
@@ -61,6 +69,14 @@ class AtomicType(DataType):
     length: int | None = None
     precision: int | None = None
     scale: int | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OpaqueType(DataType):
+    """VECTOR, or a type that this version does not know. ``json``: the JSON text that a schema file has for it where it
+    is nullable."""
+
+    json: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,13 +115,17 @@ class MultisetType(DataType):
 
 @dataclass(frozen=True, slots=True)
 class DataField:
-    """A column of a table, or a field of a ROW. ``id`` never changes, whatever happens to name and position."""
+    """A column of a table, or a field of a ROW. ``id`` never changes, whatever happens to name and position.
+
+    ``unknown``: the members of the schema file that this version does not know, by name; they make no other column.
+    """
 
     id: int
     name: str
     type: DataType
     description: str | None = None
     default: str | None = None
+    unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
         default = "" if self.default is None else f"default {self.default}"
@@ -124,6 +144,9 @@ class RowType(DataType):
 
 
 def _text(type_: DataType) -> str:
+    if isinstance(type_, OpaqueType):
+        found = json.loads(type_.json)
+        return found if isinstance(found, str) else str(found["type"])
     if isinstance(type_, RowType):
         return f"ROW<{', '.join(f'{f.name} {f.type}' for f in type_.fields)}>"
     if not isinstance(type_, AtomicType):
@@ -200,16 +223,36 @@ _ELSEWHERE = {
 _TYPE_NAMES = ("BIGINT", "INT", "STRING", "DOUBLE", "DECIMAL", "DATE", "TIMESTAMP", "BOOLEAN")
 
 
-def parse_type(json: object, _depth: int = 0) -> DataType:
+_KNOWN = frozenset({*Kind.__members__, *_ALIASES, "STRING", "BYTES"} - {Kind.UNKNOWN.value})
+
+
+def parse_type(value: object, _depth: int = 0, *, stored: bool = False) -> DataType:
     """The type of a schema file's ``"type"``: a text for atomic types, an object for nested ones.
-    Raises SchemaError: the text is not a type of Paimon."""
+
+    ``stored``: it is in a schema file, where a type may be one that this version does not know.
+    Raises SchemaError: it is not a type of Paimon.
+    """
     if _depth > _MAX_DEPTH:
         raise SchemaError(f"types nested deeper than {_MAX_DEPTH} levels")
-    if isinstance(json, str):
-        return _parse_atom(json)
-    if isinstance(json, Mapping) and isinstance(json.get("type"), str):
-        return _parse_nested(json, _depth + 1)
-    raise SchemaError(f"not a Paimon type: {json!r:.200}")
+    spelled = value.get("type") if isinstance(value, Mapping) else value
+    if not isinstance(spelled, str):
+        raise SchemaError(f"not a Paimon type: {value!r:.200}")
+    if stored and (found := _parse_unknown(value, spelled)) is not None:
+        return found
+    return _parse_nested(value, _depth + 1, stored) if isinstance(value, Mapping) else _parse_atom(spelled)
+
+
+def _parse_unknown(value: object, spelled: str) -> OpaqueType | None:
+    """A type that this version does not know; None for others, and for what is no type."""
+    match = _SPELLED.match(spelled)
+    if match is None or match["name"] in _KNOWN:
+        return None
+    return _opaque(Kind.UNKNOWN, value, match)
+
+
+def _opaque(kind: Kind, value: object, match: re.Match[str]) -> OpaqueType:
+    plain = {**value, "type": match["type"]} if isinstance(value, Mapping) else match["type"]
+    return OpaqueType(kind, json=json.dumps(plain), nullable=match["null"] is None)
 
 
 def _parse_atom(text: str) -> AtomicType:
@@ -257,52 +300,70 @@ def _with_precision(type_: AtomicType, scale: int, text: str) -> AtomicType:
     return replace(type_, scale=scale)
 
 
-def _parse_nested(json: Mapping[str, Any], depth: int) -> DataType:
-    words = json["type"].upper().split()
+_MEMBERS = {"ARRAY": ("element",), "MULTISET": ("element",), "MAP": ("key", "value"), "ROW": ("fields",)}
+
+
+def _parse_nested(value: Mapping[str, Any], depth: int, stored: bool) -> DataType:
+    words = value["type"].upper().split()
+    name = words[0] if words else ""
     nullable = words[1:] != ["NOT", "NULL"]
+    known = ("type", "nullable", *_MEMBERS.get(name, ()))  # pypaimon says twice whether it is nullable
+    unknown = {key: member for key, member in value.items() if key not in known and member is not None} or None
+    parse = functools.partial(parse_type, _depth=depth, stored=stored)
     try:
-        match words[0] if words else "":
+        match name:
             case "ARRAY":
-                return ArrayType(element=parse_type(json["element"], depth), nullable=nullable)
+                return ArrayType(element=parse(value["element"]), nullable=nullable, unknown=unknown)
             case "MULTISET":
-                return MultisetType(element=parse_type(json["element"], depth), nullable=nullable)
+                return MultisetType(element=parse(value["element"]), nullable=nullable, unknown=unknown)
             case "MAP":
-                key, value = parse_type(json["key"], depth), parse_type(json["value"], depth)
-                return MapType(key=key, value=value, nullable=nullable)
+                key, element = parse(value["key"]), parse(value["value"])
+                return MapType(key=key, value=element, nullable=nullable, unknown=unknown)
             case "ROW":
-                fields = tuple(field_from_json(f, depth) for f in json["fields"])
-                return RowType(fields=fields, nullable=nullable)
-            case "VECTOR":
-                return AtomicType(Kind.VECTOR, length=json.get("length"), nullable=nullable)
+                fields = tuple(field_from_json(f, depth, stored=stored) for f in value["fields"])
+                return RowType(fields=fields, nullable=nullable, unknown=unknown)
+            case "VECTOR" if match := _SPELLED.match(value["type"]):
+                return _opaque(Kind.VECTOR, value, match)
     except (KeyError, TypeError) as error:
-        raise SchemaError(f"incomplete nested type {json!r:.200}") from error
-    raise SchemaError(f"not a Paimon type: {json!r:.200}")
+        raise SchemaError(f"incomplete nested type {value!r:.200}") from error
+    raise SchemaError(f"not a Paimon type: {value!r:.200}")
 
 
 def type_to_json(type_: DataType) -> str | dict[str, Any]:
     """The JSON form of a type, as Java Paimon spells it."""
     null = "" if type_.nullable else " NOT NULL"
+    unknown = type_.unknown or {}
     match type_:
         case ArrayType() | MultisetType():
-            return {"type": type_.kind.value + null, "element": type_to_json(type_.element)}
+            return {"type": type_.kind.value + null, "element": type_to_json(type_.element), **unknown}
         case MapType():
-            return {"type": "MAP" + null, "key": type_to_json(type_.key), "value": type_to_json(type_.value)}
+            key, value = type_to_json(type_.key), type_to_json(type_.value)
+            return {"type": "MAP" + null, "key": key, "value": value, **unknown}
         case RowType():
-            return {"type": "ROW" + null, "fields": [field_to_json(f) for f in type_.fields]}
+            return {"type": "ROW" + null, "fields": [field_to_json(f) for f in type_.fields], **unknown}
+        case OpaqueType():
+            value = json.loads(type_.json)
+            return f"{value}{null}" if isinstance(value, str) else {**value, "type": f"{value['type']}{null}"}
         case AtomicType():
             return str(type_)
     raise SchemaError(f"not a Paimon type: {type_!r}")
 
 
-def field_from_json(json: Mapping[str, Any], _depth: int = 0) -> DataField:
-    """A field of a schema file. Raises SchemaError when a part is missing or of the wrong type."""
+_FIELD_MEMBERS = frozenset({"id", "name", "type", "description", "defaultValue"})
+
+
+def field_from_json(value: Mapping[str, Any], _depth: int = 0, *, stored: bool = True) -> DataField:
+    """A field of a schema file. ``stored``: as for `parse_type`. Raises SchemaError when a part is missing or of the
+    wrong type."""
     try:
-        id_, name = json["id"], json["name"]
+        id_, name = value["id"], value["name"]
         if not isinstance(id_, int) or not isinstance(name, str):
-            raise SchemaError(f"not a field of a Paimon schema: {json!r:.200}")
-        return DataField(id_, name, parse_type(json["type"], _depth), json.get("description"), json.get("defaultValue"))
-    except (KeyError, TypeError) as error:
-        raise SchemaError(f"not a field of a Paimon schema: {json!r:.200}") from error
+            raise SchemaError(f"not a field of a Paimon schema: {value!r:.200}")
+        type_ = parse_type(value["type"], _depth, stored=stored)
+        unknown = {key: member for key, member in value.items() if key not in _FIELD_MEMBERS and member is not None}
+        return DataField(id_, name, type_, value.get("description"), value.get("defaultValue"), unknown)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise SchemaError(f"not a field of a Paimon schema: {value!r:.200}") from error
 
 
 def field_to_json(field_: DataField) -> dict[str, Any]:
@@ -312,4 +373,4 @@ def field_to_json(field_: DataField) -> dict[str, Any]:
         json["description"] = field_.description
     if field_.default is not None:
         json["defaultValue"] = field_.default
-    return json
+    return {**json, **field_.unknown}

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from compact_support import data_files, latest, live
+from compact_support import latest, live
 
 import paimon_pyds as pp
 from paimon_pyds.compact import after_write, key_task
@@ -262,19 +261,21 @@ def test_an_interrupt_between_the_two_snapshots(tmp_path: Path, monkeypatch: pyt
     assert (_levels(table), _read(table)) == ([2], ['{"k":1,"a":7,"b":4,"s":4}'])
 
 
-def test_what_no_compaction_here_can_do(tmp_path: Path) -> None:
-    indexed = {"pk-btree.index.columns": "a"}
-    table = _table(tmp_path / "t", {"num-sorted-run.compaction-trigger": "2", **indexed})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        table.append(_one(1))  # nothing is due, so there is nothing to tell
-    with _told("pk-btree"):
-        table.append(_one(2))
-    assert _read(table) == ['{"k":1,"a":2,"b":2,"s":2}']
-    hiding = _table(tmp_path / "hiding", {"merge-engine": "first-row", **indexed})
-    with pytest.raises(UnsupportedError, match="pk-btree"):
-        hiding.append(_one(1))
-    assert not data_files(hiding)
+@pytest.mark.parametrize("index", ["btree", "vector", "of-tomorrow"])
+def test_tables_with_indexes_over_keys_are_read_only(tmp_path: Path, index: str) -> None:
+    """Their index files name data files of which a write or a compaction here would leave none."""
+    table = _table(tmp_path / "t", {})
+    table.append(_one(1))
+    schema = tmp_path / "t/schema/schema-0"
+    schema.write_text(schema.read_text().replace('"options" : {', f'"options" : {{"pk-{index}.index.columns" : "a",'))
+    table = pp.Table.open(tmp_path / "t")
+    for write in (
+        lambda: table.append(_one(2)), lambda: table.delete("a = 1"), lambda: table.compact(full=True),
+        lambda: table.truncate(), table.compact_manifests,
+    ):  # fmt: skip
+        with pytest.raises(UnsupportedError, match=rf"pk-{index}.index.columns=a can't be written: its index files"):
+            write()
+    assert _read(table) == ['{"k":1,"a":1,"b":1,"s":1}']
 
 
 def test_a_compaction_that_another_writer_replaced_is_not_missed(tmp_path: Path) -> None:

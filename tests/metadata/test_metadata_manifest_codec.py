@@ -160,32 +160,85 @@ def test_negative_numbers_are_damage(field: str, count: int) -> None:
         decode_manifest(encode_manifest(entries_to_batch(entries), "zstd"), "m")
 
 
-def test_fields_of_a_newer_writer_are_skipped(ways: Any) -> None:
+NEWER: Sequence[tuple[Any, Any]] = (
+    ("boolean", True),
+    ("float", 1.5),
+    ("double", 2.5),
+    ({"type": "fixed", "name": "sixteen", "size": 16}, bytes(16)),
+    ({"type": "enum", "name": "colour", "symbols": ["RED", "BLUE"]}, "BLUE"),
+    ({"type": "map", "values": "long"}, {"a": 1, "b": -(2**62)}),
+    (["string", "long", "boolean"], 2**40),
+    (["string", "long", "boolean"], "text"),
+    ({"type": "array", "items": {"type": "array", "items": "string"}}, [["a", "b"], [], ["c"]]),
+    ({"type": "record", "name": "inner", "fields": [{"name": "x", "type": "long", "default": 0}]}, {"x": 3}),
+    ("sixteen", bytes(16)),
+    ({"type": "array", "items": "inner"}, [{"x": 1}]),
+    ({"type": "record", "name": "outer", "fields": [{"name": "x", "type": "inner"}]}, {"x": {"x": 1}}),
+)
+"""Types of members that this version does not know, and a value of each."""
+
+
+def newer(*, nullable: bool) -> tuple[dict[str, Any], list[ManifestEntry], list[dict[str, Any]]]:
+    """A schema with more members, entries, and these as records; of nullable members every third is null."""
     schema = plain_schema()
-    extras: list[tuple[Any, Any]] = [
-        ("boolean", True),
-        ("float", 1.5),
-        ("double", 2.5),
-        ({"type": "fixed", "name": "sixteen", "size": 16}, bytes(16)),
-        ({"type": "enum", "name": "colour", "symbols": ["RED", "BLUE"]}, "BLUE"),
-        ({"type": "map", "values": "long"}, {"a": 1, "b": -(2**62)}),
-        (["null", "string", "long", "boolean"], 2**40),
-        (["null", "string", "long", "boolean"], "text"),
-        ({"type": "array", "items": {"type": "array", "items": "string"}}, [["a", "b"], [], ["c"]]),
-        (["null", {"type": "record", "name": "inner", "fields": [{"name": "x", "type": "long"}]}], {"x": 3}),
-        ("sixteen", bytes(16)),
-    ]
-    everywhere = [schema["fields"], next(f for f in schema["fields"] if f["name"] == "_FILE")["type"]["fields"]]
-    for number, (type_, _) in enumerate(extras):
-        fields = everywhere[number % 2]
-        fields.insert(4 + 2 * number, {"name": f"_EXTRA_{number}", "type": type_})
-    entries = [entry(f"data-{i}", value_stats_cols=("a",) * (i % 3), first_row_id=i or None) for i in range(30)]
+    file = next(f for f in schema["fields"] if f["name"] == "_FILE")["type"]["fields"]
+    stats = next(f for f in file if f["name"] == "_KEY_STATS")["type"]["fields"]
+    entries = [entry(f"data-{i}", value_stats_cols=("a",) * (i % 3), first_row_id=i or None) for i in range(60)]
     rows = records(entries)
-    for index, row in enumerate(rows):
-        for number, (_, value) in enumerate(extras):
-            skip = isinstance(extras[number][0], list) and index % 3 == 0
-            (row if number % 2 == 0 else row["_FILE"])[f"_EXTRA_{number}"] = None if skip else value
-    assert ways(fast_write(schema, rows)).equals(entries_to_batch(entries))
+    for number, (type_, value) in enumerate(NEWER):
+        branches = type_ if isinstance(type_, list) else [type_]
+        optional = ["null", *branches] if number % 2 else [*branches, "null"]
+        (schema["fields"], file, stats)[number % 3].insert(
+            3 + number // 3, {"name": f"_EXTRA_{number}", "type": optional if nullable else type_}
+        )
+        for index, row in enumerate(rows):
+            inside = (row, row["_FILE"], row["_FILE"]["_KEY_STATS"])[number % 3]
+            inside[f"_EXTRA_{number}"] = None if nullable and index % 3 == number % 3 else value
+    return schema, entries, rows
+
+
+def fast_read(data: bytes) -> list[dict[str, Any]]:
+    return [*fastavro.reader(io.BytesIO(data))]  # type: ignore[arg-type]
+
+
+def test_members_of_a_newer_writer_go_with_their_entries(ways: Any) -> None:
+    schema, entries, rows = newer(nullable=True)
+    decoded = ways(fast_write(schema, rows))
+    assert decoded.drop_columns("unknown").equals(entries_to_batch(entries).drop_columns("unknown"))
+    for repetitions in (decoded, pa.Table.from_batches([decoded, decoded])):  # written by one, and by many writers
+        assert fast_read(encode_manifest(repetitions, "zstd")) == fast_read(fast_write(schema, rows)) * (
+            repetitions.num_rows // len(rows)
+        )
+    older = entries_to_batch([entry(f"old-{i}") for i in range(60)])
+    written = encode_manifest(pa.Table.from_batches([older, decoded]), "zstd")
+    assert ways(written).slice(60).equals(decoded)
+    assert [row["_EXTRA_0"] for row in fast_read(written)[:60]] == [None] * 60
+    plain = decode_manifest(fast_write(schema, rows[:1]), "m", columns=["file_name"])
+    assert plain.to_pydict() == {"file_name": ["data-0"]}
+
+
+def test_members_that_are_null_leave_the_schema_as_it_was(ways: Any) -> None:
+    schema = plain_schema()
+    schema["fields"].append({"name": "_EXTRA", "type": ["null", "string"]})
+    entries = [entry(f"data-{i}") for i in range(60)]
+    decoded = ways(fast_write(schema, [{**row, "_EXTRA": None} for row in records(entries)]))
+    assert decoded.equals(entries_to_batch(entries))
+
+
+def test_members_that_can_not_be_kept_are_refused_by_name(ways: Any) -> None:
+    """Readers pass over those that are never null; they can't be written again, as other entries have none."""
+    schema, entries, rows = newer(nullable=False)
+    decoded = ways(fast_write(schema, rows))
+    assert decoded.drop_columns("unknown").equals(entries_to_batch(entries).drop_columns("unknown"))
+    with pytest.raises(UnsupportedError, match=r"member _EXTRA_0 that is not known here and can't be null"):
+        encode_manifest(decoded, "zstd")
+    several = []
+    for type_, value in (("long", 1), ("string", "x")):
+        schema = plain_schema()
+        schema["fields"].append({"name": "_EXTRA", "type": ["null", type_]})
+        several.append(decode_manifest(fast_write(schema, [{**records([entry()])[0], "_EXTRA": value}]), "m"))
+    with pytest.raises(UnsupportedError, match=r"member _EXTRA that is not known here and has several types"):
+        encode_manifest(pa.Table.from_batches(several), "zstd")
 
 
 def test_fields_that_an_older_writer_lacks_are_null(ways: Any) -> None:

@@ -66,6 +66,7 @@ def entry_columns(records: list[dict[str, Any]]) -> dict[str, list[Any]]:
         if name == "creation_time":
             values = [None if v is None else round((v - _EPOCH).total_seconds() * 1000) for v in values]
         columns[name] = values
+    columns["unknown"] = [None] * len(records)
     return columns
 
 

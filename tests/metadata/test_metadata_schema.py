@@ -127,7 +127,7 @@ def test_pairs_of_surrogates_are_text() -> None:
         (_data(fields={}), "array"),
         (_data(fields=["id"]), "objects"),
         (_data(fields=[{"id": 0, "name": "a"}]), "not a field"),
-        (_data(fields=[{"id": 0, "name": "a", "type": "BIGIN"}], partitionKeys=[]), "not a Paimon type"),
+        (_data(fields=[{"id": 0, "name": "a", "type": "BIGINT("}], partitionKeys=[]), "not a Paimon type"),
         (_data(fields=[{"id": 0, "name": "a", "type": "INT", "description": 3}], partitionKeys=[]), "string"),
         (_data(fields=[{"id": 0, "name": "a", "type": "INT"}] * 2, partitionKeys=[]), "same name or id"),
         (_data(partitionKeys=["nope"]), "not a column"),

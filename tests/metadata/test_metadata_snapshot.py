@@ -79,9 +79,13 @@ def test_absent_members_are_none_and_stay_absent(member: str) -> None:
     assert json.loads(snapshot_to_json(parse_snapshot(_data(**{member: None}), "s"))) == members
 
 
-def test_members_of_newer_versions_pass() -> None:
-    data = _data(newMember="x", tagCreateTime=[2024, 1, 1])
-    assert parse_snapshot(data, "s") == parse_snapshot(_data(), "s")
+def test_members_of_newer_versions_stay() -> None:
+    """But for those of tags, which have their own places."""
+    new = {"newMember": {"x": [1, 0.5, None, "é"]}, "newer": True}
+    found = parse_snapshot(_data(**new, nothing=None, tagCreateTime=[2024, 1, 1]), "s")
+    assert found != parse_snapshot(_data(), "s")
+    assert json.loads(snapshot_to_json(found)) == {**SAMPLE, **new}
+    assert parse_snapshot(snapshot_to_json(found).encode(), "s") == found
 
 
 def test_newer_versions_are_refused_by_name() -> None:

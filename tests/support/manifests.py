@@ -16,6 +16,7 @@ def entry_at(batch: pa.RecordBatch | pa.Table, index: int) -> ManifestEntry:
     for name in ENTRY_SCHEMA.names:
         value = batch.column(name)[index].as_py()
         row[name] = tuple(value) if isinstance(value, list) else value
+    assert row.pop("unknown") is None  # objects have no place for it
     head = {name: row.pop(name) for name in ("kind", "partition", "bucket", "total_buckets")}
     for stats in ("key_stats", "value_stats"):
         row[stats] = SimpleStats(*(row.pop(f"{stats}_{part}") for part in ("min", "max", "nulls")))

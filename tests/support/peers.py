@@ -1,0 +1,148 @@
+"""Other writers of Paimon tables: pypaimon-rust in this process, pypaimon in a process of its own environment.
+
+Tests that need one are skipped where it is missing; REQUIRE_PEERS=1 makes them fail instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pytest
+
+from support.fixtures import ROOT
+
+PYTHON = ROOT / ".venvs" / "pypaimon" / "bin" / "python"
+RUST = "0.4.0"
+PYPAIMON = "2.1.0"
+_WORKER = ROOT / "tests" / "support" / "workers" / "pypaimon_worker.py"
+_SQL = {pa.int32(): "INT", pa.int64(): "BIGINT", pa.string(): "STRING"}
+
+
+class Peer(Protocol):
+    """One of them, with a warehouse of its own; its tables lie in the database ``db``."""
+
+    def create(
+        self, name: str, schema: pa.Schema, keys: Sequence[str], partitions: Sequence[str], options: Mapping[str, str]
+    ) -> Path:
+        """Make a table; where it is."""
+
+    def append(self, name: str, rows: pa.Table) -> None:
+        """Write rows."""
+
+    def read(self, name: str) -> pa.Table:
+        """All rows."""
+
+
+def _missing(reason: str) -> None:
+    if os.environ.get("REQUIRE_PEERS"):
+        pytest.fail(f"REQUIRE_PEERS is set: {reason}")
+    pytest.skip(reason)
+
+
+class Rust:
+    """pypaimon-rust."""
+
+    def __init__(self, warehouse: Path) -> None:
+        try:
+            found = version("pypaimon-rust")
+        except PackageNotFoundError:
+            found = "missing"
+        if found != RUST:
+            _missing(f"needs pypaimon-rust {RUST}, which is {found}")
+        from pypaimon_rust import datafusion
+
+        self._warehouse = warehouse
+        self._context = datafusion.SQLContext()
+        self._context.register_catalog("p", {"warehouse": str(warehouse)})
+        self._catalog = datafusion.PaimonCatalog({"warehouse": str(warehouse)})
+
+    def sql(self, text: str) -> list[dict[str, Any]]:
+        """Run a statement; its rows."""
+        return [row for batch in self._context.sql(text) for row in batch.to_pylist()]
+
+    def create(
+        self, name: str, schema: pa.Schema, keys: Sequence[str], partitions: Sequence[str], options: Mapping[str, str]
+    ) -> Path:
+        if not (self._warehouse / "db.db").exists():
+            self.sql("CREATE SCHEMA p.db")
+        columns = [f"{field.name} {_SQL[field.type]}" for field in schema]
+        columns += [f"PRIMARY KEY ({', '.join(keys)})"] if keys else []
+        by = f" PARTITIONED BY ({', '.join(partitions)})" if partitions else ""
+        given = ", ".join(f"'{key}'='{value}'" for key, value in options.items())
+        self.sql(f"CREATE TABLE p.db.{name} ({', '.join(columns)}){by}" + (f" WITH ({given})" if given else ""))
+        return self._warehouse / "db.db" / name
+
+    def append(self, name: str, rows: pa.Table) -> None:
+        builder = self._catalog.get_table(f"db.{name}").new_batch_write_builder()
+        writer = builder.new_write()
+        for batch in rows.to_batches():
+            writer.write_arrow(batch)
+        builder.new_commit().commit(writer.prepare_commit())
+
+    def read(self, name: str) -> pa.Table:
+        table = self._catalog.get_table(f"db.{name}")
+        builder = table.new_read_builder()
+        batches = builder.new_read().read(builder.new_scan().plan().splits())
+        return pa.Table.from_batches(batches)
+
+
+class Pypaimon:
+    """pypaimon."""
+
+    def __init__(self, warehouse: Path) -> None:
+        if not PYTHON.exists():
+            _missing("needs .venvs/pypaimon: make pypaimon")
+        self._warehouse = warehouse
+        self._rows = warehouse / "rows.arrow"
+        warehouse.mkdir(parents=True, exist_ok=True)
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        self._process = subprocess.Popen(
+            [PYTHON, _WORKER, warehouse, self._rows], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=environment,
+        )  # fmt: skip
+        found = self._ask()["version"]
+        if found != PYPAIMON:
+            self.close()
+            _missing(f"needs pypaimon {PYPAIMON}, which is {found}")
+
+    def close(self) -> None:
+        """End its process."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _ask(self, **call: Any) -> dict[str, Any]:
+        if call:
+            assert self._process.stdin is not None
+            print(json.dumps(call), file=self._process.stdin, flush=True)
+        assert self._process.stdout is not None
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer["error"]
+        return answer
+
+    def create(
+        self, name: str, schema: pa.Schema, keys: Sequence[str], partitions: Sequence[str], options: Mapping[str, str]
+    ) -> Path:
+        self._write(schema.empty_table())
+        self._ask(call="create", name=name, keys=list(keys), partitions=list(partitions), options=dict(options))
+        return self._warehouse / "db.db" / name
+
+    def append(self, name: str, rows: pa.Table) -> None:
+        self._write(rows)
+        self._ask(call="append", name=name)
+
+    def read(self, name: str, equal: Mapping[str, Any] | None = None) -> pa.Table:
+        """All rows, or those with these values."""
+        self._ask(call="read", name=name, equal=dict(equal or {}))
+        with pa.OSFile(str(self._rows)) as file:
+            return pa.ipc.open_file(file).read_all()
+
+    def _write(self, rows: pa.Table) -> None:
+        with pa.OSFile(str(self._rows), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)

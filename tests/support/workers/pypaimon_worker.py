@@ -1,0 +1,57 @@
+"""What pypaimon is asked to do, a line of JSON each: ``python pypaimon_worker.py WAREHOUSE FILE``.
+
+Rows go through the file. pypaimon's own environment runs this: nothing of the project is imported.
+"""
+
+import json
+import sys
+import traceback
+from contextlib import redirect_stdout
+from importlib.metadata import version
+
+import pyarrow as pa
+from pypaimon import CatalogFactory, Schema
+
+warehouse, path = sys.argv[1:]
+catalog = CatalogFactory.create({"warehouse": warehouse})
+
+
+def rows():
+    with pa.OSFile(path) as file:
+        return pa.ipc.open_file(file).read_all()
+
+
+def create(name, keys, partitions, options):
+    catalog.create_database("db", True)
+    schema = Schema.from_pyarrow_schema(rows().schema, partition_keys=partitions, primary_keys=keys, options=options)
+    catalog.create_table(f"db.{name}", schema, False)
+
+
+def append(name):
+    builder = catalog.get_table(f"db.{name}").new_batch_write_builder()
+    writer, committer = builder.new_write(), builder.new_commit()
+    writer.write_arrow(rows())
+    committer.commit(writer.prepare_commit())
+    writer.close()
+    committer.close()
+
+
+def read(name, equal):
+    builder = catalog.get_table(f"db.{name}").new_read_builder()
+    for column, value in equal.items():
+        builder = builder.with_filter(builder.new_predicate_builder().equal(column, value))
+    found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, found.schema) as writer:
+        writer.write_table(found)
+
+
+print(json.dumps({"version": version("pypaimon")}), flush=True)
+for line in sys.stdin:
+    call = json.loads(line)
+    try:
+        with redirect_stdout(sys.stderr):
+            {"create": create, "append": append, "read": read}[call.pop("call")](**call)
+        answer = {}
+    except Exception:  # noqa: BLE001 - whoever asked raises it
+        answer = {"error": traceback.format_exc()}
+    print(json.dumps(answer), flush=True)
