@@ -14,7 +14,6 @@ from paimon_pyds.metadata.paths import partition_path
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions, check_known, check_readable, check_writable, option_of
 from paimon_pyds.options.option import comma_separated, is_utf8, text
-from paimon_pyds.options.table_options import refused_kind
 from paimon_pyds.redaction import visible
 from paimon_pyds.scan.travel import state_options
 from paimon_pyds.split import METADATA_FIELDS
@@ -37,7 +36,7 @@ def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> N
         OptionError: an unknown option, a bad value, options that contradict each other or the columns.
         UnsupportedError: a type or an option value that is refused by name.
     """
-    check_new_fields(schema.fields)
+    check_new_fields(schema.fields, () if before is None else before.fields)
     if schema.comment is not None:
         text("comment", schema.comment)
     _check_keys(schema)
@@ -63,14 +62,14 @@ def validate_schema(schema: TableSchema, before: TableSchema | None = None) -> N
         if refused is not None and (before is None or str(_unwritable(before)) != str(refused)):
             raise refused
     else:
-        check_writable(schema)
-        check_files(schema.fields, schema.options)
+        check_writable(schema, metadata_only=True)
+        check_files([field for field in schema.fields if field.type.refused() is None], schema.options)
 
 
 def _unwritable(schema: TableSchema) -> PaimonError | None:
     """What every write to a table with a primary key would be refused with, whatever its buckets are like."""
     try:
-        check_writable(schema, existing_rows=True)
+        check_writable(schema, existing_rows=True, metadata_only=True)
         check_table_files(schema, schema.options)
     except (OptionError, SchemaError, UnsupportedError) as error:
         return error
@@ -89,8 +88,10 @@ def _check_state(schema: TableSchema, options: TableOptions) -> None:
         raise OptionError("a table can't store another branch", hint="open the branch by its name")
 
 
-def check_new_fields(fields: Sequence[DataField]) -> None:
-    """Check names, types and default values of columns. Raises SchemaError and UnsupportedError."""
+def check_new_fields(fields: Sequence[DataField], before: Sequence[DataField] = ()) -> None:
+    """Check names, types and default values of columns. ``before``: those that a table has, whose types stay.
+    Raises SchemaError and UnsupportedError."""
+    there = {(field.id, str(field.type.with_nullable(True))) for field in before}
     if not fields:
         raise SchemaError("a table needs at least one column")
     for field in walk_fields(fields):
@@ -110,8 +111,8 @@ def check_new_fields(fields: Sequence[DataField]) -> None:
                 f"{field.name} is the name of a metadata column, which says where a row is stored",
                 hint="drop or rename it before writing",
             )
-        refused = refused_kind(field.type)
-        if refused is not None:
+        refused = field.type.refused()
+        if refused is not None and (field.id, str(field.type.with_nullable(True))) not in there:
             raise UnsupportedError(f"column {field.name} of type {refused} is not supported")
         check_default(field)
 

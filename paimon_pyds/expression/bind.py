@@ -19,7 +19,7 @@ from paimon_pyds.sql.intervals import moved_by_interval
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.tree import Call, Case, CastTo, Expression, Item, Lambda, Literal, Name, Value
 from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, fields_named
-from paimon_pyds.types.kinds import REFUSED_KINDS, STRING_KINDS, Kind
+from paimon_pyds.types.kinds import STRING_KINDS, UNTESTED_KINDS, Kind
 
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], names=[""])
 
@@ -129,8 +129,10 @@ class Binder:
     def _column(self, scope: Scope, field: DataField) -> Node:
         if field.name in scope.nulls:
             return Constant(None, pa.scalar(None))
-        if field.type.kind in REFUSED_KINDS:
-            raise LookupError(f"column {field.name!r} is of type {field.type.kind.value}, which is not supported here")
+        type_ = field.type
+        refused = type_.name if type_.kind is Kind.VARIANT else type_.refused(UNTESTED_KINDS)
+        if refused is not None:
+            raise LookupError(f"column {field.name!r} is of type {refused}, which is not supported here")
         return Column(normal(field.type), scope.prefix + field.name, _char(field.type))
 
     def _steps(self, at: Expression, node: Node, steps: Sequence[str]) -> Node:

@@ -75,7 +75,7 @@ def _once(
     store: TableStore, scan: Scan, columns: Sequence[str] | None, options: Mapping[str, str] | None, dry_run: bool
 ) -> tuple[Statistics | None, Snapshot | None]:
     typed, schema = maintenance_options(store, options), scan.schema
-    check_writable(schema, options, existing_rows=True)
+    check_writable(schema, options, existing_rows=True, metadata_only=True)
     fields, snapshot = _fields(schema, columns), scan.snapshot
     if snapshot is None:
         return None, None

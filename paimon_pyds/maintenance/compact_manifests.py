@@ -62,7 +62,7 @@ def _once(
     store: TableStore, options: Mapping[str, str] | None, dry_run: bool, latest: Snapshot | None, _: Retries
 ) -> ManifestSummary:
     typed, schema = maintenance_options(store, options), store.latest_schema()
-    check_writable(schema, options, existing_rows=True)
+    check_writable(schema, options, existing_rows=True, metadata_only=True)
     reader, snapshot = ManifestReader(store), None
     before = after = reader.manifests(latest)
     rewritten = manifests_to_rewrite(store, schema, before, int(typed.get("manifest.target-file-size")))

@@ -80,7 +80,7 @@ def _overwritten(
 ) -> tuple[RemovalSummary, Snapshot | None]:
     started = time.monotonic()
     typed, schema = maintenance_options(store, options), store.latest_schema()
-    check_writable(schema, options, existing_rows=True)
+    check_writable(schema, options, existing_rows=True, metadata_only=True)
     snapshot = None
     if dry_run:
         found = store.read_newest(partial(partitions_of, store, schema))

@@ -67,7 +67,7 @@ def expire_partitions(
     """
     started = time.monotonic()
     typed, schema = maintenance_options(store, options), store.latest_schema()
-    check_writable(schema, options, existing_rows=True)
+    check_writable(schema, options, existing_rows=True, metadata_only=True)
     if not schema.partition_keys:
         raise OptionError("the table has no partitions, so none can expire", path=store.root)
     age = typed.get("partition.expiration-time")

@@ -38,7 +38,7 @@ def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_ru
         UnsupportedError: a branch of the table; or there are tags or branches. Nothing was removed.
     """
     started = time.monotonic()
-    check_writable(store.latest_schema(), None, existing_rows=True)
+    check_writable(store.latest_schema(), None, existing_rows=True, metadata_only=True)
     name = store.root.rstrip("/").rpartition("/")[2]
     if not dry_run and text("confirm", confirm) != name:
         raise OptionError(

@@ -214,7 +214,7 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = False) -> Unex
         StorageError: the storage does not tell whether a file is there.
     """
     options = maintenance_options(store, None)
-    check_writable(store.latest_schema())
+    check_writable(store.latest_schema(), metadata_only=True)
 
     def once(snapshot: Snapshot | None, _: Retries) -> UnexistingFiles:
         live = live_of(store, snapshot)

@@ -12,8 +12,7 @@ from paimon_pyds.options.core import CORE_OPTIONS
 from paimon_pyds.options.engines import ENGINE_OPTIONS, key_index
 from paimon_pyds.options.option import Kind, Option, Scope, Status, comma_separated
 from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret
-from paimon_pyds.types import DataField, DataType
-from paimon_pyds.types.kinds import REFUSED_KINDS
+from paimon_pyds.types import DataField
 from paimon_pyds.types.kinds import Kind as TypeKind
 
 OPTIONS: Mapping[str, Option] = {option.key: option for option in (*CORE_OPTIONS, *ENGINE_OPTIONS)}
@@ -189,17 +188,21 @@ def check_readable(schema: SchemaLike, options: Mapping[str, str] | None = None)
 
 
 def check_writable(
-    schema: SchemaLike, options: Mapping[str, str] | None = None, *, existing_rows: bool = False
+    schema: SchemaLike,
+    options: Mapping[str, str] | None = None,
+    *,
+    existing_rows: bool = False,
+    metadata_only: bool = False,
 ) -> None:
     """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for.
 
     ``options``: of the one write, over the table's own. ``existing_rows``: the rows are in the table, and stay in their
-    buckets.
+    buckets. ``metadata_only``: no data file is written.
     """
     merged = {**schema.options, **(options or {})}
     _check(merged, (Scope.READ, Scope.WRITE), "written")
-    for field in schema.fields:
-        refused = refused_kind(field.type)
+    for field in () if metadata_only else schema.fields:
+        refused = field.type.refused()
         if refused is not None:
             raise UnsupportedError(f"column {field.name} of type {refused} can't be written", hint="use Java Paimon")
     typed = TableOptions(merged)
@@ -331,13 +334,6 @@ def check_shape(schema: SchemaLike, options: Mapping[str, str], path: str, *, re
                 path=path,
                 hint="what shapes a table is fixed when it is created; leave the option out",
             )
-
-
-def refused_kind(type_: DataType) -> str | None:
-    """The name of a type that is not supported (VARIANT, BLOB, VECTOR), here or anywhere inside; None when all are."""
-    if type_.kind in REFUSED_KINDS:
-        return type_.kind.value
-    return next((name for child in type_.children() if (name := refused_kind(child)) is not None), None)
 
 
 def _check(options: Mapping[str, str], scopes: Sequence[Scope], action: str) -> None:

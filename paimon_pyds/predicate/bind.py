@@ -34,8 +34,8 @@ from paimon_pyds.types.kinds import (
     INTEGER_KINDS,
     INTEGER_RANGES,
     NESTED_KINDS,
-    REFUSED_KINDS,
     STRING_KINDS,
+    UNTESTED_KINDS,
     Kind,
 )
 from paimon_pyds.zones import default_zone
@@ -113,6 +113,9 @@ class TableBinder:
     def _resolve(self, column: ColumnRef) -> ColumnRef:
         field = self._field(column.name, self._fields, "the table")
         name, type_ = field.name, field.type
+        refused = type_.refused(UNTESTED_KINDS)
+        if refused is not None:
+            raise PredicateError(f"column {name} is of type {refused}; conditions on it are not supported")
         path: list[str | MapKey] = []
         for step in column.path:
             at = ColumnRef(name, tuple(path))
@@ -166,8 +169,6 @@ class TableBinder:
         column = self.column(leaf.column)
         assert column.type is not None
         kind = column.type.kind
-        if kind in REFUSED_KINDS and kind is not Kind.VARIANT:
-            raise PredicateError(f"column {column} is of type {kind.value}; conditions on it are not supported")
         if leaf.op in (Op.IS_NULL, Op.IS_NOT_NULL):
             return Leaf(leaf.op, column)
         if kind in NESTED_KINDS or kind is Kind.VARIANT:

@@ -56,7 +56,7 @@ def form_of(type_: DataType) -> Form:
         if type_.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
             return Form.MILLIS if (type_.precision or 0) <= _COMPACT_TIMESTAMP else Form.NANOS
     raise UnsupportedError(
-        f"columns of type {type_.kind.value} can't be partition, bucket or primary keys",
+        f"columns of type {type_.name} can't be partition, bucket or primary keys",
         hint="use another column as key",
     )
 

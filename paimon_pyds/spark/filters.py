@@ -17,7 +17,7 @@ from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, ma
 from paimon_pyds.records import dataclass
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import DataField, RowType, timestamp_unit
-from paimon_pyds.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.types.kinds import NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.write.nested import find_name
 
 _COMPARISONS = {
@@ -29,7 +29,7 @@ _COMPARISONS = {
 }
 _TEXTS = {"StringStartsWith": Op.STARTS_WITH, "StringEndsWith": Op.ENDS_WITH, "StringContains": Op.CONTAINS}
 _VALUES = (bool, int, float, str, bytes, bytearray, Decimal, date, datetime)
-_NOT_TAKEN = NESTED_KINDS | {Kind.TIME, Kind.VARIANT, Kind.BLOB, Kind.VECTOR}
+_NOT_TAKEN = NESTED_KINDS | REFUSED_KINDS | {Kind.TIME}
 
 
 @dataclass(frozen=True, slots=True)

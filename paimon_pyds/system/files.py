@@ -210,9 +210,7 @@ def _key(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _bounds(rows: pa.Array, types: Sequence[Any], at: int, source: DataField, field: DataField) -> list[str]:
-    if (
-        source.type.kind in NESTED_KINDS or source.type.kind in REFUSED_KINDS
-    ):  # statistics count their NULLs, and know no bounds
+    if source.type.kind in NESTED_KINDS | REFUSED_KINDS:  # statistics count their NULLs, and know no bounds
         return ["null"] * len(rows)
     decoded = decode_column(rows, types, at, arity=True)
     values = decoded.values
@@ -258,7 +256,7 @@ def read_file_indexes(store: TableStore, request: Request) -> Iterator[pa.Record
 
 def type_text(type_: DataType) -> str:
     """A type as Java spells it in SQL (``DataType.asSQLString``): names of nested fields are quoted."""
-    if isinstance(type_, AtomicType):
+    if not type_.children():
         return str(type_)
     parts = map(_field_text, type_.fields) if isinstance(type_, RowType) else map(type_text, type_.children())
     return f"{type_.kind.value}<{', '.join(parts)}>" + ("" if type_.nullable else " NOT NULL")

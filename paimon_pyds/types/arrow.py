@@ -32,7 +32,7 @@ def timestamp_unit(type_: DataType) -> str:
 
 
 def arrow_type(type_: DataType) -> pa.DataType:
-    """The Arrow type that carries values of this type. Raises UnsupportedError: VARIANT, BLOB and VECTOR."""
+    """The Arrow type that carries values of this type. Raises UnsupportedError: none does, as for VARIANT."""
     match type_:
         case ArrayType():
             return pa.list_(pa.field("element", arrow_type(type_.element), type_.element.nullable))
@@ -52,7 +52,7 @@ def arrow_type(type_: DataType) -> pa.DataType:
             return pa.timestamp(timestamp_unit(type_), "UTC" if type_.kind is Kind.TIMESTAMP_LTZ else None)
     blob = type_.kind is Kind.BLOB  # in tables of data evolution only, no column of which can be read
     raise UnsupportedError(
-        f"columns of type {type_.kind.value} are not supported",
+        f"columns of type {type_.name} are not supported",
         hint="use Java Paimon or pypaimon" if blob else "read the other columns with columns=…, or use Java Paimon",
     )
 

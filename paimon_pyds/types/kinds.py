@@ -48,6 +48,8 @@ TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
 NESTED_KINDS = frozenset({Kind.ARRAY, Kind.MAP, Kind.MULTISET, Kind.ROW})
 REFUSED_KINDS = frozenset({Kind.VARIANT, Kind.BLOB, Kind.VECTOR, Kind.UNKNOWN})
 """Columns with such types are neither read nor written."""
+UNTESTED_KINDS = REFUSED_KINDS - {Kind.VARIANT}
+"""Nor can conditions test whether such columns are NULL."""
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 INTEGER_RANGES = {kind: range(-(1 << (bits - 1)), 1 << (bits - 1)) for kind, bits in INTEGER_BITS.items()}
 """The values of each type of integers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from paimon_pyds.errors import SchemaError, UnknownColumnError, suggest
 from paimon_pyds.one_line import one_line
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import visible
-from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, NESTED_KINDS, STRING_KINDS, Kind
+from paimon_pyds.types.kinds import BINARY_KINDS, MAX_LENGTH, NESTED_KINDS, REFUSED_KINDS, STRING_KINDS, Kind
 
 _MAX_DEPTH = 64
 _ATOM = re.compile(
@@ -27,6 +27,8 @@ _ATOM = re.compile(
 )
 _SPELLED = re.compile(r"(?P<type>(?P<name>[A-Z][A-Z0-9_]*)(\s*\([^()]*\)|[A-Z0-9_ ]*?)?)(?P<null>\s+NOT\s+NULL)?\s*$")
 """What a type may look like that this version does not know."""
+_LONGEST = 1_000
+"""Characters of such a type, at most."""
 _ALIASES = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP_LTZ"}
 _SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
 
@@ -46,9 +48,20 @@ class DataType:
         """The same type, nullable or not."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)
 
+    @property
+    def name(self) -> str:
+        """The type without its parameters."""
+        return self.kind.value
+
     def children(self) -> tuple[DataType, ...]:
         """The types directly inside this one."""
         return ()
+
+    def refused(self, kinds: Collection[Kind] = REFUSED_KINDS) -> str | None:
+        """The name of this type, or of one inside, that is of these kinds; None where none is."""
+        if self.kind in kinds:
+            return self.name
+        return next((name for child in self.children() if (name := child.refused(kinds)) is not None), None)
 
     def __str__(self) -> str:
         """The type as SQL spells it; atomic types as schema files do, too."""
@@ -77,6 +90,10 @@ class OpaqueType(DataType):
     is nullable."""
 
     json: str
+
+    @property
+    def name(self) -> str:
+        return re.split(r"\W", _text(self), maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -244,7 +261,7 @@ def parse_type(value: object, _depth: int = 0, *, stored: bool = False) -> DataT
 
 def _parse_unknown(value: object, spelled: str) -> OpaqueType | None:
     """A type that this version does not know; None for others, and for what is no type."""
-    match = _SPELLED.match(spelled)
+    match = _SPELLED.match(spelled) if len(spelled) <= _LONGEST else None
     if match is None or match["name"] in _KNOWN:
         return None
     return _opaque(Kind.UNKNOWN, value, match)
@@ -322,7 +339,7 @@ def _parse_nested(value: Mapping[str, Any], depth: int, stored: bool) -> DataTyp
             case "ROW":
                 fields = tuple(field_from_json(f, depth, stored=stored) for f in value["fields"])
                 return RowType(fields=fields, nullable=nullable, unknown=unknown)
-            case "VECTOR" if match := _SPELLED.match(value["type"]):
+            case "VECTOR" if match := _SPELLED.match(value["type"][:_LONGEST]):
                 return _opaque(Kind.VECTOR, value, match)
     except (KeyError, TypeError) as error:
         raise SchemaError(f"incomplete nested type {value!r:.200}") from error
