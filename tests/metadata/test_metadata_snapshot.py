@@ -66,7 +66,7 @@ def test_every_snapshot_and_tag_of_java_comes_back_byte_for_byte() -> None:
 
 def test_every_member_is_read_and_written() -> None:
     snapshot = parse_snapshot(_data(), "s")
-    assert all(getattr(snapshot, f.name) is not None for f in fields(Snapshot))
+    assert [f.name for f in fields(Snapshot) if getattr(snapshot, f.name) is None] == ["row_count"]  # in no file
     assert snapshot.commit_kind is CommitKind.APPEND
     assert json.loads(snapshot_to_json(snapshot)) == SAMPLE
     assert list(json.loads(snapshot_to_json(snapshot))) == list(SAMPLE)
