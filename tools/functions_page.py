@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_pyds.expression.bound import bind_expression
 from paimon_pyds.expression.catalogue import PARTS, Entry, entries
-from paimon_pyds.expression.functions import FUNCTIONS, OTHER_NAMES
+from paimon_pyds.expression.functions import OTHER_NAMES, all_functions
 from paimon_pyds.types.kinds import BINARY_KINDS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "functions.md"
@@ -95,7 +95,7 @@ def page() -> str:
 
 def _row(entry: Entry, others: list[str]) -> str:
     about = entry.about
-    note = FUNCTIONS[entry.name].note
+    note = all_functions()[entry.name].note
     notes = [f"also {', '.join(f'`{name}`' for name in others)}"] if others else []
     notes += [note] if note else []
     more = f" ({'; '.join(notes)})" if notes else ""

@@ -270,9 +270,10 @@ class Binder:
 
     def _call(self, call: Call) -> Node:
         from paimon_pyds.expression.date_functions import later
-        from paimon_pyds.expression.functions import FUNCTIONS, missing, spelled
+        from paimon_pyds.expression.functions import function as function_of
+        from paimon_pyds.expression.functions import missing, spelled
 
-        function = FUNCTIONS.get(call.function)
+        function = function_of(call.function)
         if function is None:
             self.fail(call, *missing(call.function))
         low, high = function.arity
@@ -294,9 +295,11 @@ class Binder:
 
     def call(self, function: str, arguments: list[Node]) -> Node:
         """A function or an operator of bound arguments. Raises LookupError: their types don't fit."""
-        from paimon_pyds.expression.functions import FUNCTIONS
+        from paimon_pyds.expression.functions import function as function_of
 
-        return FUNCTIONS[function].resolve(self, arguments)
+        found = function_of(function)
+        assert found is not None
+        return found.resolve(self, arguments)
 
     def timestamp(self) -> Constant:
         """CURRENT_TIMESTAMP, one for all expressions of a statement."""

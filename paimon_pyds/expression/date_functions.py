@@ -273,6 +273,7 @@ DATE_FUNCTIONS: dict[str, Function] = {
     "last_day": Function((1, 1), typed(_month_end, _DATE, _DATE)),
     "trunc": Function((2, 2), _trunc),
     "date_trunc": Function((2, 2), _date_trunc),
+    "date": Function((1, 1), lambda binder, given: binder.coerce(given[0], _DATE)),
     INTERVAL: Function((2, 2), _no_interval),
     "make_date": Function((3, 3), typed(_made_date, _DATE, _INT)),
     "current_date": Function((0, 0), _now(_DATE)),

@@ -9,25 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.expression import operators, time_units
-from paimon_pyds.expression.array_functions import ARRAY_FUNCTIONS
-from paimon_pyds.expression.array_items import ITEM_FUNCTIONS
-from paimon_pyds.expression.code_functions import CODE_FUNCTIONS
+from paimon_pyds.expression import operators
 from paimon_pyds.expression.coercion import NUMBERS, VOID, as_decimal, decimal_result
 from paimon_pyds.expression.date_functions import DATE_FUNCTIONS
-from paimon_pyds.expression.hash_functions import HASH_FUNCTIONS
-from paimon_pyds.expression.json_functions import JSON_FUNCTIONS
-from paimon_pyds.expression.lambda_functions import LAMBDA_FUNCTIONS
-from paimon_pyds.expression.lenient import LENIENT_FUNCTIONS
-from paimon_pyds.expression.lists import compare_nested
-from paimon_pyds.expression.made_arrays import MADE_FUNCTIONS
-from paimon_pyds.expression.map_functions import MAP_FUNCTIONS
-from paimon_pyds.expression.math_functions import MATH_FUNCTIONS
 from paimon_pyds.expression.nodes import ANY, Apply, Column, Constant, Function, Logic, Node, Part, Resolve, type_text
 from paimon_pyds.expression.number_functions import NUMBER_FUNCTIONS
-from paimon_pyds.expression.regex_functions import REGEX_FUNCTIONS
 from paimon_pyds.expression.text_functions import TEXT_FUNCTIONS
-from paimon_pyds.expression.time_functions import TIME_FUNCTIONS
 from paimon_pyds.sql import tree
 from paimon_pyds.sql.intervals import INTERVAL
 from paimon_pyds.types import ArrayType, AtomicType, DataType, MapType, RowType, arrow_type
@@ -39,14 +26,6 @@ if TYPE_CHECKING:
 
 WORDS = frozenset({"AND", "OR", "NOT", "in", "div", INTERVAL})
 """Operators that are words."""
-
-
-def missing(name: str) -> tuple[str, str]:
-    """Message and hint of an error: there is no function of this name."""
-    known = [known for known in FUNCTIONS if known.isidentifier() and known not in WORDS]
-    close = difflib.get_close_matches(name[:100], known, n=3)
-    begin = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"the function {name} is not known here", f"{begin}docs/functions.md lists all functions"
 
 
 def spelled(name: str) -> str:
@@ -174,6 +153,8 @@ def _comparison(operator: str) -> Resolve:
 
 def _nested_comparison(operator: str, a: Node, b: Node) -> Node:
     """Of arrays and rows, which have no order here; maps can't be compared, in Spark neither."""
+    from paimon_pyds.expression.lists import compare_nested
+
     assert a.type is not None
     if operator not in ("=", "<>", "<=>") or _has_map(a.type):
         raise LookupError(f"values of type {type_text(a.type)} can't be compared by it")
@@ -273,10 +254,12 @@ def _extreme(operator: str) -> Resolve:
     return resolve
 
 
-def _with_unit(name: str, of_unit: Resolve) -> Function:
+def _with_unit(name: str, of_unit: str) -> Function:
     """A function of two arguments that takes a unit of time before them as well."""
     plain = DATE_FUNCTIONS[name].resolve
-    return Function((2, 3), lambda binder, given: (plain if len(given) == 2 else of_unit)(binder, given))
+    return Function(
+        (2, 3), lambda binder, given: plain(binder, given) if len(given) == 2 else binder.call(of_unit, given)
+    )
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -309,22 +292,8 @@ FUNCTIONS: dict[str, Function] = {
     **TEXT_FUNCTIONS,
     **NUMBER_FUNCTIONS,
     **DATE_FUNCTIONS,
-    **REGEX_FUNCTIONS,
-    **TIME_FUNCTIONS,
-    **ITEM_FUNCTIONS,
-    **ARRAY_FUNCTIONS,
-    **MADE_FUNCTIONS,
-    **MAP_FUNCTIONS,
-    **LAMBDA_FUNCTIONS,
-    **JSON_FUNCTIONS,
-    **HASH_FUNCTIONS,
-    **MATH_FUNCTIONS,
-    **CODE_FUNCTIONS,
-    **LENIENT_FUNCTIONS,
-    "timestampadd": Function((3, 3), time_units.added),
-    "timestampdiff": Function((3, 3), time_units.between),
-    "date_add": _with_unit("date_add", time_units.added),
-    "datediff": _with_unit("datediff", time_units.between),
+    "date_add": _with_unit("date_add", "timestampadd"),
+    "datediff": _with_unit("datediff", "timestampdiff"),
 }
 OTHER_NAMES = {
     "mod": "%", "ifnull": "nvl", "ucase": "upper", "lcase": "lower", "substr": "substring", "position": "locate",
@@ -333,5 +302,30 @@ OTHER_NAMES = {
     "now": "current_timestamp", "cardinality": "size", "reduce": "aggregate", "regexp": "rlike",
     "regexp_like": "rlike", "to_timestamp_ltz": "to_timestamp",
 }  # fmt: skip
-FUNCTIONS |= {other: FUNCTIONS[name] for other, name in OTHER_NAMES.items()}
-"""Functions by name in lower case; operators by their sign or word. `OTHER_NAMES` are there, too."""
+"""What functions are called as well."""
+
+
+def function(name: str) -> Function | None:
+    """The function of a name in lower case, or the operator of a sign or word; None where there is none."""
+    name = OTHER_NAMES.get(name, name)
+    return FUNCTIONS.get(name) or _more().get(name)
+
+
+def all_functions() -> dict[str, Function]:
+    """All functions and operators by their names, other names included."""
+    own = {**FUNCTIONS, **_more()}
+    return {**own, **{other: own[name] for other, name in OTHER_NAMES.items()}}
+
+
+def _more() -> dict[str, Function]:
+    from paimon_pyds.expression.more_functions import MORE_FUNCTIONS
+
+    return MORE_FUNCTIONS
+
+
+def missing(name: str) -> tuple[str, str]:
+    """Message and hint of an error: there is no function of this name."""
+    known = [known for known in all_functions() if known.isidentifier() and known not in WORDS]
+    close = difflib.get_close_matches(name[:100], known, n=3)
+    begin = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"the function {name} is not known here", f"{begin}docs/functions.md lists all functions"

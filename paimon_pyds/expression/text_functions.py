@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.array_functions import concat_arrays, concat_items, reversed_array
 from paimon_pyds.expression.arrays import (
     Datum,
     arrays,
@@ -161,6 +160,8 @@ def _python(*arguments: Any) -> pa.Array:
 def _reverse(binder: Binder, arguments: list[Node]) -> Node:
     """Of a text, or of an array."""
     if isinstance(arguments[0].type, ArrayType):
+        from paimon_pyds.expression.array_functions import reversed_array
+
         return reversed_array(binder, arguments)
     return typed(pc.utf8_reverse, _TEXT, _TEXT)(binder, arguments)
 
@@ -168,6 +169,8 @@ def _reverse(binder: Binder, arguments: list[Node]) -> Node:
 def _concat(binder: Binder, arguments: list[Node]) -> Node:
     """Of texts, of bytes, or of arrays."""
     if any(isinstance(node.type, ArrayType) for node in arguments):
+        from paimon_pyds.expression.array_functions import concat_arrays
+
         return concat_arrays(binder, arguments)
     if all(node.type is not None and node.type.kind in BINARY_KINDS for node in arguments):
         return Apply(tree.BYTES, _joined, tuple(arguments))
@@ -195,6 +198,8 @@ def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
 def _concat_ws(binder: Binder, arguments: list[Node]) -> Node:
     """Of texts, and of the items of arrays."""
     if any(isinstance(node.type, ArrayType) for node in arguments[1:]):
+        from paimon_pyds.expression.array_functions import concat_items
+
         return concat_items(binder, arguments)
     return typed(_joined_with, _TEXT, _TEXT)(binder, arguments)
 

@@ -293,7 +293,6 @@ TIME_FUNCTIONS: dict[str, Function] = {
     "from_unixtime": Function((1, 2), _from_unixtime, note="as date_format"),
     "unix_timestamp": Function((0, 2), _unix_timestamp, note="as to_timestamp"),
     "to_unix_timestamp": Function((1, 2), _unix_timestamp, note="as to_timestamp"),
-    "date": Function((1, 1), _to_time(_DATE, False)),
     "to_date": Function(
         (1, 2), _to_time(_DATE, False), note="the pattern is the same for all rows, without the letter z"
     ),

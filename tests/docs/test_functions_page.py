@@ -7,12 +7,13 @@ import sys
 
 from paimon_pyds.expression.bound import bind_expression
 from paimon_pyds.expression.catalogue import PARTS, entries
-from paimon_pyds.expression.functions import FUNCTIONS, OTHER_NAMES, WORDS
+from paimon_pyds.expression.functions import OTHER_NAMES, WORDS, all_functions
 from support.fixtures import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 from functions_page import PAGE, page, value
 
+FUNCTIONS = all_functions()
 ENTRIES = [entry for text in PARTS.values() for entry in entries(text)]
 
 
