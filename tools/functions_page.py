@@ -19,7 +19,8 @@ HEAD = """# Functions
 
 All functions of filters, of the values that an update or a merge sets, and of their conditions: in Python, on Spark
 (`paimon_pyds.spark` and the option `where`) and on the command line. They give what Spark 4 gives in its default, ANSI
-mode, errors included. Dates and times go by the time zone of the call (`timezone`, on Spark the session's).
+mode, errors included. Dates and times go by the
+[time zone](time-travel.md#times-and-time-zones) of the call.
 
 Statistics, partitions and indexes answer what compares a column with a constant, and some functions of dates
 (`year(ts) = 2024`); other conditions on functions are evaluated on the rows that the rest of the filter leaves.

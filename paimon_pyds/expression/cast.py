@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_pyds.buffers import Int64s
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import (
     NARROW,
@@ -289,11 +290,24 @@ def _shifted(
         offset = where.utcoffset(None) // dt.timedelta(seconds=1)
         return pc.add_checked(counts, direction * offset * per_second)
 
-    def one(count: int) -> int:
-        seconds, rest = divmod(count, per_second)
-        return convert(seconds * 1_000_000, where) // 1_000_000 * per_second + rest
+    def shift(count: int) -> int:
+        seconds = count // per_second
+        return (convert(seconds * 1_000_000, where) // 1_000_000 - seconds) * per_second
 
-    return by_distinct(counts, one, pa.int64())
+    return pc.add_checked(counts, pa.array(_shifts(filled(counts), shift, _DAY * per_second)))
+
+
+def _shifts(counts: Int64s, shift: Callable[[int], int], day: int) -> Int64s:
+    """What is added to each count. A day that begins and ends with one shift has it all along: no zone changes its
+    distance from UTC and back within three days."""
+    days, of_day = np.unique(counts // day, return_inverse=True)
+    first = np.array([shift(number * day) for number in days.tolist()], np.int64)
+    last = np.array([shift(number * day + day - 1) for number in days.tolist()], np.int64)
+    found: Int64s = first[of_day.reshape(-1)]
+    changing = np.flatnonzero((first != last)[of_day.reshape(-1)])
+    distinct, places = np.unique(counts[changing], return_inverse=True)
+    found[changing] = np.array([shift(count) for count in distinct.tolist()], np.int64)[places.reshape(-1)]
+    return found
 
 
 def constant(literal: Literal, type_: AtomicType) -> pa.Scalar:
