@@ -80,7 +80,7 @@ def next_steps(table: str, programs: str) -> str:
 {programs}paimon-pyds explain {table} --where "dest = 'ANC'" --html why.html
 {programs}python -c "import paimon_pyds as pp; print(pp.Table.open('{table}').scan(limit=3).to_arrow().to_pylist())"
 PYSPARK_PYTHON={programs}python {programs}pyspark
-    spark.read.format("paimon").option("filter", "dest = 'ANC'").load("{table}").show()"""
+    spark.read.format("paimon").option("where", "dest = 'ANC'").load("{table}").show()"""
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
-// The order of search results: pages with the searched words in their title, then sections, then Python names with
-// that very name, then the rest. Sphinx alone puts all Python names first.
+// The order of search results: pages with all searched words in their title, then sections, then Python names with
+// that very name, then titles that are a part of the searched words, then the rest. Sphinx alone puts Python names first.
 var Scorer = {
   objNameMatch: 11,
   objPartialMatch: 6,
@@ -19,7 +19,8 @@ var Scorer = {
     const query = Scorer.words(new URLSearchParams(window.location.search).get("q") || "");
     const parts = title.split(kind === "object" ? "." : " > ");
     const heading = Scorer.words(parts[parts.length - 1]);
-    if (!query.length || !query.every((word) => heading.includes(word))) return score;
+    if (!query.every((word) => heading.includes(word)))
+      return heading.every((word) => query.includes(word)) ? score + 50 : score;
     const share = (100 * query.length) / heading.length;
     if (kind === "object") return score + share;
     const page = parts.length === 1 ? 100 : 0;

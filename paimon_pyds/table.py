@@ -130,7 +130,8 @@ class Table(RowStream):
         Args:
             path: a local path, ``file://…``, or a URL of an object store.
             branch: a branch of the table; the main one by default.
-            storage_options: credentials and endpoints of the storage, and what `paimon_pyds.metadata.paths` allows.
+            storage_options: credentials and endpoints of the storage, such as ``{"s3.region": "eu-central-1"}``, and
+                ``external-paths.allow``: where files outside of the table's directory may be.
 
         Raises:
             TableNotFoundError: there is no table.

@@ -260,6 +260,8 @@ def test_search_finds_the_page_that_is_named_like_the_word_first(site: Path) -> 
     wanted |= dict.fromkeys(("merge", "delete", "update", "compact"), wanted[titles["row-changes"]])
     wanted |= {"explain": wanted[titles["explain"]], "error": ["reference/errors", "Errors", ""]}
     wanted |= {"table options": ["reference/options", "Table options", ""]}
+    wanted |= {"data types": wanted["Types"], "concurrency": wanted["Who may write at the same time"]}
+    wanted |= {"CDC": wanted[titles["change-data-capture"]], "MinIO": wanted["Storage"]}
     wanted |= {"top_n": ["reference/api", "paimon_pyds.Table.top_n", "#paimon_pyds.Table.top_n"]}
     done = subprocess.run(["node", "-e", _SEARCH, site, *wanted], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
