@@ -326,7 +326,7 @@ def test_rollback_to_a_watermark(table: pp.Table) -> None:
     with pytest.raises(OptionError, match="give one of them"):
         table.rollback(3, watermark=20)
     rows = rows_of(table, snapshot=3)
-    assert main(["rollback", table.path, "--watermark", "40"]) == 0
+    assert main(["rollback", table.path, "--watermark", "40", "--yes"]) == 0
     assert rows_of(table) == rows
     assert table.store.snapshot_ids() == [1, 2, 3]
 
