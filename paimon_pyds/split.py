@@ -87,12 +87,12 @@ class FileBounds:
     """What metadata alone says of one file of a plan.
 
     Attributes:
-        residual: the part of the plan's filter that is left to ask of its rows.
+        residual: the part of the plan's filter that is left to ask of its rows; None where that is all of it.
         columns: what is known of some columns.
         embedded_index: the index container that the manifest holds; None when it holds none.
     """
 
-    residual: Predicate
+    residual: Predicate | None
     columns: Mapping[str, ColumnBounds]
     embedded_index: bytes | None = None
 
@@ -230,7 +230,7 @@ class PlannedFile(NamedTuple):
 
     @property
     def residual(self) -> Predicate | None:
-        """The part of the plan's filter that rows have to be looked at for; None where that wasn't asked."""
+        """The part of the plan's filter that rows have to be looked at for; None where that is all of it."""
         return None if self.bounds is None else self.bounds.residual
 
     @property

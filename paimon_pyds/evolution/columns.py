@@ -15,16 +15,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import is_true, pc
+from paimon_pyds.buffers import array, from_numpy, is_true, pc
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.evolution.casting import can_cast, cast_atomic, depends_on_zone
 from paimon_pyds.evolution.devolve import devolve_leaf
 from paimon_pyds.formats import has_kind
 from paimon_pyds.formats.arrays import rebuild
+from paimon_pyds.predicate.among import LISTED, among, column_test, place_of, places_of, row_count
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.tree import (
+    Among,
     And,
     ColumnRef,
     Computed,
@@ -35,12 +38,12 @@ from paimon_pyds.predicate.tree import (
     Or,
     Predicate,
     is_computed,
-    leaves,
     make_and,
     make_or,
+    tested_columns,
 )
 from paimon_pyds.records import dataclass
-from paimon_pyds.types.arrow import arrow_schema, arrow_type
+from paimon_pyds.types.arrow import arrow_schema, arrow_type, scalar_to_internal
 from paimon_pyds.types.kinds import Kind
 from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 
@@ -126,7 +129,7 @@ class Evolution:
 
         ``predicate`` is bound to ``read_fields``; a column that is not among them is taken for unknown (kept).
         """
-        tests = {leaf.column.name: leaf for leaf in leaves(predicate, every=False)}
+        tests = {column.name: Leaf(Op.IS_NOT_NULL, column) for column in tested_columns(predicate)}
         if not is_computed(predicate) and all(self._devolve_leaf(leaf) is leaf for leaf in tests.values()):
             return predicate  # the file has these columns as they are now
         match predicate:
@@ -138,15 +141,15 @@ class Evolution:
                 return make_or(*(self.devolve(c) for c in children))
             case Leaf():
                 return self._devolve_leaf(predicate)
+            case Among():
+                return self._devolve_rows(predicate)
             case Computed():
                 return Const.TRUE
         return predicate
 
     def devolves_exactly(self, predicate: Predicate) -> bool:
         """Whether the devolved filter keeps exactly what ``predicate`` does: no leaf is about a column that is cast."""
-        return not is_computed(predicate) and all(
-            self._is_exact(leaf.column) for leaf in leaves(predicate, every=False)
-        )
+        return not is_computed(predicate) and all(map(self._is_exact, tested_columns(predicate)))
 
     def _is_exact(self, column: ColumnRef) -> bool:
         position = next((i for i, f in enumerate(self.read_fields) if f.name == column.name), None)
@@ -159,6 +162,47 @@ class Evolution:
             return False
         place = _devolve_path(column.path, self.read_fields[position].type, self.file_fields[source].type)
         return place is None or (not isinstance(place, Const) and same_type(place[1], place[2]))
+
+    def _devolve_rows(self, node: Among) -> Predicate:
+        """What is left of rows of values, whose columns may be others in the file, or none."""
+        places = tuple(self._devolve_leaf(Leaf(Op.IS_NOT_NULL, column)) for column in node.columns)
+        if any(self.constants and column.name in self.constants for column in node.columns):
+            return self._devolved_rows(node, places)
+        key = places, self.zone
+        if key not in node.known:  # of a table's files, most are of one schema
+            node.known[key] = self._devolved_rows(node, places)
+        return node.known[key]
+
+    def _devolved_rows(self, node: Among, of_columns: Sequence[Predicate]) -> Predicate:
+        columns, arrays, others = list[ColumnRef](), list[pa.Array](), list[Predicate]()
+        kept = np.ones(row_count(node), np.bool_)
+        for column, values, places, there in zip(node.columns, node.values, places_of(node), of_columns, strict=True):
+            if self.constants and column.name in self.constants:
+                kept &= places == place_of(values, self.constants[column.name], column)
+            elif not isinstance(there, Leaf):
+                others.append(there)
+            elif _same_type(column, there.column):
+                columns.append(there.column)
+                arrays.append(values.take(from_numpy(places)))
+            elif (changed := self._devolve_values(column, values, there.column)) is not None:
+                columns.append(there.column)
+                arrays.append(changed.take(from_numpy(places)))
+            else:
+                others.append(self.devolve(column_test(column, values)))
+        left = among(columns, [array.filter(from_numpy(kept)) for array in arrays]) if columns else Const.TRUE
+        return make_and(left if kept.any() else Const.FALSE, *others)
+
+    def _devolve_values(self, column: ColumnRef, values: pa.Array, of_file: ColumnRef) -> pa.Array | None:
+        """Values as the file's column has them, NULL for those that it can't have; None where there are very many, or
+        values of the table stand for others there."""
+        if len(values) > LISTED:
+            return None
+        parts = [self._devolve_leaf(Leaf(Op.EQ, column, (value,))) for value in map(scalar_to_internal, values)]
+        if not all(part is Const.FALSE or (isinstance(part, Leaf) and part.op is Op.EQ) for part in parts):
+            return None
+        literals = [part.literals[0] if isinstance(part, Leaf) else None for part in parts]
+        assert of_file.type is not None
+        return array(literals, arrow_type(of_file.type))
 
     def _devolve_leaf(self, leaf: Leaf) -> Predicate:
         position = next((i for i, f in enumerate(self.read_fields) if f.name == leaf.column.name), None)
@@ -184,6 +228,10 @@ class Evolution:
         if same_type(read_type, file_type):
             return Leaf(leaf.op, column, leaf.literals)
         return devolve_leaf(leaf, column, read_type, file_type, self.zone)
+
+
+def _same_type(a: ColumnRef, b: ColumnRef) -> bool:
+    return a.type is not None and b.type is not None and same_type(a.type, b.type)
 
 
 @lru_cache(maxsize=512)

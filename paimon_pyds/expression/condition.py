@@ -10,7 +10,7 @@ from paimon_pyds.caching import collection_paused
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.bind import TableBinder, bind
 from paimon_pyds.predicate.normal_form import Table, normal_form
-from paimon_pyds.predicate.tree import And, Computed, Const, Leaf, Or, Predicate
+from paimon_pyds.predicate.tree import Among, And, Computed, Const, Leaf, Or, Predicate
 from paimon_pyds.sql.lexer import SqlText
 from paimon_pyds.sql.parser import parse
 from paimon_pyds.sql.tree import Expression
@@ -66,7 +66,7 @@ def bind_rows_condition(
     """
     if operand is None or operand is True:
         return Const.TRUE
-    if isinstance(operand, And | Or | Leaf | Const | Computed):
+    if isinstance(operand, And | Or | Leaf | Among | Const | Computed):
         return bind(operand, fields, timezone=timezone)
     if isinstance(operand, str):
         return bind_filter(operand, fields, timezone=timezone, qualifiers=qualifiers, kind="expression")

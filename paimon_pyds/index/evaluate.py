@@ -26,8 +26,9 @@ from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, KeyC
 from paimon_pyds.index.probe import BOUNDS, Answer, ColumnIndexes, IndexReader, Probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
+from paimon_pyds.predicate.among import as_leaves, has_few_rows
 from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.predicate.tree import Among, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource, forget
@@ -212,6 +213,9 @@ class FileIndex:
                 return self._and(children, question)
             case Or(children):
                 return self._or(children, question)
+            case Among():
+                answer = self._tree(as_leaves(predicate), question)
+                return Answer(answer.selection, answer.exact and has_few_rows(predicate))
             case Computed():
                 return _UNKNOWN
         return _EVERY_ROW if predicate is Const.TRUE else _NO_ROW

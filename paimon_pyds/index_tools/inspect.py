@@ -21,9 +21,10 @@ from paimon_pyds.index.source import ByteCache, Cursor, Window
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.one_line import one_line
+from paimon_pyds.predicate.among import as_leaves
 from paimon_pyds.predicate.bind import bind_as_written
 from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.tree import And, Const, Leaf, Or, Predicate, root_columns
+from paimon_pyds.predicate.tree import Among, And, Const, Leaf, Or, Predicate, root_columns
 from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.split import PlannedFile, ReadSpec
@@ -194,6 +195,8 @@ def _tree(index: FileIndex, predicate: Predicate, row_count: int) -> _JavaAnswer
                 answer = _tree(index, child, row_count)
                 found = _JavaAnswer(found.selection | answer.selection, found.skip and answer.skip)
             return found
+        case Among():
+            return _tree(index, as_leaves(predicate), row_count)
     return _JavaAnswer(RowSelection.ALL) if predicate is Const.TRUE else _JavaAnswer(RowSelection.NONE, skip=True)
 
 

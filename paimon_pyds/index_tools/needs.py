@@ -18,10 +18,11 @@ from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index_tools.cost import FileSample
 from paimon_pyds.options.option import several, text
+from paimon_pyds.predicate.among import tests
 from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, may_match
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
+from paimon_pyds.predicate.tree import Among, And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, leaves, make_and, make_or
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField, DataType
 
@@ -107,6 +108,8 @@ def useful_parts(predicate: Predicate) -> dict[str, Predicate]:
         case Or(children):
             parts = [useful_parts(child) for child in children]
             return _merged(parts, make_or) if all(parts) else {}
+        case Among():
+            return useful_parts(tests(predicate))
     return {}
 
 

@@ -12,18 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.predicate.tree import (
-    And,
-    Const,
-    Leaf,
-    Op,
-    Or,
-    Predicate,
-    conjuncts,
-    make_or,
-    partition_filter,
-    root_columns,
-)
+from paimon_pyds.predicate.among import as_leaves
+from paimon_pyds.predicate.relaxation import partition_filter
+from paimon_pyds.predicate.tree import Among, And, Const, Leaf, Op, Or, Predicate, conjuncts, make_or, root_columns
 from paimon_pyds.records import dataclass
 
 
@@ -71,6 +62,8 @@ def _on_one_value(predicate: Predicate, excluded: frozenset[str]) -> Predicate |
         return None
     if len(columns) == 1:
         return None if _is_true_for_null(predicate) else predicate
+    if isinstance(predicate, Among):
+        return _on_one_value(as_leaves(predicate), excluded)
     if isinstance(predicate, And):
         parts = (_on_one_value(child, excluded) for child in predicate.children)
         return next((part for part in parts if part is not None), None)
@@ -84,6 +77,8 @@ def _is_true_for_null(predicate: Predicate) -> bool:
     """Whether a condition on one column may be true where that is NULL: in a tree without NOT only by these leaves."""
     if isinstance(predicate, And):
         return all(map(_is_true_for_null, predicate.children))
+    if isinstance(predicate, Among):
+        return False
     if isinstance(predicate, Or):
         return predicate.ranges is None and any(map(_is_true_for_null, predicate.children))
     return not isinstance(predicate, Leaf) or predicate.op is Op.IS_NULL

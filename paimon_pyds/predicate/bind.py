@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import PredicateError, UnknownColumnError, suggest
+from paimon_pyds.predicate.among import with_columns
 from paimon_pyds.predicate.compare import NUMBERS, bytes_or_text, compare, compare_char
-from paimon_pyds.predicate.disjunction import any_of
+from paimon_pyds.predicate.disjunction import all_of, any_of
 from paimon_pyds.predicate.like import normal_like
-from paimon_pyds.predicate.ranges import MANY, sort_key
+from paimon_pyds.predicate.ranges import sort_key
 from paimon_pyds.predicate.tree import (
     OPPOSITE,
     TEXT_OPS,
+    Among,
     And,
     ColumnRef,
     Const,
@@ -28,7 +33,16 @@ from paimon_pyds.predicate.tree import (
 )
 from paimon_pyds.sql import casts, tree, values
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import AtomicType, DataField, DataType, MapType, RowType, fields_named
+from paimon_pyds.types import (
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    arrow_type,
+    fields_named,
+    scalar_to_internal,
+)
 from paimon_pyds.types.kinds import (
     FLOAT_KINDS,
     INTEGER_KINDS,
@@ -70,16 +84,6 @@ def bind(predicate: Predicate, fields: Sequence[DataField], *, timezone: str | N
     return TableBinder(fields, timezone=timezone).bind(predicate)
 
 
-def all_of(*children: Predicate) -> Predicate:
-    """AND of bound predicates; very many that each leave out a few values become few."""
-    found = make_and(*children)
-    if not isinstance(found, And) or len(found.children) <= MANY:
-        return found
-    from paimon_pyds.predicate.long_ands import gathered  # most filters are short
-
-    return make_and(*gathered(found.children))
-
-
 class TableBinder:
     """Binds predicates to the columns of one table; the arguments are those of `bind`."""
 
@@ -101,7 +105,32 @@ class TableBinder:
                 if ranges is not None and self.column(ranges.column) == ranges.column:
                     return predicate
                 return any_of(*[self.bind(child) for child in children])
+            case Among():
+                return self._among(predicate)
         return predicate
+
+    def _among(self, node: Among) -> Predicate:
+        columns = tuple(map(self.column, node.columns))
+        if all(map(_are_of_one_type, columns, node.columns)):
+            return node if columns == node.columns else Among(columns, node.values, node.levels)
+        return with_columns(node, self._retyped)
+
+    def _retyped(self, before: ColumnRef, values: pa.Array) -> tuple[ColumnRef, pa.Array]:
+        """Values of a column as those of its type now, NULL for values that this doesn't have."""
+        column = self.column(before)
+        assert before.type is not None and column.type is not None
+        if _are_of_one_type(before, column):
+            return column, values
+        literals = (Literal(value, before.type) for value in map(scalar_to_internal, values))
+        name = ColumnRef(column.name, column.path)
+        found = [self.bind(Leaf(Op.EQ, name, (literal,))) for literal in literals]
+        if not all(part is Const.FALSE or (isinstance(part, Leaf) and part.op is Op.EQ) for part in found):
+            hint = "compare the columns one by one"
+            raise PredicateError(
+                f"column {column}: rows of {before.type} can't be compared with {column.type}", hint=hint
+            )
+        equal = [part.literals[0] if isinstance(part, Leaf) else None for part in found]
+        return column, array(equal, arrow_type(column.type))
 
     def column(self, column: ColumnRef) -> ColumnRef:
         """The column with type and field id."""
@@ -267,6 +296,10 @@ class TableBinder:
             return Const.FALSE if negated else Leaf(Op.IS_NOT_NULL, column)
         literals = (text, "\\") if op is Op.LIKE else (text,)
         return Leaf(OPPOSITE[op] if negated else op, column, literals)
+
+
+def _are_of_one_type(a: ColumnRef, b: ColumnRef) -> bool:
+    return a.type is not None and b.type is not None and a.type.with_nullable(True) == b.type.with_nullable(True)
 
 
 def _plain_values(literals: Sequence[Literal], type_: AtomicType) -> dict[object, Any] | None:

@@ -1,46 +1,120 @@
 """ORs of bound conditions, which may be very many, as programs write them.
 
-Equalities of a column become one IN, ranges of a column one condition (`paimon_pyds.predicate.ranges`), and others of
-one form, such as ``a = 1 AND b = 7 OR a = 2 AND b = 9 OR …``, one that rows answer (`paimon_pyds.predicate.long_ors`).
-What is left is put in order by a column that all of it bounds, and becomes a tree of few branches.
+Equalities of a column become one IN, those of several columns rows of values (``(a, b) IN ((1, 2), …)``), very many
+ranges of a column one condition (`paimon_pyds.predicate.ranges`). What is left is put in order by a column that all of
+it bounds, and becomes a tree of few branches.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
+from paimon_pyds.predicate.among import among_rows, joined
 from paimon_pyds.predicate.ranges import MANY, RANGE_OPS, balanced, is_of_steps, one_of, or_of_ranges, step_range
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Or, Predicate, conjuncts, make_or
+from paimon_pyds.predicate.tree import (
+    Among,
+    And,
+    ColumnRef,
+    Leaf,
+    Op,
+    Or,
+    Predicate,
+    conjuncts,
+    make_and,
+    make_or,
+)
+
+_VERY_MANY = 1000
+"""Conditions from which on a table of keys is so much faster that a warning says so."""
 
 
 def any_of(*children: Predicate) -> Predicate:
-    """OR of bound predicates; equalities of one column become one IN, which statistics and indexes answer at once."""
+    """OR of bound predicates; equalities of the same columns become one condition, which is answered at once."""
     found = make_or(*children)
     if not isinstance(found, Or) or found.ranges is not None:
         return found
-    equal: dict[ColumnRef, list[Leaf]] = {}
-    parts: list[Predicate | list[Leaf]] = []  # an equality is where the first of its column was
-    for child in found.children:
-        if not isinstance(child, Leaf) or child.op not in (Op.EQ, Op.IN):
-            parts.append(child)
-        elif child.column in equal:
-            equal[child.column].append(child)
-        else:
-            parts.append(equal.setdefault(child.column, [child]))
-    joined = [_one_of(part) if isinstance(part, list) else part for part in parts]
-    if len(joined) > MANY:
-        from paimon_pyds.predicate.long_ors import gathered  # most filters are short
+    parts = _gathered(found.children, _equal_column, _one_of)
+    parts = _gathered(parts, _equal_columns, _rows)
+    if len(parts) > MANY:
+        parts = _join_ranges(parts)
+    if len(parts) > MANY:
+        if len(parts) > _VERY_MANY:
+            warnings.warn(
+                f"{len(parts):,} conditions joined by OR are evaluated one by one; to look for many keys give them as "
+                "a table, scan(matching=keys), or as rows of values, (a, b) IN ((1, 2), …)",
+                stacklevel=2,
+            )
+        return make_or(*balanced(parts))
+    return make_or(*parts)
 
-        joined = gathered(_join_ranges(joined), any_of)
-    return make_or(*(balanced(joined) if len(joined) > MANY else joined))
+
+def all_of(*children: Predicate) -> Predicate:
+    """AND of bound predicates; inequalities of one column, where there are many, become one NOT IN."""
+    found = make_and(*children)
+    if not isinstance(found, And) or len(found.children) <= MANY:
+        return found
+    return make_and(*_gathered(found.children, _unequal_column, _none_of))
+
+
+def _gathered(
+    parts: Sequence[Predicate],
+    key_of: Callable[[Predicate], Hashable | None],
+    join: Callable[[Sequence[Any]], Predicate],
+) -> list[Predicate]:
+    """Parts with the same key joined as one in the place of the first of them; those whose key is None stay."""
+    groups: dict[Hashable, list[Predicate]] = {}
+    found: list[Predicate | list[Predicate]] = []
+    for part in parts:
+        key = key_of(part)
+        if key is None:
+            found.append(part)
+        elif key in groups:
+            groups[key].append(part)
+        else:
+            found.append(groups.setdefault(key, [part]))
+    members = [part if isinstance(part, list) else [part] for part in found]
+    return [join(some) if len(some) > 1 else some[0] for some in members]
+
+
+def _equal_column(part: Predicate) -> ColumnRef | None:
+    return part.column if isinstance(part, Leaf) and part.op in (Op.EQ, Op.IN) else None
+
+
+def _unequal_column(part: Predicate) -> ColumnRef | None:
+    return part.column if isinstance(part, Leaf) and part.op in (Op.NE, Op.NOT_IN) else None
 
 
 def _one_of(leaves: Sequence[Leaf]) -> Leaf:
-    """Equalities of one column as one leaf."""
-    if len(leaves) == 1:
-        return leaves[0]
     return one_of(leaves[0].column, (value for leaf in leaves for value in leaf.literals))
+
+
+def _none_of(leaves: Sequence[Leaf]) -> Leaf:
+    found = _one_of(leaves)
+    return Leaf(Op.NOT_IN if found.op is Op.IN else Op.NE, found.column, found.literals)
+
+
+def _equal_columns(part: Predicate) -> frozenset[ColumnRef] | None:
+    """The columns of which a condition says that a row has certain values, several of them."""
+    if isinstance(part, Among):
+        return frozenset(part.columns)
+    if not isinstance(part, And):
+        return None
+    columns = {test.column for test in part.children if isinstance(test, Leaf) and test.op is Op.EQ}
+    return frozenset(columns) if len(columns) == len(part.children) > 1 else None
+
+
+def _rows(members: Sequence[And | Among]) -> Predicate:
+    nodes = [member for member in members if isinstance(member, Among)]
+    written = [member for member in members if isinstance(member, And)]
+    if written:
+        values = [{test.column: test.literals[0] for test in one.children if isinstance(test, Leaf)} for one in written]
+        columns = list(values[0])
+        made = among_rows(columns, [[row[column] for column in columns] for row in values])
+        nodes += [made] if isinstance(made, Among) else []
+    return joined(nodes) if len(nodes) > 1 else nodes[0]
 
 
 def _join_ranges(parts: Sequence[Predicate]) -> list[Predicate]:

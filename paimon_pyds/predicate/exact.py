@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from paimon_pyds.buffers import Flags, Int64s, array, from_numpy, pc, scalar
 from paimon_pyds.errors import PredicateError
+from paimon_pyds.predicate.among import holds
 from paimon_pyds.predicate.like import like_regex
 from paimon_pyds.predicate.literal_bounds import steps_of
 from paimon_pyds.predicate.tree import (
     OPPOSITE,
+    Among,
     And,
     ColumnRef,
     Computed,
@@ -83,6 +85,8 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> _Values
         return _leaf(predicate, column_values(predicate.column, batch))
     if isinstance(predicate, Const):
         return pa.repeat(scalar(predicate is Const.TRUE, pa.bool_()), batch.num_rows)
+    if isinstance(predicate, Among):
+        return from_numpy(holds(predicate, [column_values(column, batch) for column in predicate.columns]))
     if isinstance(predicate, Computed):
         return predicate.condition.matches(batch)
     if isinstance(predicate, Or) and predicate.ranges is not None:
@@ -118,11 +122,11 @@ def _in_ranges(ranges: Ranges, values: _Values) -> _Values:
 
 
 def _is_costly(predicate: Predicate) -> bool:
-    """Whether it is worth evaluating it for those rows only that it decides: it computes, or has many leaves."""
+    """Whether it is worth evaluating it for those rows only that it decides: it computes, or has many parts."""
     if isinstance(predicate, Leaf) or (isinstance(predicate, Or) and predicate.ranges is not None):
         return False
     parts = list(islice(ends(predicate, every=True), _FEW + 1))
-    return len(parts) > _FEW or any(isinstance(part, Computed) for part in parts)
+    return len(parts) > _FEW or any(isinstance(part, Among | Computed) for part in parts)
 
 
 def _evaluate_open(

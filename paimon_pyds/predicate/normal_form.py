@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.bind import all_of
 from paimon_pyds.predicate.compare import compare_literals
-from paimon_pyds.predicate.disjunction import any_of
+from paimon_pyds.predicate.disjunction import all_of, any_of
 from paimon_pyds.predicate.like import like_parts
 from paimon_pyds.predicate.ranges import MANY
 from paimon_pyds.predicate.tree import (
@@ -133,10 +132,10 @@ class _NormalForm:
         if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
             if node.function == "NOT":
                 return self.rows(node.arguments[0], wanted.opposite)
-            if len(node.arguments) > MANY and (node.function, wanted) == ("OR", Wanted.TRUE):
-                parts = self._any_of_many(node.arguments)
-            else:
-                parts = [self.rows(argument, wanted) for argument in node.arguments]
+            given = node.arguments
+            if node.function == "OR" and len(given) > MANY and self._evaluator is not None:
+                given = _with_lists(given)
+            parts = [self.rows(argument, wanted) for argument in given]
             return self._joined((node.function == "AND") == wanted.positive, parts)
         try:
             found = self._condition(node, wanted)
@@ -152,30 +151,6 @@ class _NormalForm:
             return self.on_rows(node, wanted)
         except PredicateError:
             raise placed from None
-
-    def _any_of_many(self, parts: Sequence[Expression]) -> list[Predicate]:
-        """Conditions joined by OR, with very many on the same computed values as one."""
-        table = self._table
-        if table is None or self._evaluator is None:
-            return [self.rows(part, Wanted.TRUE) for part in parts]
-        from paimon_pyds.predicate.computed_columns import with_computed_columns  # most filters are short
-
-        evaluator = self._evaluator()
-        found: list[Predicate] = []
-        for part in with_computed_columns(parts, evaluator.type_of):
-            if isinstance(part, Expression):
-                found.append(self.rows(part, Wanted.TRUE))
-                continue
-            columns = [*table.fields, *part.fields]
-            made = Table(part.binder(table.fields, self._zone).bind, columns, None, table.qualifiers)
-            form = _NormalForm(self._source, self._zone, made, self._whole)
-            try:
-                bound = [form.rows(one, Wanted.TRUE) for one in part.parts]
-            except PredicateError:
-                found += [self.rows(one, Wanted.TRUE) for one in part.written]
-            else:
-                found.append(part.joined(bound, evaluator.bound))
-        return found
 
     def on_rows(self, node: Expression, wanted: Wanted) -> Predicate:
         """A condition that is evaluated on rows. Raises PredicateError."""
@@ -446,6 +421,33 @@ class _NormalForm:
             negated = -inner.value
             return integer(negated) if isinstance(negated, int) else Literal(negated, inner.type)
         return None
+
+
+def _with_lists(parts: Sequence[Expression]) -> tuple[Expression, ...]:
+    """Conditions joined by OR, with comparisons of one computed value with literals of one type as one list."""
+    lists: dict[object, list[Expression]] = {}
+    found: list[Expression | list[Expression]] = []
+    for part in parts:
+        if isinstance(part, Call) and part.function in ("=", "in") and isinstance(part.arguments[0], Call | CastTo):
+            left, *values = part.arguments
+            types = {value.literal.type if isinstance(value, Value) else None for value in values}
+            if len(types) == 1 and None not in types:
+                key = (left, *types)
+                if key not in lists:
+                    found.append(lists.setdefault(key, [part]))
+                else:
+                    lists[key].append(part)
+                continue
+        found.append(part)
+    return tuple(_list_of(part) if isinstance(part, list) else part for part in found)
+
+
+def _list_of(parts: Sequence[Expression]) -> Expression:
+    calls = [part for part in parts if isinstance(part, Call)]
+    if len(calls) == 1:
+        return calls[0]
+    values = (value for call in calls for value in call.arguments[1:])
+    return Call("in", (calls[0].arguments[0], *values), start=calls[0].start, stop=calls[-1].stop)
 
 
 def _const(value: Const, wanted: Wanted) -> Const:

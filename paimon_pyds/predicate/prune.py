@@ -24,12 +24,13 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
+from paimon_pyds.predicate.among import any_row_within, as_leaves, has_few_rows, holds, search_sorted
 from paimon_pyds.predicate.like import like_prefix
 from paimon_pyds.predicate.literal_bounds import domain, steps_of
-from paimon_pyds.predicate.tree import OPPOSITE, And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
+from paimon_pyds.predicate.tree import OPPOSITE, Among, And, ColumnRef, Computed, Const, Leaf, Op, Or, Predicate, Ranges
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import scalar_to_internal
-from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS
+from paimon_pyds.types.kinds import BINARY_KINDS, FLOAT_KINDS, STRING_KINDS, Kind
 
 _TEXT_KINDS = STRING_KINDS | BINARY_KINDS
 _FEW = 16
@@ -156,11 +157,37 @@ class ColumnBounds:
                     ]
                     return found
             values = array(literals, low.type)
-            place = _search_sorted(values, low)
+            place = search_sorted(values, low)
             reached = place < len(values)
             first = values.take(from_numpy(np.minimum(place, len(values) - 1)))
             found[bounded] = reached & is_true(pc.less_equal(first, high))
         return found
+
+    def places(self, values: pa.Array) -> tuple[Int64s, Int64s]:
+        """Of each file, which of the sorted values may be there: from the first place up to, without, the second."""
+        low, high = np.zeros(len(self._rows), np.int64), np.full(len(self._rows), len(values))
+        least, most = self._has_min.copy(), self._has_max.copy()
+        if self._float:
+            least &= ~self._min_nan
+            most &= ~self._may_hold_nan() if is_nan(values[-1].as_py()) else ~self._max_nan
+        low[least] = search_sorted(values, self._min.filter(from_numpy(least)))
+        high[most] = search_sorted(values, self._max.filter(from_numpy(most)), right=True)
+        empty = self._nulls_known & (self._nulls >= self._rows)
+        high[empty] = 0
+        return low, high
+
+    def is_single(self) -> Flags:
+        """Whether all rows of a file have one value, its minimum."""
+        equal = is_true(pc.equal(self._min, self._max))
+        if self._float:
+            equal |= self._min_nan & self._max_nan
+        whole = self._nulls_known & np.equal(self._nulls, 0)
+        return np.asarray(self._tight & self._has_min & self._has_max & whole & equal, np.bool_)
+
+    @property
+    def minimum(self) -> pa.Array:
+        """The lower bound of each file."""
+        return self._min
 
     def _may_start_with(self, prefix: str) -> Flags:
         if not prefix:
@@ -248,18 +275,6 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _search_sorted(values: pa.Array, wanted: pa.Array) -> Int64s:
-    """Place of the first of the sorted values that is not below each wanted one, as np.searchsorted gives it."""
-    if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
-        return np.searchsorted(to_numpy(values), to_numpy(wanted))
-    # By ranks in one sorted whole; the wanted ones come first among equals, as the sort is stable.
-    order = to_numpy(pc.sort_indices(pa.concat_arrays([wanted, values])))
-    is_value = order >= len(wanted)
-    places: Int64s = np.empty(len(wanted), np.int64)
-    places[order[~is_value]] = np.cumsum(is_value)[~is_value]
-    return places
-
-
 def text_successor(prefix: str) -> str | None:
     """The least text above all that start with the prefix; None when there is none."""
     text = prefix.rstrip("\U0010ffff")
@@ -324,7 +339,23 @@ class StatisticsEvaluation:
                 if ranges is not None and (column := self._column(ranges.column)) is not None:
                     return column.may_lie_in(ranges)
                 return self._fold(np.logical_or, map(self.may, children), False)
+            case Among():
+                return self._may_be_among(predicate)
         return self._all(predicate is Const.TRUE or isinstance(predicate, Computed))
+
+    def _may_be_among(self, node: Among) -> Flags:
+        if has_few_rows(node):
+            return self.may(as_leaves(node))
+        found, bounds = self._all(True), []
+        for ref, values in zip(node.columns, node.values, strict=True):
+            column = self._column(ref)
+            if column is None or ref.type is None or ref.type.kind is Kind.CHAR:
+                bounds.append((np.zeros(self._files, np.int64), np.full(self._files, len(values))))
+            else:
+                low, high = column.places(values)
+                found &= low < high
+                bounds.append((low, high))
+        return any_row_within(node, bounds, found)
 
     def _may_leaf(self, leaf: Leaf, plain: bool = False) -> Flags:
         column = self._column(leaf.column, plain)
@@ -342,7 +373,18 @@ class StatisticsEvaluation:
                 if ranges is not None and (column := self._column(ranges.column)) is not None:
                     return column.always_lies_in(ranges)
                 return self._fold(np.logical_or, map(self.always, children), False)
+            case Among():
+                return self._always_among(predicate)
         return self._all(True) if predicate is Const.TRUE else np.equal(self._rows, 0)
+
+    def _always_among(self, node: Among) -> Flags:
+        empty = np.equal(self._rows, 0)
+        columns = [self._column(ref) for ref in node.columns]
+        single = np.logical_and.reduce([self._all(False) if c is None else c.is_single() for c in columns])
+        if not single.any():
+            return empty
+        found = holds(node, [c.minimum for c in columns if c is not None])
+        return np.asarray(empty | (single & found), np.bool_)
 
     def _fold(self, combine: np.ufunc, parts: Iterable[Flags], start: bool) -> Flags:
         found = self._all(start)

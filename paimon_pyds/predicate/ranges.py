@@ -80,15 +80,6 @@ def or_of_ranges(column: ColumnRef, ranges: Iterable[tuple[int, int]]) -> Predic
     return Or(tuple(balanced(parts)), Ranges(column, lows, highs))
 
 
-def outside(ranges: Ranges) -> Predicate:
-    """The values of a column that lie in none of the ranges."""
-    assert ranges.column.type is not None
-    first, last = domain(ranges.column.type)
-    lows = [first, *(high + 1 for high in ranges.high.tolist())]
-    highs = [*(low - 1 for low in ranges.low.tolist()), last]
-    return or_of_ranges(ranges.column, zip(lows, highs, strict=True))
-
-
 def _between(column: ColumnRef, type_: AtomicType, low: int, high: int) -> Predicate:
     first, last = domain(type_)
     if low == high:

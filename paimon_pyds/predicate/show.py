@@ -8,17 +8,18 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from paimon_pyds.one_line import one_line
+from paimon_pyds.predicate.among import row_count, rows_of
 from paimon_pyds.predicate.bind import literal_of
-from paimon_pyds.predicate.tree import TEXT_OPS, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.predicate.tree import TEXT_OPS, Among, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.sql import casts
 from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import DataType
+from paimon_pyds.types import DataType, scalar_to_internal
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -28,6 +29,7 @@ _RESERVED = frozenset({
 })  # fmt: skip
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
 _SHOWN = 20
+_SHOWN_ROWS = 10
 _SHOWN_TEXT = 200
 _SHOWN_CONDITIONS = 40
 
@@ -52,7 +54,7 @@ def _repr(self: Any) -> str:
     return one_line(self, to_sql(self, shorten=True))
 
 
-for _kind in (And, Computed, Leaf, Or):  # here, as `tree` knows nothing of texts
+for _kind in (Among, And, Computed, Leaf, Or):  # here, as `tree` knows nothing of texts
     _kind.__repr__ = _repr  # type: ignore[method-assign]
 
 
@@ -64,6 +66,8 @@ def _text(predicate: Predicate, left: _Left | None, inner: bool) -> str:
         return "CAST(NULL AS BOOLEAN)" if predicate is Const.UNKNOWN else predicate.value
     if isinstance(predicate, Leaf):
         return _leaf(predicate, shorten)
+    if isinstance(predicate, Among):
+        return _among(predicate, shorten)
     if isinstance(predicate, Computed):
         text = (
             predicate.text if not shorten or len(predicate.text) <= _SHOWN_TEXT else f"{predicate.text[:_SHOWN_TEXT]}…"
@@ -106,6 +110,25 @@ def _count(predicate: Predicate) -> int:
         else:
             found += 1
     return found
+
+
+def _among(node: Among, shorten: bool) -> str:
+    count = row_count(node)
+    shown = min(count, _SHOWN_ROWS) if shorten else count
+    columns = (values.slice(0, shown) for values in rows_of(node))
+    texts = [
+        [_literal(value, column.type) for value in map(scalar_to_internal, values)]
+        for column, values in zip(node.columns, columns, strict=True)
+    ]
+    items = [_row(row) for row in zip(*texts, strict=True)]
+    if shown < count:
+        items.append(f"… {count:,} rows")
+    return f"{_row(map(column_text, node.columns))} IN ({', '.join(items)})"
+
+
+def _row(texts: Iterable[str]) -> str:
+    parts = list(texts)
+    return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
 
 
 def _leaf(leaf: Leaf, shorten: bool) -> str:

@@ -12,13 +12,14 @@ A tree is *unbound* as the parser makes it (columns are names, literals are `Lit
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import Int64s
+from paimon_pyds.buffers import Int64s, to_numpy
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataType
 
@@ -218,7 +219,43 @@ class Computed:
     condition: RowCondition = field(compare=False, repr=False)
 
 
-Predicate: TypeAlias = Leaf | And | Or | Const | Computed
+@dataclass(frozen=True, slots=True, eq=False)
+class Among:
+    """``(a, b) IN ((1, 2), …)``: in some columns, a row has the values of one of these rows. NULL equals nothing.
+    `paimon_pyds.predicate.among` makes it, and says what it means to statistics and indexes.
+
+    Attributes:
+        columns: bound, each once.
+        values: of each column the values that occur, sorted and each once.
+        levels: of each column but the first, sorted: the rows up to there, as numbers made of the place of the row up
+            to the column before, and of the place of its value in this one.
+        known: what was worked out of it.
+    """
+
+    columns: tuple[ColumnRef, ...]
+    values: tuple[pa.Array, ...]
+    levels: tuple[Int64s, ...] = ()
+    known: dict[Any, Predicate] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Among) or self.columns != other.columns:
+            return False
+        levels = all(map(np.array_equal, self.levels, other.levels))
+        return levels and all(map(_have_equal_values, self.values, other.values))
+
+    def __hash__(self) -> int:
+        return hash((self.columns, tuple(map(len, self.values))))
+
+    def __reduce__(self) -> tuple[type[Among], tuple[object, ...]]:
+        return Among, (self.columns, self.values, self.levels)
+
+
+def _have_equal_values(a: pa.Array, b: pa.Array) -> bool:
+    floats = pa.types.is_floating(a.type)  # Arrow takes no NaN for equal to another
+    return bool(np.array_equal(to_numpy(a), to_numpy(b), equal_nan=True) if floats else a.equals(b))
+
+
+Predicate: TypeAlias = Leaf | Among | And | Or | Const | Computed
 
 
 def make_computed(text: str, columns: Iterable[str], condition: RowCondition) -> Computed:
@@ -266,8 +303,8 @@ def negate(predicate: Predicate) -> Predicate:
     happen while the tree is built, before them: the parser negates by De Morgan on the way down.
     """
     match predicate:
-        case Computed():
-            raise TypeError("a computed condition is negated before it is bound")
+        case Computed() | Among():
+            raise TypeError("a computed condition, or one on rows, is negated before it is bound")
         case Leaf(op=op):
             return Leaf(OPPOSITE[op], predicate.column, predicate.literals)
         case And():
@@ -277,7 +314,7 @@ def negate(predicate: Predicate) -> Predicate:
     return {Const.TRUE: Const.FALSE, Const.FALSE: Const.TRUE, Const.UNKNOWN: Const.UNKNOWN}[predicate]
 
 
-def ends(predicate: Predicate, every: bool = False) -> Iterator[Leaf | Const | Computed]:
+def ends(predicate: Predicate, every: bool = False) -> Iterator[Leaf | Among | Const | Computed]:
     """What is neither AND nor OR, left to right; see `leaves`."""
     left = [predicate]
     while left:
@@ -285,14 +322,15 @@ def ends(predicate: Predicate, every: bool = False) -> Iterator[Leaf | Const | C
         if type(node) is Leaf:  # most are
             yield node
         elif isinstance(node, Or) and node.ranges is not None and not every:
-            left.append(_first_leaf(node))
+            left.append(first_leaf(node))
         elif isinstance(node, And | Or):
             left += node.children[::-1]
         else:
             yield node
 
 
-def _first_leaf(predicate: Predicate) -> Predicate:
+def first_leaf(predicate: Predicate) -> Predicate:
+    """The first that is neither AND nor OR."""
     while isinstance(predicate, And | Or):
         predicate = predicate.children[0]
     return predicate
@@ -301,6 +339,19 @@ def _first_leaf(predicate: Predicate) -> Predicate:
 def leaves(predicate: Predicate, *, every: bool = True) -> Iterator[Leaf]:
     """The leaves, left to right: every one, or of an `Or` with ranges, whose column all have, the first only."""
     return (node for node in ends(predicate, every) if isinstance(node, Leaf))
+
+
+def tested_columns(predicate: Predicate) -> dict[ColumnRef, frozenset[Op]]:
+    """The columns, or places in them, that leaves and rows of values are about, and the operators that each is tested
+    by; `Op.IN` where it is by rows."""
+    found: dict[ColumnRef, set[Op]] = {}
+    for node in ends(predicate):
+        if isinstance(node, Leaf):
+            found.setdefault(node.column, set()).add(node.op)
+        elif isinstance(node, Among):
+            for column in node.columns:
+                found.setdefault(column, set()).add(Op.IN)
+    return {column: frozenset(ops) for column, ops in found.items()}
 
 
 def is_deep(predicate: Predicate, levels: int) -> bool:
@@ -317,24 +368,6 @@ def computed_parts(predicate: Predicate) -> Iterator[Computed]:
     return (node for node in ends(predicate) if isinstance(node, Computed))
 
 
-def relaxed(predicate: Predicate, keep: Callable[[Leaf | Computed], bool]) -> Predicate:
-    """The predicate with every part taken for true that is not to be kept: true wherever the predicate is."""
-    if isinstance(predicate, Leaf | Computed):
-        return predicate if keep(predicate) else Const.TRUE
-    if isinstance(predicate, And):
-        return make_and(*(relaxed(child, keep) for child in predicate.children))
-    if isinstance(predicate, Or):
-        if predicate.ranges is not None:
-            return Const.TRUE if relaxed(_first_leaf(predicate), keep) is Const.TRUE else predicate
-        return make_or(*(relaxed(child, keep) for child in predicate.children))
-    return predicate
-
-
-def without_computed(predicate: Predicate) -> Predicate:
-    """What leaves alone say: true wherever the predicate is, and maybe elsewhere."""
-    return relaxed(predicate, lambda part: isinstance(part, Leaf))
-
-
 def is_computed(predicate: Predicate) -> bool:
     """Whether there is a part that rows alone can answer."""
     return next(computed_parts(predicate), None) is not None
@@ -346,6 +379,8 @@ def root_columns(predicate: Predicate) -> list[str]:
     for node in ends(predicate):
         if isinstance(node, Leaf):
             found[node.column.name] = None
+        elif isinstance(node, Among):
+            found.update((column.name, None) for column in node.columns)
         elif isinstance(node, Computed):
             found.update(dict.fromkeys(node.columns))
     return list(found)
@@ -356,17 +391,3 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
     if predicate is Const.TRUE:
         return ()
     return predicate.children if isinstance(predicate, And) else (predicate,)
-
-
-def partition_filter(predicate: Predicate, partition_keys: Sequence[str]) -> tuple[Predicate, Predicate]:
-    """Split a predicate into what partition columns alone can say of it, and what is left to ask of the rows.
-
-    Returns:
-        A predicate on partition columns that is true wherever ``predicate`` is, and the residual: in partitions where
-        the first is true, it is true exactly where ``predicate`` is.
-    """
-    keys = frozenset(partition_keys)
-    parts = conjuncts(predicate)
-    projected = (relaxed(part, lambda leaf: keys.issuperset(root_columns(leaf))) for part in parts)
-    residual = (part for part in parts if not keys.issuperset(root_columns(part)))
-    return make_and(*projected), make_and(*residual)

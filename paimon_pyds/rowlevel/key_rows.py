@@ -49,7 +49,8 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
 from paimon_pyds.options import TableOptions
 from paimon_pyds.options.times import zone_given
-from paimon_pyds.predicate.tree import Const, Predicate, partition_filter, root_columns
+from paimon_pyds.predicate.relaxation import partition_filter
+from paimon_pyds.predicate.tree import Const, Predicate, root_columns
 from paimon_pyds.read import read_split
 from paimon_pyds.records import dataclass
 from paimon_pyds.rowlevel.target import RowEdits, RowTarget

@@ -33,7 +33,8 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Operation, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.times import zone_given
-from paimon_pyds.predicate.tree import Const, make_or, without_computed
+from paimon_pyds.predicate.relaxation import without_computed
+from paimon_pyds.predicate.tree import Const, make_or
 from paimon_pyds.progress import phase, worked
 from paimon_pyds.read.file import ROW_INDEX, read_file
 from paimon_pyds.read.live_rows import live_rows

@@ -16,7 +16,8 @@ from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.statistics import CHECKSUM, Statistics, checksum_text, parse_statistics, parsed_statistics
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.prune import ColumnStats, may_match
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, relaxed
+from paimon_pyds.predicate.relaxation import relaxed
+from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf
 from paimon_pyds.sql import casts, tree
 from paimon_pyds.sql.tree import Literal
 from paimon_pyds.types import AtomicType, arrow_type

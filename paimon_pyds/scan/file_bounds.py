@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,19 @@ from paimon_pyds.metadata.partition import partition_values
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.prune import ColumnStats, always_true
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Or, Predicate, leaves, make_and, make_or
+from paimon_pyds.predicate.tree import (
+    Among,
+    And,
+    ColumnRef,
+    Const,
+    Leaf,
+    Or,
+    Predicate,
+    ends,
+    make_and,
+    make_or,
+    root_columns,
+)
 from paimon_pyds.scan.plan import Planner, ScanRequest
 from paimon_pyds.scan.planned_files import FileDetails
 from paimon_pyds.scan.prune import StatisticsGroup, statistics_groups
@@ -39,6 +52,7 @@ _MOST_LEAVES = 1_000
 """A filter of more leaves is not looked at leaf by leaf for what holds for all rows of a file."""
 
 Mask = npt.NDArray[np.bool_]
+_Test: TypeAlias = Leaf | Among
 
 
 def plan_with_bounds(store: TableStore, request: ScanRequest, columns: Sequence[DataField]) -> ScanPlan:
@@ -71,9 +85,9 @@ class _BoundsPlanner(Planner):
         ]
         return super().details(entries)._replace(bounds=bounds)
 
-    def _always_true(self, entries: pa.RecordBatch) -> dict[Leaf, Mask]:
-        """For each leaf, the files where statistics say that it is true for every row."""
-        wanted = dict.fromkeys(leaves(self.request.predicate))
+    def _always_true(self, entries: pa.RecordBatch) -> dict[_Test, Mask]:
+        """For each leaf and each condition on rows of values, the files where statistics say that it is always true."""
+        wanted = dict.fromkeys(part for part in ends(self.request.predicate, True) if isinstance(part, Leaf | Among))
         if len(wanted) > _MOST_LEAVES:
             return {}
         found = {leaf: np.zeros(entries.num_rows, np.bool_) for leaf in wanted}
@@ -90,8 +104,9 @@ class _BoundsPlanner(Planner):
         keys = merge_keys(self.schema)
         if keys is not None:  # of other columns, the newest version of a row may have another value
             merged = is_true(entries.column(MERGED))
+            keys_hold = set(keys).issuperset
             for leaf, mask in found.items():
-                mask &= ~merged | (leaf.column.name in keys)
+                mask &= ~merged | keys_hold(root_columns(leaf))
         return found
 
     def _bounds(
@@ -164,9 +179,9 @@ class _Partitions:
         self.codes: npt.NDArray[np.int64] = np.asarray(coded.indices, np.int64)
         self.values = partition_values(fields, coded.dictionary) if fields else None
 
-    def holds(self, leaf: Leaf) -> Mask | None:
-        """For each entry whether a leaf on a partition column is true; None for other leaves."""
-        if self.values is None or leaf.column.name not in self.values.schema.names:
+    def holds(self, leaf: _Test) -> Mask | None:
+        """For each entry whether a condition on partition columns is true; None for other conditions."""
+        if self.values is None or not set(self.values.schema.names).issuperset(root_columns(leaf)):
             return None
         mask = np.asarray(pc.cast(matches(leaf, self.values), pa.uint8())).astype(np.bool_)
         return mask[self.codes]
@@ -180,10 +195,11 @@ class _Partitions:
         return [distinct[code] for code in self.codes.tolist()]
 
 
-def _residuals(predicate: Predicate, partitions: _Partitions, certain: Mapping[Leaf, Mask]) -> list[Predicate]:
+def _residuals(predicate: Predicate, partitions: _Partitions, certain: Mapping[_Test, Mask]) -> list[Predicate | None]:
+    """Of each file, the part of the predicate that is left; None for all of it, which is then not sent with each."""
     files = len(partitions.codes)
     if not certain:
-        return [predicate] * files
+        return [predicate if isinstance(predicate, Const) else None] * files
     columns = []
     for leaf, always in certain.items():
         held = partitions.holds(leaf)
@@ -191,14 +207,17 @@ def _residuals(predicate: Predicate, partitions: _Partitions, certain: Mapping[L
         truth = always if held is None else held
         columns.append(np.where(decided, truth.astype(np.int8), np.int8(-1)))
     kinds, code = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    residuals = [_residual(predicate, dict(zip(certain, kind.tolist(), strict=True))) for kind in kinds]
+    residuals = [
+        _residual(predicate, dict(zip(certain, kind.tolist(), strict=True))) if (kind >= 0).any() else None
+        for kind in kinds
+    ]
     return [residuals[c] for c in code.reshape(-1).tolist()]
 
 
-def _residual(predicate: Predicate, truth: Mapping[Leaf, int]) -> Predicate:
+def _residual(predicate: Predicate, truth: Mapping[_Test, int]) -> Predicate:
     """The predicate with leaves replaced: 1 is true, 0 is not true (false or unknown), -1 is open."""
     match predicate:
-        case Leaf():
+        case Leaf() | Among():
             return (Const.FALSE, Const.TRUE, predicate)[truth[predicate]]
         case And(children):
             return make_and(*(_residual(child, truth) for child in children))

@@ -43,7 +43,8 @@ from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.tree import Const, Predicate, partition_filter
+from paimon_pyds.predicate.relaxation import partition_filter
+from paimon_pyds.predicate.tree import Const, Predicate
 from paimon_pyds.progress import current, phase
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import without_secrets

@@ -22,9 +22,10 @@ from paimon_pyds.metadata.manifest_reader import RowStatistics
 from paimon_pyds.metadata.partition import FileKey, PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.options import TableOptions
+from paimon_pyds.predicate.among import rows_of
 from paimon_pyds.predicate.prune import may_match
 from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, conjuncts, root_columns
+from paimon_pyds.predicate.tree import Among, ColumnRef, Const, Leaf, Op, Predicate, conjuncts, root_columns
 from paimon_pyds.records import dataclass
 from paimon_pyds.scan.result import SkippedFile
 from paimon_pyds.types import AtomicType, DataField, DataType, arrow_type, timestamp_unit
@@ -206,7 +207,7 @@ def bucket_mask(
 ) -> npt.NDArray[np.bool_] | None:
     """Which entries lie in a bucket that a matching row can lie in; None when the predicate does not say.
 
-    It says so where = or IN bind every bucket-key column.
+    It says so where = or IN bind every bucket-key column, each by itself or as rows of values.
 
     ``predicate``: the filter, or a part of it. ``schema``: the one that the predicate is bound to. ``schemas``: gives
     all schemas of the table, see `bucket_key_fields`.
@@ -220,11 +221,9 @@ def bucket_mask(
     names = entries.column("file_name").to_pylist() if any(f.type.kind is Kind.CHAR for f in fields) else ()
     if any(traits_of(name).trims_char for name in names):
         return None  # Java's hashes are of blanks, too, that are not read
-    values = [_values(predicate, field.name) for field in fields]
-    combinations = list(itertools.islice(itertools.product(*(v or () for v in values)), _MAX_KEYS + 1))
-    if any(v is None for v in values) or len(combinations) > _MAX_KEYS:
+    columns = _rows_with_all(predicate, fields) or _combined(predicate, fields)
+    if columns is None:
         return None
-    columns = [array([c[i] for c in combinations], arrow_type(f.type)) for i, f in enumerate(fields)]
     totals = to_numpy(entries.column("total_buckets"))
     buckets = to_numpy(entries.column("bucket"))
     mask = np.ones(len(totals), dtype=bool)
@@ -267,6 +266,26 @@ def _hash_stays(before: DataType, now: DataType) -> bool:
 
 def _length(type_: DataType) -> int:
     return type_.length or 1 if isinstance(type_, AtomicType) else 1
+
+
+def _rows_with_all(predicate: Predicate, fields: Sequence[DataField]) -> list[pa.Array] | None:
+    """The values of these columns in the only rows of values that a matching row can have there; None without such."""
+    for part in conjuncts(predicate):
+        if isinstance(part, Among) and not any(f.type.kind is Kind.CHAR for f in fields):
+            at = {column.name: i for i, column in enumerate(part.columns) if not column.path}
+            if all(field.name in at for field in fields):
+                rows = rows_of(part)
+                return [rows[at[field.name]] for field in fields]
+    return None
+
+
+def _combined(predicate: Predicate, fields: Sequence[DataField]) -> list[pa.Array] | None:
+    """All combinations of the only values that a matching row can have in these columns; None where they are many."""
+    values = [_values(predicate, field.name) for field in fields]
+    combinations = list(itertools.islice(itertools.product(*(v or () for v in values)), _MAX_KEYS + 1))
+    if any(v is None for v in values) or len(combinations) > _MAX_KEYS:
+        return None
+    return [array([c[i] for c in combinations], arrow_type(f.type)) for i, f in enumerate(fields)]
 
 
 def _values(predicate: Predicate, column: str) -> set[Any] | None:

@@ -57,6 +57,13 @@ def parse(source: SqlText, *, timezone: str | None = None) -> Expression:
     return Parser(source, timezone or default_zone()).parse()
 
 
+def row_values(expression: Expression) -> tuple[Expression, ...] | None:
+    """The values of ``(a, b)`` or ``named_struct('x', a, 'y', b)``; None of anything else."""
+    if isinstance(expression, Call) and expression.function == "named_struct":
+        return expression.arguments[1::2]
+    return None
+
+
 def _text(value: str) -> Value:
     return Value(Literal(value, tree.STRING))
 
@@ -106,7 +113,8 @@ class Parser(Cursor):
                 if binds <= power or not value:
                     break
                 self.at += 1
-                left = self._call(left.start, operator, left, self._expression(binds))
+                right = self._expression(binds)
+                left = self._compared(operator, left, right)
             elif value and power < _SUFFIX and word in SUFFIXES:
                 left, value = self._suffix(left), False
             elif (word == "AND" and power < _AND) or (word == "OR" and power < _OR):
@@ -305,7 +313,13 @@ class Parser(Cursor):
             return self._is(left)
         call = functools.partial(self._call, left.start)
         if word == "IN":
-            found = call("in", left, *self._list())
+            items = self._list()
+            found: Expression = call("in", left, *items)
+            if row_values(left) is not None:  # of rows nothing is unknown: NULL in them is a value as any other
+                equal = [self._equal(left, item, left.start) for item in items]
+                rows = [row for row in equal if row is not None]
+                if len(rows) == len(equal):
+                    found = rows[0] if len(rows) == 1 else call("OR", *rows)
         elif word == "BETWEEN":
             low = self._expression(_SUFFIX)
             self.expect("AND")
@@ -321,6 +335,26 @@ class Parser(Cursor):
         else:
             self.fail(token if negated else start, "expected IN, BETWEEN or LIKE")
         return call("NOT", found) if negated else found
+
+    def _compared(self, operator: str, left: Expression, right: Expression) -> Expression:
+        """An operator between two values; two rows of values are compared one by one."""
+        equal = self._equal(left, right, left.start) if operator in ("=", "<>", "<=>") and row_values(left) else None
+        if equal is None:
+            return self._call(left.start, operator, left, right)
+        return self._call(left.start, "NOT", equal) if operator == "<>" else equal
+
+    def _equal(self, left: Expression, right: Expression, start: int) -> Expression | None:
+        """Whether two rows have the same values, as Spark compares structs: NULL is equal to NULL. None where these are
+        not rows of as many values, or NULL is one. It is shown as the text from ``start`` up to here."""
+        one, other = row_values(left), row_values(right)
+        if one is None and other is None:
+            is_null = isinstance(right, Value) and right.literal.value is None
+            return None if is_null else self._call(start, "<=>", left, right)
+        if one is None or other is None or len(one) != len(other):
+            return None
+        equal = [self._equal(a, b, start) for a, b in zip(one, other, strict=True)]
+        parts = [part for part in equal if part is not None]
+        return self._call(start, "AND", *parts) if len(parts) == len(equal) else None
 
     def _like_several(self, left: Expression, function: str, negated: bool) -> Expression:
         """LIKE ANY, LIKE ALL: NOT LIKE ANY holds where some pattern does not match, it is no opposite of LIKE ANY."""

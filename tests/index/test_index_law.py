@@ -4,6 +4,7 @@ exact is."""
 from __future__ import annotations
 
 import math
+import random
 import struct
 from decimal import Decimal
 from typing import Any
@@ -18,8 +19,9 @@ from index_support import positions
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, supports
+from paimon_pyds.predicate.among import among
 from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.predicate.tree import Among, And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage import BytesSource
 from paimon_pyds.types import DataField, DataType, Kind, arrow_type, parse_type, scalar_to_internal
 from support.effort import LONG
@@ -267,3 +269,32 @@ def test_constants_and_columns_without_index() -> None:
     assert index.evaluate(Or((unknown, known)), 2).selection.is_all
     assert [t.index_type for t in index.evaluate(And((unknown, known)), 2).trace] == [None, "bitmap"]
     assert not index.evaluate(And((unknown, known)), 2).exact
+
+
+@pytest.mark.parametrize("text", TYPES)
+@given(data=st.data(), few=st.booleans())
+def test_rows_of_values_keep_the_law(text: str, data: st.DataObject, few: bool) -> None:
+    """Of two columns with indexes, and of few rows, which are asked one by one, or many."""
+    pool = data.draw(st.lists(value(text), min_size=1, max_size=6))
+    pick = random.Random(data.draw(st.integers(0, 1 << 30)))
+    type_ = parse_type(text)
+    batch = pa.record_batch({
+        "c": pa.array([pick.choice([None, *pool]) for _ in range(60)], arrow_type(type_)),
+        "e": pa.array([pick.choice([None, *range(70)]) for _ in range(60)], pa.int32()),
+    })  # fmt: skip
+    fields = [DataField(0, "c", type_), DataField(1, "e", parse_type("INT"))]
+    kinds = data.draw(
+        st.lists(st.sampled_from([k for k in INDEX_TYPES if supports(k, type_)]), max_size=2, unique=True)
+    )
+    specs = [IndexSpec("c", None, kind, {}) for kind in kinds]
+    builder = FileIndexBuilder([*specs, IndexSpec("e", None, pick.choice(["bitmap", "range-bitmap"]), {})], fields)
+    builder.update(batch)
+    columns = [ColumnRef(field.name, (), field.type, field.id) for field in fields]
+    wanted = [(v, n) for v in pool for n in range(0, 90, 2)]
+    chosen = pick.sample(wanted, min(len(wanted), 5)) if few else wanted * 2
+    arrays = [pa.array(column, arrow_type(f.type)) for column, f in zip(zip(*chosen, strict=True), fields, strict=True)]
+    node = among(columns, arrays)
+    assert isinstance(node, Among)
+    index = FileIndex.open(BytesSource(builder.finish(), "index"))
+    for predicate in (node, Or((node, Leaf(Op.EQ, columns[1], (1,)))), And((node, Leaf(Op.GT, columns[1], (3,))))):
+        check(index, batch, predicate)

@@ -17,7 +17,8 @@ from paimon_pyds.predicate.bind import bind
 from paimon_pyds.predicate.exact import matches
 from paimon_pyds.predicate.normal_form import parse_filter
 from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match, text_successor
-from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, make_and, partition_filter, root_columns
+from paimon_pyds.predicate.relaxation import partition_filter
+from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, make_and, root_columns
 from paimon_pyds.types import DataField, Kind, arrow_schema, parse_type
 from support import predicate_model as model
 

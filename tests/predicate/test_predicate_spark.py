@@ -59,6 +59,8 @@ def mentioned(condition: Any) -> set[Any]:
         return mentioned(rest[0])
     if op == "const":
         return set()
+    if op.startswith("rows "):
+        return {(column, *lit) for item in rest[1] for column, lit in zip(rest[0], item, strict=True)}
     column, given = (rest[1], rest[2:]) if op == "flip" else (rest[0], rest[1:])
     literals = given[0] if op in ("in", "not in") else given
     return {(column, *(lit if isinstance(lit, tuple) else ("text", lit))) for lit in literals} or {(column, "", None)}

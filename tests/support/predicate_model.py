@@ -7,6 +7,7 @@ Conditions are tuples, (operator, operands …); a column's value is a plain Pyt
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -210,9 +211,49 @@ def _leaf() -> st.SearchStrategy[Any]:
     return st.sampled_from(_COLUMNS).flatmap(for_column)
 
 
+_EXACT = {
+    "ty": "TINYINT", "i": "INT", "b": "BIGINT", "de": "DECIMAL(5, 2)", "f": "FLOAT", "d": "DOUBLE", "s": "STRING",
+    "bo": "BOOLEAN", "da": "DATE", "nt": "TIMESTAMP_NTZ", "tz": "TIMESTAMP", "bi": "BINARY", ("r", "x"): "INT",
+    ("m", "k"): "INT", "ti": "", "ns": "",
+}  # fmt: skip
+"""Columns in rows of values, and the type that Spark wants these to have; no cast where it is empty."""
+
+
+def _exact_literal(column: Any, value: Any) -> tuple[str, Any]:
+    """A value of a column as a literal."""
+    kind = {
+        "de": "decimal", "f": "float", "d": "double", "s": "text", "bo": "bool", "da": "date", "nt": "ntz", "tz": "ltz",
+        "bi": "bytes", "ti": "time", "ns": "ntz",
+    }.get(column, "int")  # fmt: skip
+    scale = {"nt": 1000, "ti": 1000}.get(column)
+    if column == "ns":
+        value //= 1000
+    return kind, value * scale if scale else value
+
+
+def _rows_of_values() -> st.SearchStrategy[Any]:
+    """Rows of values of several columns, few ones or all combinations of some."""
+
+    def for_columns(columns: list[Any]) -> st.SearchStrategy[Any]:
+        pools = [[_exact_literal(c, v) for v in _POOLS.get(c, [0, 1, 2, -1])] for c in columns]
+        few = st.lists(st.tuples(*map(st.sampled_from, pools)), min_size=1, max_size=5)
+        many = st.tuples(*map(st.permutations, pools)).map(
+            lambda parts: list(itertools.product(*(p[:6] for p in parts)))
+        )
+        return st.tuples(st.sampled_from(["rows in", "rows not in"]), st.just(tuple(columns)), few | many)
+
+    return st.lists(st.sampled_from(list(_EXACT)), min_size=2, max_size=3, unique=True).flatmap(for_columns)
+
+
 def conditions(leaves: int = 8) -> st.SearchStrategy[Any]:
     """Random conditions over `FIELDS`, of up to so many leaves, four or so levels deep."""
-    leaf = st.one_of(_leaf(), _leaf(), _leaf(), st.sampled_from([("const", True), ("const", False), ("const", None)]))
+    leaf = st.one_of(
+        _leaf(),
+        _leaf(),
+        _leaf(),
+        _rows_of_values(),
+        st.sampled_from([("const", True), ("const", False), ("const", None)]),
+    )
 
     def extend(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         several = st.lists(inner, min_size=2, max_size=3)
@@ -234,6 +275,12 @@ def _column_text(column: Any) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
+def _exact_text(column: Any, literal: tuple[str, Any]) -> str:
+    type_ = _EXACT[column]
+    text = _literal_text(literal)
+    return f"CAST({text} AS {type_})" if type_ and literal[0] in ("int", "decimal", "float") else text
+
+
 def to_text(condition: Any) -> str:
     """A condition as Spark SQL."""
     op = condition[0]
@@ -253,6 +300,13 @@ def to_text(condition: Any) -> str:
         case "between" | "not between":
             low, high = map(_literal_text, condition[2:])
             return f"{_column_text(condition[1])} {op} {low} AND {high}"
+        case "rows in" | "rows not in":
+            names = ", ".join(map(_column_text, condition[1]))
+            items = (
+                ", ".join(_exact_text(column, lit) for column, lit in zip(condition[1], item, strict=True))
+                for item in condition[2]
+            )
+            return f"({names}) {op.removeprefix('rows ').upper()} ({', '.join(f'({item})' for item in items)})"
         case "in" | "not in":
             return f"{_column_text(condition[1])} {op.upper()} ({', '.join(map(_literal_text, condition[2]))})"
         case "like" | "not like":
@@ -359,6 +413,13 @@ def evaluate(condition: Any, row: Mapping[str, Any]) -> bool | None:
                 _compare(o, condition[1], value, lit) for o, lit in zip((">=", "<="), condition[2:], strict=True)
             )
             return _and([low, high]) if op == "between" else _not(_and([low, high]))
+        case "rows in" | "rows not in":  # NULL is no value of these rows, and nothing is unknown
+            values = [_value(row, column) for column in condition[1]]
+            found = None not in values and any(
+                all(_compare("=", *one) for one in zip(condition[1], values, item, strict=True))
+                for item in condition[2]
+            )
+            return found == (op == "rows in")
         case "in" | "not in":
             value = _value(row, condition[1])
             found = _or([_compare("=", condition[1], value, lit) for lit in condition[2]])

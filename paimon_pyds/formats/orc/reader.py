@@ -42,7 +42,7 @@ from paimon_pyds.formats.orc.tail import (
 )
 from paimon_pyds.formats.orc.zones import Clocks, is_utc, unnamed_zone
 from paimon_pyds.predicate.prune import ColumnStats, may_match
-from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, leaves
+from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, tested_columns
 from paimon_pyds.redaction import scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO, saves_requests
@@ -266,11 +266,7 @@ class _Bounds(NamedTuple):
 def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate, path: object = None) -> RowSelection:
     """Rows that may match; ALL when nothing can be said. ``read(offset, length)`` gives bytes of the file.
     Raises CorruptFileError: broken statistics."""
-    columns = {
-        leaf.column: type_
-        for leaf in leaves(predicate, every=False)
-        if (type_ := _type_of(tail, leaf.column)) is not None
-    }
+    columns = {column: type_ for column in tested_columns(predicate) if (type_ := _type_of(tail, column)) is not None}
     if tail.row_count > _MOST_ROWS or not tail.stripes:  # a selection counts in 32 bits
         return RowSelection.ALL
     if not columns and not isinstance(predicate, Const):

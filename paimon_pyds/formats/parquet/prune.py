@@ -26,8 +26,9 @@ from paimon_pyds.formats.parquet.footer import Chunk, Leaf
 from paimon_pyds.formats.parquet.page_index import ColumnIndex, listed
 from paimon_pyds.formats.parquet.source import ParquetSource
 from paimon_pyds.formats.parquet.thrift import BINARY, I32, I64, STRUCT, Struct
+from paimon_pyds.predicate.among import by_column
 from paimon_pyds.predicate.prune import ColumnStats, StatisticsEvaluation, may_match
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Op, Or, Predicate, leaves, make_and
+from paimon_pyds.predicate.tree import Among, And, ColumnRef, Const, Op, Or, Predicate, make_and, tested_columns
 from paimon_pyds.predicate.tree import Leaf as Condition
 from paimon_pyds.records import dataclass
 from paimon_pyds.selection import RowSelection
@@ -77,17 +78,12 @@ def _columns_with_statistics(source: ParquetSource, predicate: Predicate) -> dic
     """The predicate's columns whose statistics say something."""
     footer = source.footer
     found: dict[ColumnRef, Leaf] = {}
-    alike = {
-        (test.column.name, not test.column.path, test.op in (Op.IS_NULL, Op.IS_NOT_NULL)): test
-        for test in leaves(predicate, every=False)
-    }
-    for test in alike.values():  # there may be very many tests of few columns
-        column = test.column
+    for column, ops in tested_columns(predicate).items():
         numbers = footer.columns.get(column.name)
         if numbers is None or column.path or column.type is None or len(numbers) != 1:
             continue
         leaf = footer.leaves[numbers[0]]
-        if leaf.flat and (orders_values(leaf, column.type) or test.op in (Op.IS_NULL, Op.IS_NOT_NULL)):
+        if leaf.flat and (orders_values(leaf, column.type) or not ops.isdisjoint((Op.IS_NULL, Op.IS_NOT_NULL))):
             found[column] = leaf
     return found
 
@@ -121,6 +117,7 @@ def _prune_pages(
 
     def rows_of(part: Predicate, among: BitMap) -> BitMap:
         """Those of some rows that a part may keep."""
+        part = by_column(part) if isinstance(part, Among) else part
         if isinstance(part, Or) and part.ranges is not None and part.ranges.column in pages:
             return among & pages[part.ranges.column].rows_of(part)
         if (column := _column_of(part)) is not None:
@@ -146,6 +143,8 @@ def _prune_pages(
 def _column_of(part: Predicate) -> ColumnRef | None:
     """The only column of a test, or of tests that are joined by AND."""
     tests = part.children if isinstance(part, And) else (part,)
+    if isinstance(part, Among):
+        return part.columns[0] if len(part.columns) == 1 else None
     columns = {test.column if isinstance(test, Condition) else None for test in tests}
     return columns.pop() if len(columns) == 1 else None
 
