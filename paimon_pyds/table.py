@@ -334,6 +334,7 @@ class Table(RowStream):
         timestamp: str | int | date | None = None,
         options: Mapping[str, Any] | None = None,
         *,
+        matching: Rows | None = None,
         filter: Filter = None,
     ) -> Scan:
         """A query, run by `Scan.to_arrow`, `to_batches`, `to_reader`, `count`, `plan` or `explain`.
@@ -355,15 +356,19 @@ class Table(RowStream):
                 zone at its end, or in that of the option ``timezone``, or else in the local zone.
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``. Where the table's own options
                 name a state, that is read unless one is named here; ``{"scan.mode": "latest-full"}`` is the newest.
+            matching: keys, as anything that can be appended, with some of the table's columns, such as ``{"id": [7, 9],
+                "day": days}``: only rows that have the values of one of the keys in all of these (a semi-join). NULL
+                matches nothing. Partitions, buckets, statistics and indexes are asked for the keys; they are held in
+                memory.
             filter: another name for ``where``.
         """
         from paimon_pyds.scan.travel import scan_options
         from paimon_pyds.table_scan import Scan
 
         given = scan_options(snapshot, tag, timestamp, options)
-        return Scan(
-            self._store, where=one_condition(where, filter), columns=columns, limit=limit, top_n=top_n, options=given
-        )
+        wanted = one_condition(where, filter)
+        made = Scan(self._store, where=wanted, columns=columns, limit=limit, top_n=top_n, options=given)
+        return made if matching is None else made.matching(matching)
 
     def head(self, n: int = 5) -> pa.Table:
         """The first rows, at most ``n``; no more files are read than it takes."""
@@ -657,6 +662,7 @@ class Table(RowStream):
         self,
         where: Condition | None = None,
         *,
+        matching: Rows | None = None,
         executor: Executor | None = None,
         progress: Progress | None = None,
         options: OptionValues | None = None,
@@ -665,7 +671,9 @@ class Table(RowStream):
         """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.delete`.
 
         Args:
-            where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row. It has to be given.
+            where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
+            matching: keys, as for `scan`: delete rows that have the values of one of them, and satisfy ``where`` if it
+                is given.
             executor: where the work runs; the cores of this machine by default.
             progress: as for `append`.
             options: table options for this run.
@@ -675,7 +683,7 @@ class Table(RowStream):
 
         where = one_condition(where, filter)
         with shown("delete", progress):
-            summary = delete(self._store, where, executor=executor, options=option_texts(options))
+            summary = delete(self._store, where, matching=matching, executor=executor, options=option_texts(options))
             self._maintain(summary.snapshot_id, options)
         return summary
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from paimon_pyds.scan.plan import ScanRequest
     from paimon_pyds.scan.result import ScanPlan
     from paimon_pyds.sql.order import TopN
+    from paimon_pyds.typing import Rows
 
 DEFAULT_BATCH_ROWS = 65_536
 _SOON_ROWS = 100_000
@@ -139,6 +140,13 @@ class Scan(RowStream):
         from paimon_pyds.predicate.bind import bind
 
         return bind(filter_, self._schema.fields, timezone=self._timezone)
+
+    def matching(self, keys: Rows) -> Scan:
+        """The same scan, but of rows that have the values of one of some keys: see ``matching`` of `Table.scan`.
+        Raises SchemaError: the table has no column of the keys, or one whose values can't be compared with theirs."""
+        from paimon_pyds.expression.matching import key_table, matching_rows  # most scans have none
+
+        return self.where_bound(matching_rows(key_table(keys), self._schema.fields, self._timezone))
 
     def where(self, condition: str | Predicate) -> Scan:
         """The same scan with one more condition."""

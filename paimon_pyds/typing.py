@@ -120,6 +120,7 @@ class SystemArguments(TypedDict, total=False):
 class ScanArguments(RowArguments, total=False):
     """The arguments of `paimon_pyds.Table.scan` besides ``where``."""
 
+    matching: Rows | None
     top_n: str | TopN | None
 
 

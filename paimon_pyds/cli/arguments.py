@@ -139,6 +139,13 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
     add_travel_arguments(parser)
 
 
+def add_matching_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the file of keys that rows have to match."""
+    formats = "Parquet, ORC, Arrow, CSV or JSON lines"
+    help_ = f"only rows that have the values of one of the keys in this file ({formats}) in its columns"
+    parser.add_argument("--matching", metavar="FILE", help=help_)
+
+
 def add_travel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add time travel."""
     parser.add_argument("--snapshot", type=number, help="read this snapshot")
@@ -257,7 +264,12 @@ def command_line(arguments: argparse.Namespace, command: str, *more: str) -> str
 
 def scan_of(arguments: argparse.Namespace, **more: Any) -> Scan:
     """The scan that the options of a command ask for."""
-    return open_table(arguments).scan(arguments.where, **travel_of(arguments), **more)
+    from paimon_pyds.cli.inputs import matching_keys
+    from paimon_pyds.types import arrow_schema
+
+    scan = open_table(arguments).scan(arguments.where, **travel_of(arguments), **more)
+    keys = matching_keys(arguments, arrow_schema(scan.schema.fields))
+    return scan if keys is None else scan.matching(keys)
 
 
 def travel_of(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -43,7 +43,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "paimon-pyds system --warehouse /wh all_table_options",
     ],
     "update": ["paimon-pyds update /wh/shop.db/orders --set 'price = price * 0.9' --where \"color = 'red'\""],
-    "delete": ["paimon-pyds delete /wh/shop.db/orders --where \"color = 'blue'\""],
+    "delete": [
+        "paimon-pyds delete /wh/shop.db/orders --where \"color = 'blue'\"",
+        "paimon-pyds delete /wh/shop.db/orders --matching gone.csv",
+    ],
     "merge": [
         "paimon-pyds merge /wh/shop.db/orders --source changes.csv --on id --when-matched update"
         " --when-not-matched insert"

@@ -119,6 +119,20 @@ def open_inputs(paths: Sequence[str], how: InputFormat | None = None) -> Rows:
     return schema, itertools.chain(first, others)
 
 
+def matching_keys(arguments: argparse.Namespace, table: pa.Schema) -> pa.RecordBatchReader | None:
+    """The keys in the file of ``--matching``, texts taken for values of a table with these columns; None without it.
+    Raises OptionError, StorageError, SchemaError: as `open_inputs`."""
+    path = arguments.matching
+    if path is None:
+        return None
+    if format_of(path) is None:
+        hint = "name it .parquet, .orc, .arrow, .csv or .jsonl"
+        raise OptionError(f"no suffix says the format of the file of keys {path!r:.100}", hint=hint)
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_batches(*open_inputs([path], InputFormat(types=table)))
+
+
 def _open(path: str, how: InputFormat) -> Rows:
     import pyarrow as pa
 

@@ -15,6 +15,7 @@ from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
     add_common_arguments,
+    add_matching_argument,
     add_query_arguments,
     add_table_command,
     add_travel_arguments,
@@ -60,6 +61,7 @@ def add_read_commands(commands: Commands) -> None:
         if name not in ("count", "exists"):
             parser.add_argument("column", metavar="COLUMN")
         add_query_arguments(parser)
+        add_matching_argument(parser)
         parser.add_argument(
             "--how", action="store_true", help="also show how each file was answered, and the bytes read"
         )
@@ -110,6 +112,7 @@ def add_read_commands(commands: Commands) -> None:
 
 def _add_scan_arguments(parser: argparse.ArgumentParser, limit: str) -> None:
     add_query_arguments(parser)
+    add_matching_argument(parser)
     parser.add_argument("--columns", type=names_in, help="columns that the scan returns, separated by commas")
     parser.add_argument("--limit", type=number, help=limit)
     parser.add_argument("--topn", metavar="ORDER", help="the first rows in an order: 'amount desc nulls last, 10'")

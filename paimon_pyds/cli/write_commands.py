@@ -14,6 +14,7 @@ from paimon_pyds.cli import show
 from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
+    add_matching_argument,
     add_repeated,
     add_table_command,
     add_where,
@@ -27,7 +28,7 @@ from paimon_pyds.cli.arguments import (
     table_options,
 )
 from paimon_pyds.cli.asking import add_dry_run
-from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, format_of, open_inputs
+from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, format_of, matching_keys, open_inputs
 from paimon_pyds.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_pyds.redaction import counted
 
@@ -60,7 +61,8 @@ def add_write_commands(commands: Commands) -> None:
 
     help_ = "Delete rows: by deletion vectors where the table has them enabled."
     parser = add_table_command(commands, "delete", help_, _delete, options=True)
-    add_where(parser, _WHERE_ROWS, required=True)
+    add_where(parser, f"{_WHERE_ROWS}; may be left out with --matching")
+    add_matching_argument(parser)
 
     parser = add_table_command(commands, "update", "Set columns of rows to new values.", _update, options=True)
     parser.add_argument(
@@ -213,8 +215,11 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
 
 
 def _delete(arguments: argparse.Namespace) -> None:
+    if arguments.where is None and arguments.matching is None:
+        raise OptionError("delete: --where or --matching is missing", hint="--where TRUE deletes every row")
     table = open_table(arguments)
-    summary = table.delete(arguments.where, options=table_options(arguments))
+    keys = matching_keys(arguments, table.arrow_schema)
+    summary = table.delete(arguments.where, matching=keys, options=table_options(arguments))
     _show_summary(arguments, summary)
 
 

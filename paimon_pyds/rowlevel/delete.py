@@ -15,13 +15,15 @@ from paimon_pyds.errors import OptionError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.expression.bound import Operand
 from paimon_pyds.expression.condition import bind_rows_condition
+from paimon_pyds.expression.matching import key_table, matching_rows
 from paimon_pyds.metadata.snapshot import Operation
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.times import zone_given
-from paimon_pyds.predicate.tree import Const, Predicate
+from paimon_pyds.predicate.tree import Const, Predicate, make_and
 from paimon_pyds.rowlevel.changes import RowSummary, change_rows
 from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.rowlevel.tasks import find_rows, remove_rows
+from paimon_pyds.typing import Rows
 from paimon_pyds.zones import default_zone
 
 
@@ -29,12 +31,14 @@ def delete(
     store: TableStore,
     where: Operand | Predicate | None,
     *,
+    matching: Rows | None = None,
     executor: Executor | None = None,
     options: Mapping[str, str] | None = None,
 ) -> RowSummary:
     """Delete the rows for which ``where`` is true, as one snapshot.
 
-    ``where``: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row. ``options``:
+    ``where``: Spark SQL text, a predicate or a `pyarrow.compute.Expression`; ``"TRUE"`` for every row. ``matching``:
+    keys, of which rows must have the values of one, besides; a condition may then be left out. ``options``:
     over the table's own, such as ``{"deletion-vectors.enabled": "false"}`` to have files rewritten; and ``timezone``
     for timestamp literals without a zone (the local one by default).
 
@@ -44,14 +48,17 @@ def delete(
         UnsupportedError: a table whose rows can't be deleted here.
         CommitConflictError, CommitError, CommitOutcomeUnknownError: see `change_rows`.
     """
-    if where is None or (isinstance(where, str) and not where.strip()):
+    if matching is None and (where is None or (isinstance(where, str) and not where.strip())):
         raise OptionError("a delete needs a condition", hint='say "TRUE" to delete every row')
+    keys = None if matching is None else key_table(matching)
     own = dict(options or {})
     timezone = zone_given(own) or default_zone()
     workers = executor or LocalExecutor()
 
     def once(target: RowTarget) -> RowEdits:
         predicate = bind_rows_condition(where, target.schema.fields, timezone=timezone)
+        if keys is not None:
+            predicate = make_and(predicate, matching_rows(keys, target.schema.fields, timezone))
         if target.schema.primary_keys:
             return _key_edits(target, predicate, workers)
         return _edits(target, predicate, workers)

@@ -46,14 +46,13 @@ class FoundRows:
 
 def find_rows(candidates: Candidates, executor: Executor) -> list[FoundRows]:
     """The live rows that the candidates' predicate keeps, file by file; files without any are left out."""
-    tasks = [(candidates.spec, files) for files in candidates.packed()]
-    results = mapped(executor, "reading", _find, tasks, lambda task: [c.file for c in task[1]])
+    find = partial(_find, candidates.spec)  # the filter may be large, and is sent once
+    results = mapped(executor, "reading", find, candidates.packed(), lambda task: [c.file for c in task])
     found = [rows for result in results for rows in result if rows.positions]
     return sorted(found, key=lambda f: f.number)
 
 
-def _find(task: tuple[ReadSpec, tuple[Candidate, ...]]) -> list[FoundRows]:
-    spec, files = task
+def _find(spec: ReadSpec, files: tuple[Candidate, ...]) -> list[FoundRows]:
     found = []
     for candidate in files:
         found.append(FoundRows(candidate.number, matching_rows(spec, candidate.file)))

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     )
 
 _NAME_LISTS = frozenset({"partition_by", "primary_key", "operation_keys"})
+_MOST_KEYS = 20_000
+"""Keys that are sent to each task of a delete."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -272,6 +274,7 @@ def delete(  # noqa: PLR0913 - named arguments that users type
     path: str | Table,
     where: Condition | None = None,
     *,
+    matching: DataFrame | Rows | None = None,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
@@ -283,7 +286,9 @@ def delete(  # noqa: PLR0913 - named arguments that users type
     Args:
         spark: a session, classic or Connect; its workers find the rows, and rewrite files where there are no vectors.
         path: where the table is; or a `paimon_pyds.Table`, such as one of a catalog.
-        where: Spark SQL text; ``"TRUE"`` for every row. It has to be given.
+        where: Spark SQL text; ``"TRUE"`` for every row.
+        matching: keys, as `paimon_pyds.Table.delete` takes them, or a DataFrame of them, which is collected: 20,000
+            different ones at most.
         branch: a branch of the table; the main one by default.
         storage_options: credentials and endpoints of the storage.
         progress: as for `paimon_pyds.Table.append`; Spark runs on, the driver shows it.
@@ -291,12 +296,26 @@ def delete(  # noqa: PLR0913 - named arguments that users type
         filter: another name for ``where``.
 
     Raises:
-        OptionError: no condition, or a Column of Spark.
+        OptionError: no condition, a Column of Spark, or a DataFrame with more keys.
     """
     table, where = given_table(path, branch, storage_options), one_condition(where, filter)
-    done = table.delete(_checked_sql(where), executor=SparkExecutor(spark), progress=progress, options=options)
+    where, keys, executor = _checked_sql(where), _few_keys(matching), SparkExecutor(spark)
+    done = table.delete(where, matching=keys, executor=executor, progress=progress, options=options)
     note_change(spark, table.store, done.snapshot_id)
     return done
+
+
+def _few_keys(keys: DataFrame | Rows | None) -> Rows | None:
+    """Keys of a DataFrame, collected; others as they are."""
+    if type(keys).__name__ != "DataFrame" or not _is_of_spark(keys):
+        return cast("Rows | None", keys)
+    found = cast("DataFrame", keys).distinct().limit(_MOST_KEYS + 1).toArrow()
+    if found.num_rows > _MOST_KEYS:
+        raise OptionError(
+            f"a DataFrame of keys has more than {_MOST_KEYS:,} different ones, and is not collected",
+            hint="merge it: paimon.merge(spark, path, df, on=[…], when_matched='delete')",
+        )
+    return cast("Rows", found)
 
 
 @_in_zone_of_session

@@ -76,6 +76,24 @@ def test_count_explain_snapshots_describe(path: str, capsys: pytest.CaptureFixtu
     assert "target-file-size" in _run(capsys, "describe", path, "--all-options")
 
 
+def test_keys_in_a_file_say_which_rows(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = [row["id"] for row in _json(capsys, "read", path)]  # type: ignore[index,call-overload]
+    keys = tmp_path / "keys.csv"
+    keys.write_text(f"ID,color\n{ids[0]},red\n{ids[1]},green\n99,red\n", encoding="utf-8")
+    assert [row["id"] for row in _json(capsys, "read", path, "--matching", str(keys))] == ids[:1]  # type: ignore[index,call-overload]
+    assert _json(capsys, "count", path, "--matching", str(keys)) == [{"count": 1}]
+    assert "(id, color) IN (" in _run(capsys, "explain", path, "--matching", str(keys))
+    keys.write_text("id\n", encoding="utf-8")
+    assert _json(capsys, "count", path, "--matching", str(keys)) == [{"count": 0}]
+    keys.write_text(f'{{"id": {ids[0]}}}\n', encoding="utf-8")
+    assert "no suffix says the format" in _run(
+        capsys, "delete", path, "--matching", str(keys.rename(tmp_path / "keys")), status=1
+    )
+    jsonl = (tmp_path / "keys").rename(tmp_path / "keys.jsonl")
+    assert _json(capsys, "delete", path, "--matching", str(jsonl))[0]["rows_deleted"] == 1  # type: ignore[index,call-overload]
+    assert "--where or --matching is missing" in _run(capsys, "delete", path, status=1)
+
+
 def test_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pq.write_table(pa.table({"a": [1, 2], "p": ["x", "y"]}), tmp_path / "in.parquet")
     (tmp_path / "in.jsonl").write_text('{"a": 3, "p": "x"}\n', encoding="utf-8")

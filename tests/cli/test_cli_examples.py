@@ -53,6 +53,7 @@ def _inputs(folder: Path) -> None:
     (folder / "orders.csv").write_text(ROWS)
     (folder / "today.csv").write_text(ROWS.replace("2,blue,2.00,2026-11-21\n", ""))
     (folder / "changes.csv").write_text("id,color,price,day\n7,green,3.10,2026-11-22\n8,red,,2026-11-22\n")
+    (folder / "gone.csv").write_text("id,day\n2,2026-11-21\n9,2026-11-22\n")
     (folder / "filters.txt").write_text("color = 'red'\nid = 7\n")
     pq.write_table(pa.table({"id": [1], "day": ["2026-11-22"]}), folder / "items.parquet")
     (folder / "events/day=2026-11-22").mkdir(parents=True)

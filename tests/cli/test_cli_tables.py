@@ -184,7 +184,6 @@ def test_mistakes_in_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
         ("read /t --limit x", "--limit takes a whole number, not 'x'"),
         ("read /t --limit", "a value is missing after --limit"),
         ("read /t --output xml", "--output takes no 'xml' — forms: arrow, csv, "),
-        ("delete /t", "delete: --where is missing"),
         ("rescale /t --partitions x", "there is no option --partitions — did you mean --where?"),
         ("count /t id=1", "'id=1' is one argument too many — did you mean --where id=1?"),
         ("drop-partitions /t --where a=1 b=1", "'b=1' is one argument too many — did you mean --where b=1?"),

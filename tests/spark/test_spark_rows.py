@@ -94,6 +94,20 @@ def test_columns_of_spark_are_asked_for_as_text(spark: Any, table: pp.Table) -> 
         update(spark, table.path, {"price": F.col("price") * 2})
 
 
+def test_delete_takes_keys_of_a_dataframe_or_of_any_frame(spark: Any, table: pp.Table) -> None:
+    keys = spark.sql("SELECT id AS ID, IF(id % 2 = 0, 'red', 'blue') AS color FROM range(8) UNION ALL SELECT 9, NULL")
+    assert delete(spark, table.path, matching=keys).rows_deleted == 3  # 2 and 4 are red, 3 is blue
+    assert ids(table) == [0, 1, 5, 6, 7, 8, 9, 10, 11]
+    assert delete(spark, table.path, "id > 6", matching={"p": pa.array([1, None], pa.int32())}).rows_deleted == 3
+    assert ids(table) == [0, 1, 5, 6, 8, 10]
+    assert delete(spark, table.path, matching=spark.sql("SELECT 8L AS id FROM range(30000)")).rows_deleted == 1
+    with pytest.raises(OptionError, match="more than 20,000 different ones") as refused:
+        delete(spark, table.path, matching=spark.range(30_000))
+    assert "paimon.merge(" in str(refused.value)
+    with pytest.raises(OptionError, match="needs a condition"):
+        delete(spark, table.path)
+
+
 def test_rows_are_deleted_by_where_they_lie(frames: Any, table: pp.Table) -> None:
     there = frames.load(table.path, filter="id IN (1, 4, 7)", metadata_columns=PLACE)
     frames.save(there, table.path, operation="delete")
