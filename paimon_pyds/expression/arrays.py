@@ -27,6 +27,10 @@ MOST_TEXT = 1 << 30
 """Bytes of the texts that one function makes for one batch; Arrow's arrays hold twice as much."""
 
 
+class TooLargeError(ExpressionError):
+    """A function would make more than there is memory for."""
+
+
 def check_one(size: int, what: str) -> None:
     """Raise ExpressionError for a text of more than `LONGEST_TEXT` characters, before there is memory for it."""
     _check(size, what, "a text", LONGEST_TEXT)
@@ -39,18 +43,20 @@ def check_text(size: int, what: str = "an expression") -> None:
 
 def _check(size: int, what: str, made: str, most: int) -> None:
     if size > most:
-        raise ExpressionError(
+        raise TooLargeError(
             f"{what} makes {made} of {size:,} characters for one batch of rows; at most {most:,} are made",
             hint="make shorter texts",
         )
 
 
 def spread(datum: Datum, rows: int) -> pa.Array:
-    """A value per row. Raises ExpressionError where texts are too long to be repeated."""
+    """A value per row. Raises ExpressionError where values are too large to be repeated."""
     if not isinstance(datum, pa.Scalar):
         return datum
     if datum.is_valid and _is_text(datum.type):
         check_text(rows * datum.as_buffer().size)
+    elif datum.is_valid and pa.types.is_nested(datum.type):
+        check_text(rows * pa.repeat(datum, 1).nbytes)
     return pa.repeat(datum, rows) if rows else pa.array([], datum.type)  # of none Arrow can't repeat nested values
 
 

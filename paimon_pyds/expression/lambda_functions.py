@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, is_true
+from paimon_pyds.buffers import Flags, is_true, one_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.array_items import item_type
-from paimon_pyds.expression.arrays import Datum, filled, valid
+from paimon_pyds.expression.arrays import Datum, TooLargeError, filled, valid
 from paimon_pyds.expression.coercion import normal, same
-from paimon_pyds.expression.lists import Lists, make_lists, take_or_null
+from paimon_pyds.expression.lists import Lists, make_lists, take_or_null, taken_rows
 from paimon_pyds.expression.map_functions import checked_map, map_type
 from paimon_pyds.expression.nodes import (
     Apply,
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _Finish: TypeAlias = "Callable[[Lists, pa.Array, pa.DataType], pa.Array]"
 _MOST_ITEMS = 100_000
 """Items of one array that are added up, one after the other."""
+_MOST_STEPS = 1_000
+"""Items of one array that are looked at one by one where the function fails for some of them."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ class ForItems(Node):
         lists, parts = self._items([spread_on(node, batch) for node in self.given])
         try:
             return self._at_once(batch, lists, parts)
-        except ExpressionError:
-            if self.finish not in _DECIDING:
+        except ExpressionError as error:
+            longest = int(lists.lengths.max(initial=0))
+            if self.finish not in _DECIDING or isinstance(error, TooLargeError) or longest > _MOST_STEPS:
                 raise
         return _until_decided(self, batch, lists, parts[0])
 
@@ -103,7 +106,7 @@ def _side_by_side(first: Lists, second: Lists) -> tuple[Lists, list[pa.Array]]:
 def items_batch(body: Node, batch: pa.RecordBatch, rows: Any, given: dict[str, pa.Array]) -> pa.RecordBatch:
     """A batch with the columns that a function of items needs: those of its parameters, others as of some rows."""
     names = [name for name in dict.fromkeys(columns(body)) if name in batch.schema.names and name not in given]
-    taken = [batch.column(name).take(pa.array(rows)) for name in names]
+    taken = [taken_rows(one_array(batch.column(name)), rows) for name in names]
     found = [*given.values(), *taken]
     if not found:  # a batch without columns does not know its length
         return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[""])

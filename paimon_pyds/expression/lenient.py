@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import Datum
+from paimon_pyds.expression.arrays import Datum, TooLargeError, arrays, filled, valid
 from paimon_pyds.expression.nodes import (
     Apply,
     Constant,
@@ -23,6 +23,7 @@ from paimon_pyds.expression.nodes import (
     rows_for,
     spread_on,
 )
+from paimon_pyds.types.kinds import INTEGER_KINDS
 
 if TYPE_CHECKING:
     from paimon_pyds.expression.bind import Binder
@@ -40,6 +41,8 @@ class Lenient(Node):
     def evaluate(self, batch: pa.RecordBatch) -> Datum:
         try:
             return self.child.evaluate(batch)
+        except TooLargeError:
+            raise
         except ExpressionError:
             if batch.num_rows < 2 or next(columns(self.child), None) is None:
                 return pa.scalar(None, arrow_of(self.type))
@@ -53,9 +56,25 @@ def _lenient(operator: str) -> Resolve:
 
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         found = binder.call(operator, arguments)
+        if isinstance(found, Apply) and found.type is not None and found.type.kind in INTEGER_KINDS:
+            return Apply(found.type, _with_room, found.arguments, (operator,))
         return found if isinstance(found, Constant) else Lenient(found.type, found)
 
     return resolve
+
+
+def _with_room(first: Datum, second: Datum, operator: str) -> pa.Array:
+    """Of integers at once, NULL where the result has no room."""
+    a, b = arrays((first, second))
+    x, y = filled(a), filled(b)
+    with np.errstate(all="ignore"):
+        found = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator](x, y)
+        if operator == "*":
+            wrong = (x != 0) & ((found // np.where(x == 0, 1, x) != y) | ((x == -1) & (y == np.iinfo(y.dtype).min)))
+        else:
+            other = y if operator == "+" else ~y
+            wrong = ((x ^ found) & (other ^ found)) < 0
+    return pa.array(found, a.type, mask=~(valid(a) & valid(b)) | wrong)
 
 
 def _divided(operator: str) -> Resolve:

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_pyds.buffers import Flags, Int64s, bits, fixed_binary
 from paimon_pyds.caching import cached_property
-from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import arrays, filled, valid
+from paimon_pyds.expression.arrays import TooLargeError, arrays, check_text, filled, valid
 
 MOST_ITEMS = 1 << 26
 """Items that one function makes for one batch."""
@@ -117,10 +116,20 @@ def take_or_null(items: pa.Array, places: Int64s) -> pa.Array:
     return items.take(pa.array(places, mask=places < 0))
 
 
+def taken_rows(column: pa.Array, rows: Int64s) -> pa.Array:
+    """The values of some rows, some maybe many times. Raises ExpressionError: they are too large for that."""
+    type_ = column.type
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        check_text(int(filled(pc.binary_length(column))[rows].sum(dtype=np.int64)))
+    elif pa.types.is_list(type_) or pa.types.is_map(type_):
+        check_count(int(np.diff(np.asarray(column.offsets))[rows].sum(dtype=np.int64)), "a function of items")
+    return column.take(pa.array(rows))
+
+
 def check_count(count: int, what: str) -> None:
     """Raise ExpressionError for more than `MOST_ITEMS` items, before there is memory for them."""
     if count > MOST_ITEMS:
-        raise ExpressionError(f"{what} makes {count:,} items for one batch of rows; at most {MOST_ITEMS:,} are made")
+        raise TooLargeError(f"{what} makes {count:,} items for one batch of rows; at most {MOST_ITEMS:,} are made")
 
 
 def make_lists(type_: pa.DataType, lengths: npt.NDArray[Any], items: pa.Array, not_null: Flags) -> pa.Array:

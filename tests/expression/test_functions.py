@@ -125,6 +125,9 @@ def _hidden(column: pa.Array, keep: pa.Array) -> pa.Array:
         ("decode(X'ff', 'UTF-8')", "are no bytes of utf-8"),
         ("sequence(1, 100000000)", "at most 67,108,864 are made"),
         ("array_repeat(1, 1000000000)", "at most 67,108,864 are made"),
+        ("size(transform(sequence(1, 100000), x -> sequence(1, 100000)))", "an expression makes texts of"),
+        ("size(transform(sequence(1, 100000), x -> size(sequence(x, 100000))))", "at most 67,108,864 are made"),
+        ("size(transform(array(sequence(1, 100000)), a -> exists(a, x -> exists(a, y -> x + y < 0))))", "at most 67,"),
         ("next_day('2024-01-01', 'someday')", "is not the name of a day of the week"),
     ],
 )
@@ -208,3 +211,18 @@ def test_lenient_functions_fail_for_their_own_rows_only() -> None:
     assert bind_expression("try_add(i, 2)", [scope]).evaluate(batch).to_pylist() == [3, None, None, 7, None]
     assert bind_expression("try_divide(1, i - 5)", [scope]).evaluate(batch.slice(0, 1)).to_pylist() == [-0.25]
     assert bind_expression("try_divide(1, i - 1)", [scope]).evaluate(batch.slice(0, 1)).to_pylist() == [None]
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_integers_without_room_are_null(bits: int) -> None:
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    some = [low, low + 1, low // 2, -3, -2, -1, 0, 1, 2, 3, high // 2, high - 1, high, None]
+    pairs = [(a, b) for a in some for b in some]
+    type_ = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits]
+    batch = pa.record_batch({name: pa.array([pair[n] for pair in pairs], type_) for n, name in enumerate("ab")})
+    scope = Scope((), from_arrow_schema(batch.schema))
+    for name, function in (("add", int.__add__), ("subtract", int.__sub__), ("multiply", int.__mul__)):
+        found = bind_expression(f"try_{name}(a, b)", [scope]).evaluate(batch)
+        exact = [None if None in pair else function(*pair) for pair in pairs]  # type: ignore[arg-type]
+        assert found.to_pylist() == [None if n is None or not low <= n <= high else n for n in exact]
+        assert found.type == type_
