@@ -82,7 +82,7 @@ class CompactSummary(Summary):
             rewritten_text(files, size, self.rows, dry_run=self.dry_run)
             if self.files_before
             else f"nothing to do with {counted(self.files, 'file')}",
-            f"{self.rows_dropped:,} rows dropped" if self.rows_dropped else "",
+            f"{counted(self.rows_dropped, 'row')} dropped" if self.rows_dropped else "",
             f"{counted(self.groups_skipped, 'group')} skipped" if self.groups_skipped else "",
             f"attempt {self.attempts}" if self.attempts > 1 else "",
         ]

@@ -224,7 +224,7 @@ def _file_steps(plan: ScanPlan, files: Sequence[ExplainedFile]) -> list[PruneSte
     if gone or any(file.deletion for file in plan.found.made):
         rows, size = (a + b for a, b in zip(_kept(left), _sums(limited), strict=True))
         deleted = sum(f.rows_after_index - f.rows_kept for f in files) + sum(s.row_count for s in gone)
-        detail = f"{deleted:,} rows deleted"
+        detail = f"{counted(deleted, 'row')} deleted"
         steps.append(PruneStep("deletion vectors", len(left) + len(limited), rows, size, 0.0, detail))
     if limited:
         detail = limited[0].reason

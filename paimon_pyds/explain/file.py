@@ -261,7 +261,7 @@ def _explain(
 
 def _reasons(answers: Sequence[IndexAnswer], deleted: int) -> list[str]:
     found = [f"{v.index} index: {v.leaf} keeps {kept_text(v.rows, v.of)}" for v in answers if v.index is not None]
-    return [*found, f"{deleted:,} rows deleted"] if deleted else found
+    return [*found, f"{counted(deleted, 'row')} deleted"] if deleted else found
 
 
 def kept_text(rows: int, of: int) -> str:

@@ -266,7 +266,7 @@ def file_lines(f: ExplainedFile) -> list[tuple[str, str, str, str]]:
         kept = "all rows" if v.rows == v.of else f"{counted(v.rows, 'row')}{_positions_text(v.positions, v.rows)}"
         lines.append((index, v.leaf, f"keeps {kept}", f"{v.bytes_read:,} bytes read" if v.bytes_read else ""))
     if f.rows_after_index != f.rows_kept:
-        lines.append(("deletion vector", "", f"{f.rows_after_index - f.rows_kept:,} rows deleted", ""))
+        lines.append(("deletion vector", "", f"{counted(f.rows_after_index - f.rows_kept, 'row')} deleted", ""))
     if f.top_n is not None:
         merged = f.run is not None and f.run.merged
         lines.append(("top n", "", _visit_text(f.top_n, merged), ""))
