@@ -344,7 +344,7 @@ class _Commit:
         if removed.num_rows and added.num_rows:
             gone = removed.filter(pc.invert(pc.is_in(removed["file_name"], added["file_name"])))
         self.conflicts.check_vectors(old, live, gone, added)
-        entries = self.conflicts.next_index_entries(old, live, gone)
+        entries = self.conflicts.next_index_entries(old, live, gone, added)
         if entries is None:
             return old_name
         if not entries:

@@ -171,24 +171,27 @@ class Conflicts:
             )
 
     def next_index_entries(
-        self, old: Sequence[IndexEntry], live: pa.RecordBatch | None, removed: pa.RecordBatch
+        self, old: Sequence[IndexEntry], live: pa.RecordBatch | None, removed: pa.RecordBatch, added: pa.RecordBatch
     ) -> list[IndexEntry] | None:
         """The entries of the next index manifest; None when they are the old ones.
 
         Index files that the increment replaces go, as do those of overwritten partitions and those whose last live data
         file the commit takes away. One that also has vectors of live files must be among those that are replaced: Java
-        Paimon writes no more to a table with a vector whose data file is gone.
+        Paimon writes no more to a table with a vector whose data file is gone. Global indexes go when rows of their
+        partition are rewritten: they would answer with the values that rows had, and their readers look for row ids
+        where these count from the first row of a file.
 
         Args:
             old: the entries of the snapshot that the commit lands on.
             live: the live data files of that snapshot; may be None when the commit takes none away.
             removed: entries of the data files that the commit takes away, without those that come back.
+            added: entries of the data files that it adds.
 
         Raises:
             CommitConflictError: an index file to replace is gone, or a data file would get a second vector.
             ValueError: an index file would keep the vector of a data file that goes.
         """
-        replaced, added = self.increment.replaced_index_files, self.increment.index_entries
+        replaced, fresh = self.increment.replaced_index_files, self.increment.index_entries
         if self.increment.overwrite is None and self.increment.hash_files:
             check_hash_files(old, self.increment.hash_files, self.root)
         missing = replaced - {entry.file_name for entry in old}
@@ -198,9 +201,14 @@ class Conflicts:
         partitions = set() if overwrite is None else overwrite.replaced(list({entry.partition for entry in old}))
         kept = [entry for entry in old if entry.file_name not in replaced and entry.partition not in partitions]
         unused = _without_live_files(kept, set(removed["file_name"].to_pylist()), live)
-        kept = [entry for entry in kept if entry.file_name not in unused]
+        rewritten = _rewritten_partitions(added) if any(entry.global_index for entry in kept) else set()
+        kept = [
+            entry
+            for entry in kept
+            if entry.file_name not in unused and not (entry.global_index and entry.partition in rewritten)
+        ]
         self._check_added(kept)
-        return None if len(kept) == len(old) and not added else [*kept, *added]
+        return None if len(kept) == len(old) and not fresh else [*kept, *fresh]
 
     def _check_added(self, kept: Sequence[IndexEntry]) -> None:
         """New vectors must come beside, not over, those that stay."""
@@ -228,6 +236,11 @@ def _numbers_of_keys(entries: pa.RecordBatch) -> list[int | None]:
         return [None] * entries.num_rows
     numbers: list[int | None] = entries["max_sequence_number"].to_pylist()
     return numbers
+
+
+def _rewritten_partitions(added: pa.RecordBatch) -> set[bytes]:
+    """Where rows are written again, with their row ids in a column: the first row id of their files is null."""
+    return set(added["partition"].filter(pc.is_null(added["first_row_id"])).to_pylist())
 
 
 def _without_live_files(entries: Sequence[IndexEntry], gone: set[str], live: pa.RecordBatch | None) -> set[str]:

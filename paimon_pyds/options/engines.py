@@ -308,7 +308,7 @@ _CATALOGS = _group("belongs to a metastore", [
     ("format-table.commit-hive-sync-url", _S, None, "partitions of a format table"),
 ])  # fmt: skip
 
-_GLOBAL_INDEX = _group("global indexes are not used: reads are complete without, new rows stay unindexed", [
+_GLOBAL_INDEX = _group("reads are complete without global indexes; a partition whose rows are rewritten loses its", [
     ("global-index.enabled", _B, "true", "use global indexes"),
     ("global-index.search-mode", _E, None, "how they are searched"),
     ("scalar-index.search-mode", _E, "fast", "how they are searched"),
