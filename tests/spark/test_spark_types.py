@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark")
@@ -127,10 +129,10 @@ def test_time_where_spark_has_it():
         assert str(compat.target_schema(schema).field("at").type) == "time64[ns]"
 
 
-@pytest.mark.parametrize("kind", [Kind.VARIANT, Kind.BLOB])
-def test_refused_types_name_the_column(kind):
-    field = DataField(0, "outer", RowType(fields=(DataField(1, "v", AtomicType(kind)),)))
-    with pytest.raises(UnsupportedError, match=rf"column outer.v has the type {kind.value}"):
+@pytest.mark.parametrize("name", ["VARIANT", "BLOB", "GEOMETRY(x)"])
+def test_refused_types_name_the_column(name):
+    field = DataField(0, "outer", RowType(fields=(DataField(1, "v", parse_type(name, stored=True)),)))
+    with pytest.raises(UnsupportedError, match=re.escape(f"column outer.v has the type {name}")):
         spark_schema([field])
 
 
