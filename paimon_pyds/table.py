@@ -1296,14 +1296,14 @@ class Table(RowStream):
 
     def fast_forward(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
-        meanwhile; see `paimon_pyds.maintenance.branches.fast_forward`.
+        meanwhile; see `paimon_pyds.maintenance.forward.fast_forward`.
 
         Args:
             name: of the branch.
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.branches import fast_forward
+        from paimon_pyds.maintenance.forward import fast_forward
 
         with shown("fast forward", progress):
             return fast_forward(self._store, name, dry_run=dry_run)
@@ -1318,10 +1318,11 @@ class Table(RowStream):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> RemovalSummary:
-        """Make an older state the newest: all later snapshots, changelogs and tags go.
+        """Make an older state the newest: all later snapshots, changelogs and tags go, with the files that only they
+        needed.
 
-        Files that only these needed stay, as in Java: a writer whose commit is lost so commits them again. Later
-        `remove_orphan_files` finds them.
+        Java leaves these files, and so does a REST catalog: `remove_orphan_files` finds them later. Nobody may commit
+        with Java meanwhile: a commit that takes longer than the rollback could need files that have gone.
 
         Args:
             snapshot: its number; text is taken for the name of a tag.

@@ -21,9 +21,18 @@ from paimon_pyds.buffers import one_batch
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests, rewrite_manifests
-from paimon_pyds.commit.publisher import Retries, has_all, publisher_of, remember, removing_unpublished, replaced_since
+from paimon_pyds.commit.publisher import (
+    Retries,
+    has_all,
+    is_there,
+    publisher_of,
+    remember,
+    removing_unpublished,
+    replaced_since,
+)
 from paimon_pyds.commit_message import BucketFiles, Changes, Increment
 from paimon_pyds.errors import CommitConflictError, CommitError, SnapshotNotFoundError
+from paimon_pyds.metadata.intents import rolling_back_to
 from paimon_pyds.metadata.manifest import (
     ENTRY_SCHEMA,
     IDENTITY_COLUMNS,
@@ -99,6 +108,7 @@ def _bring_back(store: TableStore, lost: Changes, options: TableOptions) -> None
     """Commit again what another writer replaced since it was published here."""
     again = _Commit(store, lost, options, replaced=True)
     try:
+        again.look_again(store.latest_schema(), Retries.of(options))
         snapshot = again.run()
     except CommitConflictError as error:
         raise CommitError(
@@ -155,7 +165,21 @@ class _Commit:
                 self.replaced = True  # the files stay: another commit may have built on them
             else:
                 return snapshot
+            if self.replaced or not is_there(self.store, latest):
+                self.look_again(schema, retries)
             self.again(retries)
+
+    def look_again(self, schema: TableSchema, retries: Retries) -> None:
+        """Before a commit that may have been visible is made again: a rollback may have removed its files."""
+        while rolling_back_to(self.store):
+            retries.again(
+                CommitConflictError(
+                    "the table is rolled back, and its files are removed",
+                    path=self.store.root,
+                    hint="write the rows again when that is done",
+                )
+            )
+        self.earlier.look_again(schema)
 
     def again(self, retries: Retries) -> None:
         what = f"{retries.count} other commits were faster in a row"

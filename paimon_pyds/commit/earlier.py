@@ -8,7 +8,7 @@ were written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import pyarrow.compute as pc
@@ -17,7 +17,8 @@ from paimon_pyds.commit_message import Increment
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFoundError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.metadata.schema import schema_digest
+from paimon_pyds.metadata.paths import file_paths, partition_directory
+from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import requests_at_once
@@ -70,15 +71,19 @@ class EarlierCommits:
             AlreadyCommittedError: an earlier commit added some of the files, or all beside other changes.
             CommitConflictError: files are gone: they were removed after a commit of them, or as orphan files.
         """
-        if not self._paths:
+        if not self._paths and not self._unseen:
             return None
         found = None
-        if latest is not None:
+        if latest is not None and self._paths:
             found = self._find(latest)
             self._since = (latest.id, latest.delta_manifest_list)
         if found is None:
             self._check_files()
         return found
+
+    def look_again(self, schema: TableSchema) -> None:
+        """Have the next call look for every file of the increment."""
+        self._unseen = list(_all_paths(self._store, schema, self._increment))
 
     # --------------------------------------------------------------------------------------------------------- helpers
 
@@ -162,7 +167,7 @@ class EarlierCommits:
         if not all(there):
             raise CommitConflictError(
                 "a data file of this commit is gone: a failed commit removed it, it was compacted after an earlier "
-                "commit of it, or cleaned up as an orphan file",
+                "commit of it, cleaned up as an orphan file, or rolled back",
                 path=self._unseen[there.index(False)],
                 hint="nothing was published; look whether the table has the rows before writing them again",
             )
@@ -175,6 +180,23 @@ class EarlierCommits:
             path=self._store.root,
             hint="nothing was published now, and no file removed; commit each message once",
         )
+
+
+def _all_paths(store: TableStore, schema: TableSchema, increment: Increment) -> Iterator[str]:
+    """Every file that an increment brings to the table."""
+    for bucket in increment.added:
+        yield from bucket.paths()
+    entries = [e for e in (increment.replacements, increment.changelog) if e is not None]
+    outside = any(e.external_path for e in increment.index_entries)
+    outside |= any(e["external_path"].null_count < e.num_rows for e in entries)
+    paths = file_paths(store, schema.options, outside=outside)
+    for index in increment.index_entries:
+        directory = partition_directory(schema, index.partition)
+        yield paths.index_file(directory, index.bucket, index.file_name, index.external_path)
+    for batch in entries:
+        for entry in batch.select(["partition", "bucket", "file_name", "external_path"]).to_pylist():
+            directory = partition_directory(schema, entry.pop("partition"))
+            yield paths.data_file(directory, **entry)
 
 
 def committed_identifiers(store: TableStore, commit_user: str, identifiers: Iterable[int]) -> set[int]:

@@ -53,7 +53,7 @@ class FileSystemPublisher:
 
     def publish(self, store: TableStore, snapshot: Snapshot, latest: Snapshot | None) -> bool:
         """See `SnapshotPublisher`. False, too, when ``latest`` was replaced by another writer."""
-        if not _is_there(store, latest):
+        if not is_there(store, latest):
             return False
         try:
             return store.try_create_snapshot(snapshot) and not _out_of_place(store, snapshot, latest)
@@ -88,7 +88,7 @@ def publisher_of(store: TableStore) -> SnapshotPublisher:
     return store.publisher or _FILE_SYSTEM
 
 
-def _is_there(store: TableStore, snapshot: Snapshot | None) -> bool:
+def is_there(store: TableStore, snapshot: Snapshot | None) -> bool:
     """Whether this snapshot is there under its number. Raises PaimonError when the storage doesn't tell."""
     try:
         return snapshot is None or _is_same(store.snapshot(snapshot.id), snapshot)
@@ -103,11 +103,11 @@ def _out_of_place(store: TableStore, snapshot: Snapshot, latest: Snapshot | None
     table was dropped or renamed: a table that is made there next would have the snapshot. Where only the old one has
     expired the new one stays, and so it does where another follows it already.
     """
-    if latest is not None and _is_there(store, latest):
+    if latest is not None and is_there(store, latest):
         return False
     if store.is_still_there() and (latest is None or _only_expired(store, snapshot, latest)):
         return False
-    if _is_there(store, snapshot):
+    if is_there(store, snapshot):
         store.io.delete([store.paths.snapshot(snapshot.id)])
     return True
 

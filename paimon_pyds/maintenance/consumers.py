@@ -17,9 +17,9 @@ from typing import Any
 
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError, suggest
 from paimon_pyds.maintenance.expire import maintenance_options
-from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import consumer_names, consumer_position
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
+from paimon_pyds.metadata.intents import expiring_before
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.options.option import integer, text

@@ -1,7 +1,7 @@
 """Expiry of snapshots and changelogs: which are due, and how they go so that no reader or other writer is misled.
 
 A snapshot's files go first and the snapshot itself last, as in Java, so an expiry that was killed is finished by the
-next. Before the first file goes, an intent (`paimon_pyds.maintenance.intents`) and the hint EARLIEST name the first
+next. Before the first file goes, an intent (`paimon_pyds.metadata.intents`) and the hint EARLIEST name the first
 snapshot that stays; then tags, branches, consumers and rollbacks are read once more. Who makes a tag here, or rolls
 back, writes that first and looks at the intents then: one of the two sees the other. Java Paimon does not look again; a
 tag that it makes of a snapshot just as that expires may name files that go.
@@ -22,7 +22,6 @@ from datetime import date, timedelta
 from typing import Any
 
 from paimon_pyds.errors import CommitError, NotFoundError, OptionError, SnapshotNotFoundError
-from paimon_pyds.maintenance.intents import begin_expiry, expiring_before, finish_expiry, rolling_back_to, withdraw
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
@@ -40,6 +39,7 @@ from paimon_pyds.metadata.changelogs import (
     write_changelog,
     write_changelog_hint,
 )
+from paimon_pyds.metadata.intents import begin_expiry, expiring_before, finish_expiry, rolling_back_to, withdraw
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import TableOptions, check_branch, check_known

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.maintenance.branches import delete_branch, removal_of
+from paimon_pyds.maintenance.branches import delete_branch
 from paimon_pyds.maintenance.drop_partitions import truncate
 from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options, merged
 from paimon_pyds.maintenance.orphans import remove_orphan_files
 from paimon_pyds.maintenance.references import KeptFiles, Reference, consumer_names, references_of_table
 from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
+from paimon_pyds.maintenance.removed_states import removal_of
 from paimon_pyds.maintenance.tags import delete_tag
 from paimon_pyds.metadata.changelogs import changelog_ids
 from paimon_pyds.metadata.manifest_reader import ManifestReader

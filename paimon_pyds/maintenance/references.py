@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_pyds.errors import CommitError, NotFoundError, SnapshotNotFoundError, TagNotFoundError
-from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.metadata.changelogs import changed_entries, changelog_ids, changelogs, changes_of, is_delta
+from paimon_pyds.metadata.intents import expiring_before
 from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, ManifestFile, live_entries
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -164,7 +164,7 @@ def wait_or_raise(error: NotFoundError, times: int) -> int:
 
 
 def is_expiring(store: TableStore, reference: Reference) -> bool:
-    """Whether a snapshot has gone, or goes: who removes it tells so first (`paimon_pyds.maintenance.intents`)."""
+    """Whether a snapshot has gone, or goes: who removes it tells so first (`paimon_pyds.metadata.intents`)."""
     if not reference.is_snapshot:
         return False
     branch, id_ = on_branch(store, reference.branch), reference.snapshot.id

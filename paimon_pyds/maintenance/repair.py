@@ -28,10 +28,10 @@ from paimon_pyds.execution.live_files import live_of, snapshot_files
 from paimon_pyds.index_tools.rewrite import rewrite_file_index
 from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options
 from paimon_pyds.maintenance.findings import HINTS, Finding, RepairPlan, Verification
-from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import on_branch
 from paimon_pyds.maintenance.removal import threads_of
 from paimon_pyds.metadata.changelogs import changelog_ids, write_changelog_hint
+from paimon_pyds.metadata.intents import expiring_before
 from paimon_pyds.metadata.manifest import IndexEntry
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.paths import MAIN_BRANCH

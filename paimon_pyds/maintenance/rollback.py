@@ -2,32 +2,54 @@
 
 Snapshots go from the newest on, as in Java, so that a rollback that was killed leaves the table at one of its
 snapshots; run again, it goes on. What it leaves, an expiry beside it would take away: each tells what it is about to
-remove, and looks at what others tell then (`paimon_pyds.maintenance.intents`). An expiry by Java knows the hint LATEST
+remove, and looks at what others tell then (`paimon_pyds.metadata.intents`). An expiry by Java knows the hint LATEST
 only, which names the target first.
 
-Data files stay, and are orphans then, as in Java: a writer that loses its snapshot so commits the same files again.
+The files that only these snapshots needed go last, when nothing names them any more; Java leaves them as orphans. A
+writer that loses its snapshot so, before it has told of success, waits for that, and commits its files again as far as
+they are still there. One by Java does not look: its snapshot goes as well where it was built on what has gone.
 (Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, class RollbackHelper.)
 """
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from paimon_pyds.errors import CommitError, OptionError, PaimonError, SnapshotNotFoundError, TagNotFoundError
-from paimon_pyds.maintenance.intents import begin_rollback, begun_before, expiring_before, withdraw
-from paimon_pyds.maintenance.references import Reference, tag_references
-from paimon_pyds.maintenance.removal import RemovalSummary, delete_files
+from paimon_pyds.errors import (
+    CommitError,
+    OptionError,
+    PaimonError,
+    SnapshotNotFoundError,
+    TagNotFoundError,
+)
+from paimon_pyds.maintenance.expire import maintenance_options
+from paimon_pyds.maintenance.references import (
+    Reference,
+    references_of_table,
+    snapshot_references,
+    tag_references,
+)
+from paimon_pyds.maintenance.removal import Removal, RemovalSummary, delete_files
+from paimon_pyds.maintenance.removed_states import changelogs_from, only_theirs, remove_files
 from paimon_pyds.maintenance.tags import discard_success_files, numbered_state, snapshot_file
 from paimon_pyds.metadata.changelogs import remove_changelogs_from
+from paimon_pyds.metadata.intents import begin_rollback, begun_before, expiring_before, is_forwarded_now, withdraw
+from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import NO_WATERMARK, Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.options import check_branch
 from paimon_pyds.options.option import integer, text
 from paimon_pyds.options.times import time_ms
 from paimon_pyds.progress import counted
+from paimon_pyds.redaction import redact
+
+_log = logging.getLogger("paimon_pyds.maintenance")
 
 
 def rollback(
@@ -44,28 +66,47 @@ def rollback(
     Raises:
         SnapshotNotFoundError, TagNotFoundError: there is no such state.
         OptionError: contradicting arguments.
-        CommitError: snapshots up to the target expire just now; nothing was removed.
+        CommitError: snapshots up to the target expire, or the table is fast-forwarded, just now; nothing was removed.
     """
     started = time.monotonic()
     check_branch(store.latest_schema(), store.branch, store.root)
+    options = maintenance_options(store, None)
     target, path = named_state(store, snapshot, tag, timestamp, watermark)
-    snapshots = [s for s in store.snapshots() if s.id > target.id]
-    tags = [tag for tag in tag_references(store) if tag.snapshot.id > target.id]
-    count = len(snapshots)
-    if store.server is not None and not dry_run:
+    gone = [s for s in (*snapshot_references(store), *tag_references(store)) if s.snapshot.id > target.id]
+    count, tags = sum(state.is_snapshot for state in gone), [state for state in gone if state.is_tag]
+    removal: Removal | None = None
+    if dry_run:
+        gone += changelogs_from(store, target.id + 1)
+        removal = only_theirs(store, gone, lambda: _without(references_of_table(store), gone), options)
+    elif store.server is not None:
         named = None if path == store.paths.snapshot(target.id) else path.rpartition("/tag-")[2]
         store.server.rollback(store, target, named)
-    elif not dry_run:
+    else:
         intent = begin_rollback(store, target.id)
         try:
+            if is_forwarded_now(store):
+                raise CommitError(
+                    "the main branch is fast-forwarded just now",
+                    path=store.root,
+                    hint="try again; if that call was ended, run it again first",
+                )
             _begin(store, target, path)
+            gone += changelogs_from(store, target.id + 1)
             remove_changelogs_from(store, target.id + 1)
             count, tags = _remove_newer(store, target)
+            removal = remove_files(store, gone, options)
+            if removal is not None:
+                _remove_late(store, target, removal)
         finally:
             with suppress(PaimonError):  # it counts for a day only
                 withdraw(store, intent)
-    names = tuple(tag.tag for tag in tags)
-    return RemovalSummary(snapshots=count, tags=names, seconds=time.monotonic() - started, dry_run=dry_run)
+    summary = RemovalSummary() if removal is None else removal.summary()
+    names, seconds = tuple(tag.tag for tag in tags), time.monotonic() - started
+    return replace(summary, snapshots=count, tags=names, seconds=seconds, dry_run=dry_run)
+
+
+def _without(states: Sequence[Reference], gone: Sequence[Reference]) -> list[Reference]:
+    return [state for state in states if state not in gone]
 
 
 def named_state(
@@ -149,3 +190,25 @@ def _remove_newer(store: TableStore, target: Snapshot) -> tuple[int, list[Refere
     store.write_latest_hint(target.id)
     discard_success_files(store, [tag.tag for tag in tags])
     return count, tags
+
+
+def _remove_late(store: TableStore, target: Snapshot, removal: Removal) -> None:
+    """Remove the snapshots of writers that do not look, as Java's, where they were built on what has gone."""
+    late = [s for s in store.snapshots() if s.id > target.id and _needs(store, s, removal)]
+    if late:
+        store.io.delete([store.paths.latest_hint])  # see `_remove_newer`
+    for snapshot in reversed(late):
+        if store.snapshots_among([snapshot.id]) == [snapshot]:
+            store.io.delete([store.paths.snapshot(snapshot.id)])
+        _log.warning("snapshot %d was committed during a rollback, and went, too (%s)", snapshot.id, redact(store.root))
+
+
+def _needs(store: TableStore, snapshot: Snapshot, removal: Removal) -> bool:
+    """Whether a snapshot needs a file that was removed."""
+    reader, gone = ManifestReader(store), {path.rpartition("/")[2] for path in removal.data}
+    try:
+        if not removal.manifests.keys().isdisjoint(m.file_name for m in reader.manifests(snapshot)):
+            return True
+        return not gone.isdisjoint(reader.live_files(snapshot, ("file_name",))["file_name"].to_pylist())
+    except SnapshotNotFoundError:
+        return True

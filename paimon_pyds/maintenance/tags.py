@@ -28,7 +28,6 @@ from paimon_pyds.errors import (
     TagNotFoundError,
 )
 from paimon_pyds.maintenance.expire import maintenance_options, merged
-from paimon_pyds.maintenance.intents import expiring_before
 from paimon_pyds.maintenance.references import (
     KeptFiles,
     Reference,
@@ -40,6 +39,7 @@ from paimon_pyds.maintenance.references import (
 )
 from paimon_pyds.maintenance.removal import Removal, RemovalSummary, threads_of
 from paimon_pyds.maintenance.success_file import SUCCESS, write_success_file
+from paimon_pyds.metadata.intents import expiring_before
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.snapshot import TAG_CREATED, TAG_MEMBERS, TAG_RETAINED, Snapshot, parse_snapshot
 from paimon_pyds.metadata.store import TableStore, is_file_name
@@ -213,7 +213,7 @@ def _stays(store: TableStore, snapshot: Snapshot, path: str, target: str) -> boo
     """Whether the files of a snapshot that was just tagged are surely still there, and will be."""
     if path != store.paths.snapshot(snapshot.id):
         return path == target or store.io.exists(path)
-    return expiring_before(store) <= snapshot.id and store.snapshot_exists(snapshot.id)
+    return expiring_before(store) <= snapshot.id and store.snapshots_among([snapshot.id]) == [snapshot]
 
 
 def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot:

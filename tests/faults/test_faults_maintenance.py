@@ -22,9 +22,9 @@ import paimon_pyds as pp
 from paimon_pyds.errors import AlreadyExistsError, NotFoundError, PaimonError
 from paimon_pyds.execution.live_files import snapshot_files
 from paimon_pyds.maintenance.clone import CloneOptions, clone
-from paimon_pyds.maintenance.intents import finish_expiry
 from paimon_pyds.maintenance.tag_creation import create_due_tags
 from paimon_pyds.metadata.changelogs import expired_changelogs
+from paimon_pyds.metadata.intents import finish_expiry
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore, read_hint
 from paimon_pyds.options import TableOptions
 from support.effort import LONG, sampled

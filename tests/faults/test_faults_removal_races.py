@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from faults_io import HARMLESS, FaultyIO
+from faults_beside import calls_of, each_moment, table_in
+from faults_io import HARMLESS
 from schedules import repeatable
 
 import paimon_pyds as pp
 from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import CommitConflictError, CommitError, NotFoundError, TagNotFoundError
-from paimon_pyds.maintenance.intents import begin_expiry
-from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
-from paimon_pyds.storage import FileStatus
+from paimon_pyds.metadata.intents import begin_expiry
 from paimon_pyds.types import from_arrow_schema
 from support.effort import sampled
 from support.executors import ShufflingWorkers
@@ -28,39 +25,6 @@ from support.messages import ids_of
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 _OPTIONS = {"file-operation.thread-num": "1", "write-only": "true", "bucket": "-1"}
-_CALLS = 8
-"""I/O calls before each of which something else happens, of those of an operation; all of them in long runs."""
-
-
-class _AgedIO(MemoryIO):
-    """Files that were there at the start are old, and others too young to be orphans."""
-
-    def __init__(self, files: dict[str, bytes], old: frozenset[str] = frozenset()) -> None:
-        super().__init__(files)
-        self._old = old
-
-    def list(self, path: str) -> list[FileStatus]:
-        return [replace(s, modified_ms=1 if s.path in self._old else 10**15) for s in super().list(path)]
-
-
-class _BesideIO(FaultyIO):
-    """Before its call ``at`` something happens beside."""
-
-    def __init__(self, files: dict[str, bytes], at: int | None, beside: Callable[[], None]) -> None:
-        super().__init__(at, io=_AgedIO(files, frozenset(files)))
-        self._beside = beside
-
-    def _do(self, name: str, effect: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
-        if self._at == len(self.done):
-            self._at = None  # other threads may be at it
-            self._beside()
-        self.done.append(name)
-        return effect()
-
-
-def _table(files: dict[str, bytes], branch: str | None = None) -> pp.Table:
-    table = pp.Table(TableStore(MemoryIO(files), "/t"))
-    return table if branch is None else pp.Table(table.store.for_branch(branch))
 
 
 def _rows(*ids: int) -> pa.Table:
@@ -80,7 +44,7 @@ def _made(*, changelogs: bool, branches: Sequence[str], tag: bool) -> dict[str, 
     table.append(_rows(10))
     for branch in branches:
         table.create_branch(branch, "old")
-        _table(files, branch).delete_tag("old")
+        table_in(files, branch).delete_tag("old")
     if not tag:
         table.delete_tag("old")
     table.expire_snapshots(retain_max=1)
@@ -139,35 +103,14 @@ def test_a_state_that_changes_its_name_keeps_its_files(name: str, beside: Callab
     if name == "delete_tag":
         start["/t/tag/tag-x"] = start["/t/branch/branch-b/snapshot/snapshot-2" if on_branch else "/t/tag/tag-old"]
     if name == "expire_snapshots":
-        _table(start).append(_rows(20))
+        table_in(start).append(_rows(20))
     with repeatable("0"):
-        for files in _each_moment(start, _REMOVALS[name], beside):
-            assert set(table_files(_table(files).store)) <= set(files)
-
-
-def _each_moment(
-    start: dict[str, bytes],
-    operation: Callable[[pp.Table], object],
-    beside: Callable[[pp.Table], object],
-    moments: Sequence[int] | None = None,
-) -> Iterator[dict[str, bytes]]:
-    """The files after an operation, where something happened beside it before one of its calls."""
-    for at in sampled(range(len(_calls(start, operation))), _CALLS) if moments is None else moments:
-        METADATA_CACHE.clear()
-        files = dict(start)
-        operation(pp.Table(TableStore(_BesideIO(files, at, partial(beside, _table(files))), "/t")))
-        METADATA_CACHE.clear()
-        yield files
-
-
-def _calls(start: dict[str, bytes], operation: Callable[[pp.Table], object]) -> list[str]:
-    io = _BesideIO(dict(start), None, lambda: None)
-    operation(pp.Table(TableStore(io, "/t")))
-    return io.done
+        for files in each_moment(start, _REMOVALS[name], beside):
+            assert set(table_files(table_in(files).store)) <= set(files)
 
 
 def _ids(files: dict[str, bytes]) -> list[int]:
-    return sorted(_table(files).scan().to_arrow()["id"].to_pylist())
+    return sorted(table_in(files).scan().to_arrow()["id"].to_pylist())
 
 
 def test_a_tag_or_branch_that_is_deleted_while_the_table_goes_back_or_forward_to_it() -> None:
@@ -179,14 +122,18 @@ def test_a_tag_or_branch_that_is_deleted_while_the_table_goes_back_or_forward_to
         with suppress(NotFoundError):
             table.fast_forward("b")
 
+    def deleted(table: pp.Table) -> None:
+        with suppress(CommitError):  # the main branch gets its history
+            table.delete_branch("b")
+
     cases: list[tuple[Callable[[pp.Table], None], dict[str, bytes], Callable[[pp.Table], object]]] = [
         (rollback, _made(changelogs=False, branches=[], tag=True), lambda table: table.delete_tag("old")),
-        (forward, _made(changelogs=False, branches=["b"], tag=False), lambda table: table.delete_branch("b")),
+        (forward, _made(changelogs=False, branches=["b"], tag=False), deleted),
     ]
     with repeatable("0"):
         for operation, start, beside in cases:
-            write = _first_write(_calls(start, operation))
-            for files in _each_moment(start, operation, beside, range(write - 4, write + 2)):
+            write = _first_write(calls_of(start, operation))
+            for files in each_moment(start, operation, beside, range(write - 4, write + 2)):
                 assert _ids(files) in ([0, 1], [9, 10])
 
 
@@ -197,7 +144,7 @@ def _first_write(calls: Sequence[str]) -> int:
 @pytest.mark.parametrize("longer", [0, 6], ids=["shorter", "longer"])
 def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(longer: int) -> None:
     start = _made(changelogs=False, branches=["b"], tag=False)
-    branch = _table(start, "b")
+    branch = table_in(start, "b")
     for number in range(longer):
         branch.append(_rows(60 + number))
     rows = ids_of(branch)
@@ -214,32 +161,32 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(lo
         table.append(_rows(30))
 
     with repeatable("0"):
-        calls = _calls(start, forward)
+        calls = calls_of(start, forward)
         switch = calls.index("create_if_absent")
         known = switch - 10  # by then it knows the latest snapshot
         moments = [*sampled(range(known, switch), 3), switch, *sampled(range(switch + 1, len(calls)), 4)]
-        for at, files in zip(moments, _each_moment(start, forward, append, moments), strict=True):
+        for at, files in zip(moments, each_moment(start, forward, append, moments), strict=True):
             assert bool(refused) == (at <= switch)
             assert _ids(files) == ([9, 10, 30] if refused else sorted([*rows, 30]))
-            assert set(table_files(_table(files).store)) <= set(files)
+            assert set(table_files(table_in(files).store)) <= set(files)
             _contiguous(files)
-        published = _calls(start, append).index("create_if_absent")
-        for files in _each_moment(start, append, forward, [*sampled(range(published), 3), published]):
+        published = calls_of(start, append).index("create_if_absent")
+        for files in each_moment(start, append, forward, [*sampled(range(published), 3), published]):
             assert _ids(files) == sorted([*rows, 30])
             _contiguous(files)
 
 
 def _contiguous(files: dict[str, bytes]) -> None:
-    ids = _table(files).store.snapshot_ids()
+    ids = table_in(files).store.snapshot_ids()
     assert ids == list(range(ids[0], ids[-1] + 1))
 
 
 def test_expiry_goes_on_where_another_branch_is_renamed() -> None:
     start = _made(changelogs=False, branches=["b"], tag=False)
-    _table(start).append(_rows(20))
+    table_in(start).append(_rows(20))
     with repeatable("0"):
-        for files in _each_moment(start, lambda table: table.expire_snapshots(retain_max=1), _renamed):
-            assert _table(files).store.snapshot_ids() == [6]
+        for files in each_moment(start, lambda table: table.expire_snapshots(retain_max=1), _renamed):
+            assert table_in(files).store.snapshot_ids() == [6]
 
 
 def test_an_expiry_stays_told_of_while_the_hint_names_an_older_snapshot() -> None:
@@ -252,10 +199,10 @@ def test_an_expiry_stays_told_of_while_the_hint_names_an_older_snapshot() -> Non
             table.create_tag("x", 3)
 
     with repeatable("0"):
-        calls = _calls(start, expire := partial(_expired, retain=1))
-        for at, files in enumerate(_each_moment(start, expire, tag, range(_first_write(calls), len(calls)))):
-            assert set(table_files(_table(files).store)) <= set(files), at
-            assert "x" not in _table(files).tags() or len(_table(files).scan(tag="x").to_arrow()) == 3, at
+        calls = calls_of(start, expire := partial(_expired, retain=1))
+        for at, files in enumerate(each_moment(start, expire, tag, range(_first_write(calls), len(calls)))):
+            assert set(table_files(table_in(files).store)) <= set(files), at
+            assert "x" not in table_in(files).tags() or len(table_in(files).scan(tag="x").to_arrow()) == 3, at
 
 
 def test_a_rollback_stays_told_of_while_a_commit_writes_the_hint() -> None:
@@ -270,16 +217,16 @@ def test_a_rollback_stays_told_of_while_a_commit_writes_the_hint() -> None:
         _expired(table, retain=1)
 
     with repeatable("0"):
-        calls = _calls(start, rollback)
-        for at, files in enumerate(_each_moment(start, rollback, beside, range(len(calls)))):
+        calls = calls_of(start, rollback)
+        for at, files in enumerate(each_moment(start, rollback, beside, range(len(calls)))):
             assert _ids(files) in ([0, 1], [0, 1, 2, 3, 50], [0, 1, 50]), at
-            assert set(table_files(_table(files).store)) <= set(files), at
+            assert set(table_files(table_in(files).store)) <= set(files), at
             assert not [path for path in files if "/snapshot/." in path], at
 
 
 def test_a_rollback_to_a_tag_waits_for_an_expiry_that_has_begun() -> None:
     files = _history()
-    table = _table(files)
+    table = table_in(files)
     table.create_tag("x", 2)
     killed = begin_expiry(table.store, 4)
     with pytest.raises(CommitError, match=r"snapshots expire just now.*call expire_snapshots"):
@@ -305,8 +252,8 @@ def test_files_that_newer_snapshots_keep_are_no_orphans_where_all_that_were_foun
         _expired(table, retain=1)
 
     with repeatable("0"):
-        calls = _calls(start, _REMOVALS[name])
-        for at, files in enumerate(_each_moment(start, _REMOVALS[name], beside, range(len(calls)))):
+        calls = calls_of(start, _REMOVALS[name])
+        for at, files in enumerate(each_moment(start, _REMOVALS[name], beside, range(len(calls)))):
             assert _ids(files) == [0, 1, 2, 3, 50, 51], at
 
 
@@ -315,7 +262,7 @@ def _history() -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     create_table(MemoryIO(files), "/t", TableDefinition(from_arrow_schema(_SCHEMA), (), (), _OPTIONS))
     for id_ in range(4):
-        _table(files).append(_rows(id_))
+        table_in(files).append(_rows(id_))
     return files
 
 
@@ -344,7 +291,7 @@ def test_a_commit_goes_on_where_the_snapshot_that_it_builds_on_expires(
 
     start = _made(changelogs=False, branches=[], tag=False)
     with repeatable("0"):
-        published = _calls(start, write).index("create_if_absent")
-        for files in _each_moment(start, write, busy, range(published - 9, published + 1)):
-            assert set(table_files(_table(files).store)) <= set(files)
+        published = calls_of(start, write).index("create_if_absent")
+        for files in each_moment(start, write, busy, range(published - 9, published + 1)):
+            assert set(table_files(table_in(files).store)) <= set(files)
             assert len(_ids(files)) == rows

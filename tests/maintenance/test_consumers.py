@@ -12,7 +12,7 @@ import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError
-from paimon_pyds.maintenance.intents import begin_expiry
+from paimon_pyds.metadata.intents import begin_expiry
 from paimon_pyds.types import from_arrow_schema
 from support.memory_io import MemoryIO
 from support.oracle import Oracle, requires_java_oracle

@@ -1,5 +1,5 @@
 """Any sequence of writes and of what keeps a table healthy: every state that is left shows the rows that it had, and
-the files that are there are those that some state needs; after a rollback there are orphans, too, as in Java."""
+the files that are there are those that some state needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import paimon_pyds as pp
 from support.effort import LONG
 from support.live_files import table_files
-from support.maintenance import changes_of, rows_of, unneeded_are_orphans
+from support.maintenance import changes_of, nothing_is_left_over, rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 
@@ -75,7 +75,6 @@ class _World:
         self.states: dict[State, list[str] | None] = {}
         self.tagged: dict[tuple[str, str], int] = {}
         self.position: float = math.inf
-        self.exact = True
 
     def on(self, branch: str) -> pp.Table:
         return pp.Table.open(self.table.path, branch=branch)
@@ -123,7 +122,6 @@ class _World:
                 self.forget_branch()
             case "fast forward" if branch is not None:
                 table.fast_forward("b")
-                self.exact = False
                 self.take_over()
             case "rollback" if ids:
                 self.roll_back(rng.choice(ids[-3:]))
@@ -131,8 +129,7 @@ class _World:
                 self.roll_back(rng.choice(tags))
             case "orphans":
                 time.sleep(0.002)  # a file of this very millisecond counts as new
-                table.remove_orphan_files("0 s", dry_run=False)
-                self.exact = True
+                assert not table.remove_orphan_files("0 s", dry_run=False).files.num_rows
             case "purge":
                 table.purge(Path(table.path).name, named_states=True)
                 id_ = table.store.latest_snapshot_id()
@@ -170,7 +167,6 @@ class _World:
     def roll_back(self, target: int | str) -> None:
         """To a snapshot, or a tag, of which a snapshot is made again."""
         self.table.rollback(target)
-        self.exact = False
         id_ = target if isinstance(target, int) else self.tagged["main", target]
         if isinstance(target, str):
             self.states["main", "snapshot", id_] = self.states["main", "tag", target]
@@ -248,7 +244,7 @@ class _World:
         for state, rows in expected.items():
             assert rows is None or rows == there[state], state
         self.states |= there
-        unneeded_are_orphans(self.table, none=self.exact)
+        nothing_is_left_over(self.table)
 
     def is_behind_a_gap(self, branch: str, kind: str, name: object) -> bool:
         """Whether changes are older than some that are gone: no reader gets there."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,8 +25,10 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
     TagNotFoundError,
 )
+from paimon_pyds.maintenance import rollback as rollback_module
+from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage.local import LocalFileIO
-from support.maintenance import has_all, is_exact, rows_of
+from support.maintenance import has_all, is_exact, named_only, rows_of
 from support.oracle import Oracle, requires_java_oracle
 
 _SCHEMA = pa.schema([("id", pa.int64())])
@@ -159,15 +162,16 @@ def test_fast_forward(table: pp.Table, main_is_ahead: bool) -> None:
     branch.alter(add_columns={"more": "INT"})
     table.create_tag("later")
     rows, ids = rows_of(branch), branch.store.snapshot_ids()
-    assert table.fast_forward("b", dry_run=True).snapshots == 2
+    planned = table.fast_forward("b", dry_run=True)
     summary = table.fast_forward("b")
-    assert (summary.snapshots, summary.tags) == (2, ("later",))
+    assert (summary.snapshots, summary.tags) == (planned.snapshots, planned.tags) == (2, ("later",))
+    assert (summary.data_files, summary.metadata_files) == (planned.data_files, planned.metadata_files)
     assert rows_of(table) == rows
     assert table.store.snapshot_ids() == [1, 2, *ids, *([5, 6] if main_is_ahead else [])]
     assert all(rows_of(table, snapshot=id_) == rows_of(branch, snapshot=min(id_, ids[-1])) for id_ in range(3, 7))
     assert list(table.tags()) == ["x"]
     assert table.arrow_schema.names == ["id", "more"]
-    has_all(table)
+    is_exact(table)
     table.append(pa.table({"id": [7], "more": pa.array([1], pa.int32())}))
     assert len(rows_of(table)) == len(rows) + 1
     assert rows_of(branch) == rows
@@ -194,20 +198,71 @@ def test_rollback(table: pp.Table) -> None:
     assert rows_of(table) == states[5]
     summary = table.rollback(4)
     assert (summary.snapshots, summary.tags) == (planned.snapshots, planned.tags) == (1, ("last",))
+    assert (summary.data_files, summary.metadata_files) == (planned.data_files, planned.metadata_files) == (1, 3)
     assert rows_of(table) == states[4]
-    has_all(table)
+    is_exact(table)
     _append(table, 50)
     assert table.store.snapshot_ids() == [1, 2, 3, 4, 5]
     table.expire_snapshots(retain_max=1)
     table.rollback(tag="third")
     assert rows_of(table) == states[3]
     assert table.store.snapshot_ids() == [3]
-    has_all(table)
+    is_exact(table)
     _append(table, 51)
     assert table.store.latest_snapshot_id() == 4
     table.rollback(timestamp=table.store.snapshot(3).time_millis)
     assert rows_of(table) == states[3]
+    is_exact(table)
     assert table.rollback(snapshot=3).snapshots == 0
+
+
+def test_a_rollback_leaves_files_that_branches_and_tags_need(table: pp.Table) -> None:
+    table.create_tag("last")
+    table.create_branch("b", "last")
+    _append(table, 60)
+    rows = rows_of(table, tag="last")
+    assert table.rollback(2).snapshots == 4
+    assert rows_of(pp.Table.open(table.path, branch="b")) == rows
+    is_exact(table)
+    assert table.delete_branch("b").data_files == 1
+    is_exact(table)
+
+
+def test_a_rollback_from_a_damaged_snapshot(table: pp.Table, caplog: pytest.LogCaptureFixture) -> None:
+    """It leads back to what can be read; what nobody can tell stays."""
+    rows = rows_of(table, snapshot=3)
+    for manifest in table.store.read_manifest_list(table.snapshot().delta_manifest_list):
+        Path(table.store.paths.manifest(manifest.file_name)).write_bytes(b"?")
+    METADATA_CACHE.clear()
+    assert table.rollback(3).data_files == 0
+    assert "remove_orphan_files finds them" in caplog.text
+    assert rows_of(table) == rows
+    assert table.remove_orphan_files("0 s", dry_run=False).files.num_rows
+    is_exact(table)
+
+
+def test_a_commit_that_does_not_look_goes_with_what_it_was_built_on(
+    table: pp.Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of Java, whose writers are told of success: its rows need files that have gone."""
+    aside = f"{table.path}-aside"
+    shutil.copytree(table.path, aside)
+    _append(pp.Table.open(aside), 70)
+    removed = rollback_module.remove_files
+
+    def removing(*arguments: Any) -> Any:
+        done = removed(*arguments)
+        shutil.copytree(
+            aside, table.path, dirs_exist_ok=True, ignore=lambda _, names: {*names} - {"snapshot", "snapshot-6"}
+        )
+        return done
+
+    monkeypatch.setattr(rollback_module, "remove_files", removing)
+    rows = rows_of(table, snapshot=4)
+    table.rollback(4)
+    assert "snapshot 6 was committed during a rollback" in caplog.text
+    assert rows_of(table) == rows
+    assert table.store.snapshot_ids() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("retained", [6, 3, 2], ids=["its snapshot is there", "the next is there", "neither"])
@@ -408,7 +463,7 @@ def test_a_tag_whose_changelog_has_gone_becomes_a_snapshot(tmp_path: Path, by_ja
     assert rows_of(table) == rows
     table.append(pa.table({"id": [7], "v": [7]}, schema))
     table.expire_snapshots(retain_max=2)
-    assert table.remove_orphan_files("0 s", dry_run=False).files.num_rows
+    named_only(table)
     table.expire_snapshots(retain_max=1)
     is_exact(table)
 

@@ -41,13 +41,8 @@ def named_only(table: pp.Table) -> None:
     assert table.remove_orphan_files(timedelta(0), dry_run=True).files["path"].to_pylist() == []
 
 
-def unneeded_are_orphans(table: pp.Table, *, none: bool) -> None:
-    """The files that no state needs are the orphans, but for those that something still names, as Java leaves them.
-
-    Args:
-        table: the table.
-        none: there is no orphan.
-    """
+def nothing_is_left_over(table: pp.Table) -> None:
+    """There is no orphan; files that no state needs are named by something, as Java leaves them."""
     has_all(table)
     needed = set(table_files(table.store))
     kept = _named_yet(table, needed)
@@ -55,7 +50,7 @@ def unneeded_are_orphans(table: pp.Table, *, none: bool) -> None:
     time.sleep(0.002)  # a file of this very millisecond counts as new
     orphans = set(table.remove_orphan_files(timedelta(0), dry_run=True).files["path"].to_pylist())
     assert orphans == unneeded, f"{sorted(orphans)}; {sorted(unneeded)}"
-    assert not (none and orphans), sorted(orphans)
+    assert not orphans, sorted(orphans)
 
 
 def _named_yet(table: pp.Table, needed: set[str]) -> set[str]:
