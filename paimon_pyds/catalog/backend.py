@@ -28,13 +28,16 @@ class CatalogBackend(Protocol):
         """Make a database."""
 
     def drop_database(self, name: str) -> None:
-        """Remove a database with its tables."""
+        """Remove a database with its tables and views."""
 
     def missing_hint(self) -> str | None:
         """Why no database is there, when that is more than that none was made; None where there may be some."""
 
     def tables(self, database: str) -> list[str]:
         """The names of the tables of a database that exists, by name."""
+
+    def views(self, database: str) -> list[str]:
+        """The names of the views of a database that exists, by name, where the catalog keeps any besides tables."""
 
     def path(self, identifier: Identifier) -> str:
         """Where the table is, or would be."""

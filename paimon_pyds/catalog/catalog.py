@@ -203,20 +203,22 @@ class Catalog:
 
         Args:
             name: of the database.
-            cascade: remove its tables, too.
+            cascade: remove its tables and views, too.
             ignore_if_not_exists: do nothing where there is no such database.
 
         Raises:
             DatabaseNotFoundError: it does not exist.
-            OptionError: it has tables and ``cascade`` is not given, or it is ``default`` of a warehouse directory.
+            OptionError: it has tables or views and ``cascade`` is not given, or it is ``default`` of a warehouse
+                directory.
         """
         if not self._backend.has_database(checked_object_name(name, "database")):
             if ignore_if_not_exists:
                 return
             raise self._no_database(name)
-        tables = [] if cascade else self._backend.tables(name)
-        if tables:
-            there = counted(len(tables), "table")
+        tables, views = ([], []) if cascade else (self._backend.tables(name), self._backend.views(name))
+        if tables or views:
+            found = {"table": len(tables), "view": len(views)}
+            there = " and ".join(counted(number, what) for what, number in found.items() if number)
             raise OptionError(f"database {name} is not empty: it has {there}", hint="cascade=True drops them too")
         self._backend.drop_database(name)
 
@@ -235,6 +237,17 @@ class Catalog:
                 text = f"the database {database} has no table: name another one, such as tables({others[0]!r})"
                 warnings.warn(text, stacklevel=2)
         return found
+
+    def views(self, database: str | None = None) -> list[str]:
+        """The names of the views of a database, by name; Java Paimon 2 keeps some in JDBC catalogs. A table can't have
+        the name of a view, and a view can't be read here. Raises DatabaseNotFoundError.
+
+        Without a name it is ``default``.
+        """
+        database = database or DEFAULT_DATABASE
+        if not self._backend.has_database(checked_object_name(database, "database")):
+            raise self._no_database(database)
+        return self._backend.views(database)
 
     def missing_hint(self) -> str | None:
         """What is wrong with the warehouse: it does not exist, or is something else; None where nothing is."""
@@ -408,6 +421,10 @@ class Catalog:
         """The error for a table that is not there, with the names that are."""
         if not self._backend.has_database(identifier.database):
             return self._no_database(identifier.database)
+        if identifier.table in self._backend.views(identifier.database):
+            what = f"{identifier.database}.{identifier.table} is a view, not a table"
+            instead = "read it by Java Paimon 2, or the tables that its SQL names"
+            return TableNotFoundError(what, path=error.path, hint=instead)
         others = [name for name in self._backend.tables(identifier.database) if name != identifier.table]
         hint = suggest(identifier.table, others, "its tables")
         if not hint and identifier.database == DEFAULT_DATABASE:

@@ -152,12 +152,16 @@ class Database:
                 cursor.execute("COMMIT")
             return found
 
+    def tables(self) -> set[str]:
+        """The names of the tables that are there."""
+        return {name for (name,) in self.run((_EXISTING[self.kind], ()))}
+
     def make_tables(self, tables: Mapping[str, str]) -> None:
         """Make tables that are not there; others may make them at the same time.
 
         ``tables``: names, and what stands between the parentheses of ``CREATE TABLE``.
         """
-        there = {name for (name,) in self.run((_EXISTING[self.kind], ()))}
+        there = self.tables()
         for name, columns in tables.items():
             if name not in there:
                 with suppress(AlreadyExistsError):  # PostgreSQL says so to the slower of two

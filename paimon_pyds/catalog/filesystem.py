@@ -62,6 +62,9 @@ class FileSystemBackend:
         path = self._database_path(database)
         return [s.name for s in self._io.list(path) if s.is_dir and self._is_table(f"{path}/{s.name}")]
 
+    def views(self, database: str) -> list[str]:
+        return []
+
     def path(self, identifier: Identifier) -> str:
         return f"{self._database_path(identifier.database)}/{identifier.table}"
 

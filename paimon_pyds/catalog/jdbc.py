@@ -2,7 +2,9 @@
 
 With ``lock.enabled`` commits hold a row of the lock table meanwhile, as Java's do; under it tables can be changed where
 the store can't create a file only if it is absent.
-(Source: Java Paimon 1.4, classes JdbcCatalog, JdbcUtils, JdbcCatalogLock and those named …DistributedLockDialect.)
+Java Paimon 2 keeps views there, too: their names are taken, and they are removed with their database.
+(Source: Java Paimon 1.4, and for views 2.0, classes JdbcCatalog, JdbcUtils, JdbcCatalogLock and those named
+…DistributedLockDialect.)
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from paimon_pyds.errors import (
     CommitOutcomeUnknownError,
     OptionError,
     PaimonError,
+    StorageError,
     TableNotFoundError,
 )
 from paimon_pyds.metadata.schema import TableSchema
@@ -51,6 +54,7 @@ _TABLES = {
     "paimon_database_properties": f"{_NAMES}, property_key VARCHAR(255), property_value VARCHAR(1000),"
     " PRIMARY KEY (catalog_key, database_name, property_key)",
 }
+_VIEWS = "paimon_views"
 _LOCKS = {
     "paimon_distributed_locks": "lock_id VARCHAR(255) NOT NULL, acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT"
     " NULL, expire_time_seconds BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (lock_id)"
@@ -81,6 +85,7 @@ class JdbcBackend(FileSystemBackend):
         enabled = parse_value("lock.enabled", Kind.BOOLEAN, given.pop("lock.enabled", "false"))
         waits = {name: given.pop(name, text) for name, text in _WAITS.items()}
         self._waits = _waits(waits) if enabled else None
+        self._views_seen = False
         super().__init__(given.pop("warehouse"), given)
         self._database.make_tables(_TABLES | (_LOCKS if self._waits else {}))
 
@@ -88,31 +93,56 @@ class JdbcBackend(FileSystemBackend):
         return None  # the first table makes its directory
 
     def databases(self) -> list[str]:
-        text = (
-            "SELECT database_name FROM paimon_tables WHERE catalog_key = ? UNION "
-            "SELECT database_name FROM paimon_database_properties WHERE catalog_key = ?"
-        )
-        return sorted(name for (name,) in self._database.run((text, (self._key, self._key))))
+        tables = (*_TABLES, *([_VIEWS] if self._has_views() else []))
+        text = " UNION ".join(f"SELECT database_name FROM {table} WHERE catalog_key = ?" for table in tables)
+        return self._names(text, *(self._key for _ in tables))
 
     def has_database(self, name: str) -> bool:
         return name in self.databases()
 
     def create_database(self, name: str) -> None:
+        taken = AlreadyExistsError(f"database {name} already exists", path=self.warehouse)
+        if self.has_database(name):
+            raise taken
         rows = (("exists", "true"), ("location", self._database_path(name)))
         insert = "INSERT INTO paimon_database_properties VALUES (?, ?, ?, ?)"
         try:
             self._database.run(*((insert, (self._key, name, *row)) for row in rows))
         except AlreadyExistsError as error:
-            raise AlreadyExistsError(f"database {name} already exists", path=self.warehouse) from error
+            raise taken from error
 
     def drop_database(self, name: str) -> None:
         where = "WHERE catalog_key = ? AND database_name = ?"
-        self._database.run(*((f"DELETE FROM {table} {where}", (self._key, name)) for table in _TABLES))
+        tables = (*_TABLES, *([_VIEWS] if self._has_views() else []))
+        self._database.run(*((f"DELETE FROM {table} {where}", (self._key, name)) for table in tables))
         self._io.delete_tree(self._database_path(name))
 
     def tables(self, database: str) -> list[str]:
         text = "SELECT table_name FROM paimon_tables WHERE catalog_key = ? AND database_name = ?"
-        return sorted(name for (name,) in self._database.run((text, (self._key, database))))
+        return self._names(text, self._key, database)
+
+    def views(self, database: str) -> list[str]:
+        if not self._has_views():
+            return []
+        text = f"SELECT view_name FROM {_VIEWS} WHERE catalog_key = ? AND database_name = ?"
+        return self._names(text, self._key, database)
+
+    def _has_views(self) -> bool:
+        """Whether there is a table of views; once there is one, it stays."""
+        self._views_seen = self._views_seen or _VIEWS in self._database.tables()
+        return self._views_seen
+
+    def _names(self, text: str, *values: object) -> list[str]:
+        """Names of databases, tables or views, in order."""
+        found = [name for (name,) in self._database.run((text, values))]
+        for name in found:
+            if not isinstance(name, str):  # in SQLite a column takes any value
+                raise StorageError(
+                    f"the catalog's database has a name that is no text: {name!r:.80}",
+                    path=str(self._database),
+                    hint="mend or remove that row",
+                )
+        return sorted(found)
 
     def store(self, identifier: Identifier) -> TableStore:
         store = super().store(identifier)
@@ -125,6 +155,7 @@ class JdbcBackend(FileSystemBackend):
         with self._locked(identifier):
             if self._has_row(identifier):
                 raise AlreadyExistsError(f"table {identifier} already exists", path=path)
+            self._check_no_view(identifier)
             if self._is_table(path):
                 raise AlreadyExistsError(
                     f"a table that the catalog does not name lies where {identifier} would be",
@@ -154,6 +185,7 @@ class JdbcBackend(FileSystemBackend):
             self._existing(identifier)
             if self._has_row(new):
                 raise AlreadyExistsError(f"table {new} already exists", path=self.path(new))
+            self._check_no_view(new)
             super().rename_table(identifier, new)
             update = f"UPDATE paimon_tables SET database_name = ?, table_name = ? WHERE {_WHERE}"
             back = partial(self._io.rename, self.path(new), self.path(identifier))
@@ -170,6 +202,11 @@ class JdbcBackend(FileSystemBackend):
             if isinstance(error, AlreadyExistsError):  # MySQL does not tell apart upper and lower case
                 raise AlreadyExistsError(f"{new} is the name of another table to the database") from error
             raise
+
+    def _check_no_view(self, identifier: Identifier) -> None:
+        if identifier.table in self.views(identifier.database):
+            hint = "take another name, or drop the view by Java Paimon"
+            raise AlreadyExistsError(f"{identifier} is a view", path=self.path(identifier), hint=hint)
 
     def _has_row(self, identifier: Identifier) -> bool:
         return identifier.table in self.tables(identifier.database)

@@ -93,6 +93,9 @@ class RestBackend:
     def tables(self, database: str) -> list[str]:
         return sorted(self._client.pages(f"{self._database(database)}/tables", "tables"))
 
+    def views(self, database: str) -> list[str]:
+        return []  # they are the server's matter
+
     def path(self, identifier: Identifier) -> str:
         return str(self._described(identifier)["path"])
 

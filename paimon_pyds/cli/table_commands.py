@@ -95,7 +95,7 @@ def _add_warehouse_commands(commands: Commands) -> None:
 
     parser = add("drop-database", "Remove a database from a warehouse.", _drop_database)
     parser.add_argument("database", metavar="DATABASE")
-    parser.add_argument("--cascade", action="store_true", help="with its tables")
+    parser.add_argument("--cascade", action="store_true", help="with its tables and views")
     add_yes(parser)
 
 
@@ -183,9 +183,10 @@ def _create_database(arguments: argparse.Namespace) -> None:
 
 def _drop_database(arguments: argparse.Namespace) -> None:
     catalog = _catalog(arguments)
-    tables = catalog.tables(arguments.database)
-    if arguments.cascade or not tables:
-        confirm(arguments, f"drop the database {arguments.database} with {counted(len(tables), 'table')}")
+    tables, views = catalog.tables(arguments.database), catalog.views(arguments.database)
+    if arguments.cascade or not (tables or views):
+        there = counted(len(tables), "table") + (f" and {counted(len(views), 'view')}" if views else "")
+        confirm(arguments, f"drop the database {arguments.database} with {there}")
     catalog.drop_database(arguments.database, arguments.cascade)
     _done(arguments, f"dropped the database {arguments.database}", dropped=arguments.database)
 

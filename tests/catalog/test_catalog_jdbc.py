@@ -277,3 +277,68 @@ def test_a_table_whose_first_rows_fail_is_taken_away_again(tmp_path: Path, locks
     with pytest.raises(SchemaError, match="column id is string"):
         catalog.create_table("shop.u", taken("shop.u"))
     assert catalog.table("shop.u").count() == 1
+
+
+_VIEWS = (
+    "CREATE TABLE paimon_views(catalog_key VARCHAR(255) NOT NULL, database_name VARCHAR(255) NOT NULL, "
+    "view_name VARCHAR(255) NOT NULL, view_schema TEXT NOT NULL, PRIMARY KEY (catalog_key, database_name, view_name))"
+)
+"""As Java Paimon 2 makes it."""
+
+
+def _view(root: Path, database: str, name: str, key: str = "jdbc") -> None:
+    sql(root, "INSERT INTO paimon_views VALUES (?, ?, ?, ?)", key, database, name, "{}")
+
+
+def test_views(catalog: Catalog, tmp_path: Path) -> None:
+    """Their names are taken, and databases of views only are databases, also where they are made later."""
+    catalog.create_table("shop.t", rows(1))
+    assert (catalog.views("shop"), catalog.databases()) == ([], ["shop"])
+    sql(tmp_path, _VIEWS)
+    for database, name in (("shop", "v"), ("looks", "w"), ("looks", "a")):
+        _view(tmp_path, database, name)
+    _view(tmp_path, "shop", "of another", key="other")
+    assert catalog.databases() == ["looks", "shop"]
+    assert (catalog.tables("looks"), catalog.views("looks"), catalog.views("shop")) == ([], ["a", "w"], ["v"])
+    with pytest.raises(AlreadyExistsError, match=r"shop\.v is a view.*another name"):
+        catalog.create_table("shop.v", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match=r"looks\.w is a view"):
+        catalog.rename_table("shop.t", "looks.w")
+    with pytest.raises(AlreadyExistsError, match="database looks already exists"):
+        catalog.create_database("looks")
+    catalog.create_database("looks", ignore_if_exists=True)
+    for refused in (lambda: catalog.table("shop.v"), lambda: catalog.drop_table("shop.v")):
+        with pytest.raises(TableNotFoundError, match=r"shop\.v is a view, not a table"):
+            refused()
+    assert not (tmp_path / "wh" / "shop.db" / "v").exists()
+    for name, there in (("looks", "2 views"), ("shop", "1 table and 1 view")):
+        with pytest.raises(OptionError, match=f"database {name} is not empty: it has {there}"):
+            catalog.drop_database(name)
+    catalog.drop_database("shop", cascade=True)
+    assert catalog.databases() == ["looks"]
+    assert sql(tmp_path, "SELECT view_name FROM paimon_views WHERE database_name = 'shop'") == [("of another",)]
+    catalog.drop_database("looks", cascade=True)
+    assert catalog.databases() == []
+    with pytest.raises(DatabaseNotFoundError):
+        catalog.views("looks")
+
+
+@pytest.mark.parametrize("value", [5, 2.5, b"\xff", None])
+def test_names_that_are_no_text(catalog: Catalog, tmp_path: Path, value: object) -> None:
+    """SQLite takes any value in any column, where the table does not say NOT NULL."""
+    catalog.create_table("shop.t", rows(1))
+    for table in ("paimon_tables", "paimon_database_properties"):
+        (text,) = sql(tmp_path, "SELECT sql FROM sqlite_master WHERE name = ?", table)[0]
+        sql(tmp_path, f"ALTER TABLE {table} RENAME TO old_{table}")
+        sql(tmp_path, str(text).replace("VARCHAR(255) NOT NULL", "BLOB"))
+        sql(tmp_path, f"INSERT INTO {table} SELECT * FROM old_{table}")
+    sql(tmp_path, "INSERT INTO paimon_tables VALUES ('jdbc', 'shop', ?)", value)
+    calls = [lambda: catalog.tables("shop"), lambda: catalog.table("shop.t"), lambda: catalog.drop_table("shop.t")]
+    for call in calls:
+        with pytest.raises(StorageError, match=r"a name that is no text.*mend or remove that row"):
+            call()
+    sql(tmp_path, "DELETE FROM paimon_tables WHERE database_name = 'shop'")
+    sql(tmp_path, "INSERT INTO paimon_database_properties VALUES ('jdbc', ?, 'exists', 'true')", value)
+    for call in (catalog.databases, lambda: catalog.create_database("u"), lambda: catalog.drop_database("shop")):
+        with pytest.raises(StorageError, match="a name that is no text"):
+            call()

@@ -19,7 +19,7 @@ import pytest
 from paimon_pyds.catalog import Catalog
 from paimon_pyds.catalog import database as module
 from paimon_pyds.catalog.database import Database
-from paimon_pyds.errors import AlreadyExistsError, CommitError, StorageError, TableNotFoundError
+from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.table import Table
 from support.messages import ids_of
 from support.servers import PASSWORD
@@ -73,6 +73,38 @@ def test_databases_and_tables(options: dict[str, str]) -> None:
     catalog.drop_database("it's")
     assert catalog.databases() == ["shop"]
     assert PASSWORD not in repr(catalog) + repr(catalog.__dict__)
+
+
+def test_views(options: dict[str, str]) -> None:
+    """As Java Paimon 2 keeps them: their names are taken, and they go with their database."""
+    catalog, key = Catalog.open(options), options["catalog-key"]
+    catalog.create_database("shop")
+    catalog.create_table("shop.t", rows(1))
+    assert catalog.views("shop") == []
+    names = "catalog_key VARCHAR(255) NOT NULL, database_name VARCHAR(255) NOT NULL, view_name VARCHAR(255) NOT NULL"
+    keys = "PRIMARY KEY (catalog_key, database_name, view_name)"
+    sql(options, f"CREATE TABLE IF NOT EXISTS paimon_views({names}, view_schema TEXT NOT NULL, {keys})")
+    try:
+        for database, name in (("shop", "v"), ("looks", "w")):
+            sql(options, "INSERT INTO paimon_views VALUES (?, ?, ?, ?)", key, database, name, "{}")
+        assert (catalog.databases(), catalog.views("looks"), catalog.tables("shop")) == (
+            ["looks", "shop"],
+            ["w"],
+            ["t"],
+        )
+        for refused in (
+            lambda: catalog.create_table("shop.v", SCHEMA),
+            lambda: catalog.rename_table("shop.t", "shop.v"),
+        ):
+            with pytest.raises(AlreadyExistsError, match=r"shop\.v is a view"):
+                refused()
+        with pytest.raises(OptionError, match="it has 1 view"):
+            catalog.drop_database("looks")
+        for name in ("shop", "looks"):
+            catalog.drop_database(name, cascade=True)
+        assert sql(options, "SELECT * FROM paimon_views WHERE catalog_key = ?", key) == []
+    finally:
+        sql(options, "DROP TABLE paimon_views")
 
 
 @pytest.mark.parametrize(("writers", "commits"), [(3, 2), pytest.param(8, 25, marks=pytest.mark.long)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +83,19 @@ def test_all_commands(tmp_path: Path, config, run, monkeypatch, kind: str) -> No
         assert "shop,other" not in run("tables", "--output", "csv")
         run("drop-database", "shop", "--cascade", "--yes")
         assert run("tables", "--output", "csv").splitlines()[1:] == []
+
+
+def test_a_database_with_views_is_dropped_with_them(tmp_path: Path, config, run, monkeypatch) -> None:
+    config(sqlite(tmp_path))
+    monkeypatch.setenv("PAIMON_PYDS_CATALOG", "local")
+    run("create-database", "shop")
+    with sqlite3.connect(tmp_path / "catalog.db") as connection:
+        connection.execute("CREATE TABLE paimon_views(catalog_key, database_name, view_name, view_schema)")
+        connection.execute("INSERT INTO paimon_views VALUES ('jdbc', 'shop', 'v', '{}')")
+    assert "it has 1 view" in run("drop-database", "shop", "--yes", status=1)
+    assert "with 0 tables and 1 view" in run("drop-database", "shop", "--cascade", status=1)
+    run("drop-database", "shop", "--cascade", "--yes")
+    assert "has no database 'shop'" in run("tables", "--database", "shop", status=1)
 
 
 @pytest.mark.parametrize("kind", ["rest", "jdbc"])
