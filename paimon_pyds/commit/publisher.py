@@ -76,6 +76,10 @@ class FileSystemPublisher:
         """See `SnapshotPublisher`. False when the storage tells nothing of another one."""
         try:
             return not _is_same(store.snapshot(snapshot.id), snapshot)
+        except SnapshotNotFoundError:
+            with suppress(PaimonError, OSError):
+                store.correct_latest_hint()
+            return False
         except (PaimonError, OSError):
             return False
 
@@ -109,6 +113,8 @@ def _out_of_place(store: TableStore, snapshot: Snapshot, latest: Snapshot | None
         return False
     if is_there(store, snapshot):
         store.io.delete([store.paths.snapshot(snapshot.id)])
+    with suppress(PaimonError, OSError):
+        store.correct_latest_hint()
     return True
 
 

@@ -278,6 +278,13 @@ class TableStore(SchemaStore):
         """Name a snapshot as the newest, for readers that would else list the directory."""
         self.io.replace(self.paths.latest_hint, str(id_).encode())
 
+    def correct_latest_hint(self) -> None:
+        """Name the newest snapshot where the hint names one that is gone, as a commit leaves it whose snapshot a
+        rollback removes before its hint is written. Java Paimon takes a hint at its word."""
+        hint, ids = read_hint(self.io, self.paths.latest_hint), self.snapshot_ids()
+        if hint is not None and ids and hint not in ids:
+            self.write_latest_hint(ids[-1])
+
     def write_earliest_hint(self, id_: int) -> None:
         """Name a snapshot as the oldest: those before it expire."""
         self.io.replace(self.paths.earliest_hint, str(id_).encode())

@@ -75,6 +75,8 @@ MEETINGS = {
     ("update", "alter, drop"): ("update", "UnknownColumnError"),
     ("merge", "alter"): ("merge", "SchemaError"),
     ("overwrite", "alter, drop"): ("overwrite", "UnknownColumnError"),
+    ("merge", "rollback"): ("merge", "CommitConflictError"),
+    ("overwrite", "rollback"): ("overwrite", "CommitConflictError"),
     ("alter, drop", "alter, drop"): ("alter", "UnknownColumnError"),
     ("alter, add", "alter, add"): ("alter", "SchemaError"),
     ("rollback", "expire_snapshots"): ("rollback", "SnapshotNotFoundError"),

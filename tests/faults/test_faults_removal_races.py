@@ -176,6 +176,30 @@ def test_a_branch_does_not_take_the_place_of_rows_that_were_written_meanwhile(lo
             _contiguous(files)
 
 
+@pytest.mark.parametrize("name", ["append", "compact"])
+def test_the_hint_names_a_snapshot_where_a_rollback_removes_the_one_that_is_committed(name: str) -> None:
+    """Java Paimon can't read a table whose hint names a snapshot that is gone."""
+    start = _made(changelogs=False, branches=[], tag=True)
+    table_in(start).append(_rows(11))
+    change: dict[str, Callable[[pp.Table], object]] = {
+        "append": lambda table: table.append(_rows(12)),
+        "compact": lambda table: table.compact(full=True),
+    }
+
+    def committed(table: pp.Table) -> None:
+        with suppress(CommitConflictError):  # its files went with its snapshot
+            change[name](table)
+
+    with repeatable("0"):
+        published = calls_of(start, committed).index("create_if_absent")
+        last = len(calls_of(start, committed))
+        for target in (5, 6):
+            moments = range(published - 2, last)
+            for files in each_moment(start, committed, lambda table, to=target: table.rollback(to), moments):
+                hint = int(files["/t/snapshot/LATEST"])
+                assert f"/t/snapshot/snapshot-{hint}" in files and f"/t/snapshot/snapshot-{hint + 1}" not in files
+
+
 def _contiguous(files: dict[str, bytes]) -> None:
     ids = table_in(files).store.snapshot_ids()
     assert ids == list(range(ids[0], ids[-1] + 1))
