@@ -265,10 +265,9 @@ def command_line(arguments: argparse.Namespace, command: str, *more: str) -> str
 def scan_of(arguments: argparse.Namespace, **more: Any) -> Scan:
     """The scan that the options of a command ask for."""
     from paimon_pyds.cli.inputs import matching_keys
-    from paimon_pyds.types import arrow_schema
 
     scan = open_table(arguments).scan(arguments.where, **travel_of(arguments), **more)
-    keys = matching_keys(arguments, arrow_schema(scan.schema.fields))
+    keys = matching_keys(arguments, scan.schema.fields)
     return scan if keys is None else scan.matching(keys)
 
 

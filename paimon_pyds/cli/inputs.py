@@ -24,6 +24,8 @@ from paimon_pyds.records import dataclass
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from paimon_pyds.types import DataField
+
 Rows: TypeAlias = "tuple[pa.Schema, Iterator[pa.RecordBatch]]"
 _FORMATS = {
     "parquet": "parquet", "orc": "orc", "arrow": "arrow", "feather": "arrow", "ipc": "arrow", "csv": "csv",
@@ -119,7 +121,7 @@ def open_inputs(paths: Sequence[str], how: InputFormat | None = None) -> Rows:
     return schema, itertools.chain(first, others)
 
 
-def matching_keys(arguments: argparse.Namespace, table: pa.Schema) -> pa.RecordBatchReader | None:
+def matching_keys(arguments: argparse.Namespace, columns: Sequence[DataField]) -> pa.RecordBatchReader | None:
     """The keys in the file of ``--matching``, texts taken for values of a table with these columns; None without it.
     Raises OptionError, StorageError, SchemaError: as `open_inputs`."""
     path = arguments.matching
@@ -130,7 +132,10 @@ def matching_keys(arguments: argparse.Namespace, table: pa.Schema) -> pa.RecordB
         raise OptionError(f"no suffix says the format of the file of keys {path!r:.100}", hint=hint)
     import pyarrow as pa
 
-    return pa.RecordBatchReader.from_batches(*open_inputs([path], InputFormat(types=table)))
+    from paimon_pyds.types import arrow_schema
+
+    types = arrow_schema([column for column in columns if column.type.refused() is None])
+    return pa.RecordBatchReader.from_batches(*open_inputs([path], InputFormat(types=types)))
 
 
 def _open(path: str, how: InputFormat) -> Rows:

@@ -218,7 +218,7 @@ def _delete(arguments: argparse.Namespace) -> None:
     if arguments.where is None and arguments.matching is None:
         raise OptionError("delete: --where or --matching is missing", hint="--where TRUE deletes every row")
     table = open_table(arguments)
-    keys = matching_keys(arguments, table.arrow_schema)
+    keys = matching_keys(arguments, table.schema.fields)
     summary = table.delete(arguments.where, matching=keys, options=table_options(arguments))
     _show_summary(arguments, summary)
 

@@ -233,6 +233,6 @@ def needs_of(filters: Mapping[str, tuple[Predicate, int]]) -> dict[str, Need]:
     for predicate, count in filters.values():
         for name, part in useful_parts(predicate).items():
             column = next(leaf.column for leaf in leaves(part))
-            if column.type is not None:
+            if column.type is not None and column.type.refused() is None:
                 needs.setdefault(name, Need(column, column.type)).add(part, count)
     return needs

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PredicateError, UnsupportedError
 from paimon_pyds.system.tables import SYSTEM_TABLES
 from paimon_pyds.types import DataField, parse_type
@@ -147,3 +148,14 @@ def test_its_values_have_no_order_and_no_filters() -> None:
             table.count(condition)
     for name in SYSTEM_TABLES:
         assert table.system(name).num_columns
+
+
+@requires_shared
+def test_commands_and_advice_take_the_other_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(table_path("append_variant"))
+    table = pp.Table.open(path)
+    for words in (["count"], ["count", "--where", "va IS NULL"], ["max", "id"], ["read", "--columns", "id"]):
+        assert main([words[0], path, *words[1:]]) == 0, words
+    printed = capsys.readouterr().out.split()
+    assert printed[:3] == [str(n) for n in (table.count(), table.count("va IS NULL"), table.max("id"))]
+    assert table.index_advise(["va IS NULL", "id = 3"]).files == table.index_advise(["id = 3"]).files
