@@ -184,6 +184,8 @@ def _date_trunc(op: Op, node: Call, literal: Literal, operands: Operands) -> Exp
 
 
 def _days_later(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
+    if len(node.arguments) != 2:  # with a unit of time before them
+        return None
     child, days = node.arguments[0], operands.integer(node.arguments[1])
     day = operands.day(literal)
     if days is None or day is None:
@@ -217,6 +219,8 @@ def _instant(literal: Literal, zone: str) -> Literal:
 
 
 def _days_between(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
+    if len(node.arguments) != 2:
+        return None
     end, start = (operands.day(operands.constant(argument)) for argument in node.arguments)
     days = _integer(literal)
     if days is None or (end is None) == (start is None):

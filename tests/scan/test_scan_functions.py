@@ -16,6 +16,7 @@ from paimon_pyds.errors import PredicateError
 SCHEMA = pa.schema([
     ("id", pa.int64()), ("day", pa.string()), ("tags", pa.list_(pa.string())),
     ("attrs", pa.map_(pa.string(), pa.int32())), ("ts", pa.timestamp("us", "UTC")), ("doc", pa.string()),
+    ("day_text", pa.string()),
 ])  # fmt: skip
 FILTERS = [
     "array_contains(tags, 'red')",
@@ -27,6 +28,12 @@ FILTERS = [
     "exists(map_keys(attrs), k -> k = 'x') AND size(attrs) = 1",
     "date_format(ts, 'yyyy-MM') = '2024-02'",
     "to_date(date_format(ts, 'dd/MM/yyyy'), 'dd/MM/yyyy') >= DATE '2024-02-01'",
+    "to_date(day_text, 'dd/MM/yyyy') >= DATE '2024-02-01'",
+    "to_date(ts, 'dd/MM/yyyy') >= DATE '2024-02-01'",
+    "dateadd(DAY, 40, ts) < TIMESTAMP '2024-03-01 00:00:00'",
+    "date_add(MONTH, 1, ts) < TIMESTAMP '2024-03-01 00:00:00'",
+    "datediff(DAY, ts, TIMESTAMP '2024-03-01 00:00:00') > 30",
+    "date_part('second', ts) = 0 AND extract(DOW_ISO FROM ts) = 1",
     "unix_timestamp(ts) > 1706745600",
     "split(doc, ',')[0] = 'a'",
     "regexp_like(doc, '^a.[0-9]$')",
@@ -45,6 +52,7 @@ def rows(start: int) -> list[dict[str, Any]]:
             "id": n, "day": "mon" if start < 100 else "tue", "tags": tags[n % 6],
             "attrs": [{"x": 1}, {"y": 2}, {}, None, {"x": None, "y": 1}, {"x": 2}][n % 6],
             "ts": dt.datetime(2024, 1 + n % 3, 1 + n % 28, n % 24, tzinfo=dt.UTC), "doc": docs[n % 6],
+            "day_text": f"{1 + n % 28:02}/{1 + n % 3:02}/2024",
         }
         for n in range(start, start + 24)
     ]  # fmt: skip
