@@ -267,6 +267,10 @@ def partition_value(text: str | None, type_: DataType, name: str) -> Any:
         return None
     what = f"partition {name}={text!r:.100} is no value of {type_}"
     refused = SchemaError(what, hint="give its type in partition_by")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, or a byte of a directory's name that is no UTF-8
+        raise refused from None
     if isinstance(type_, AtomicType) and type_.kind in STRING_KINDS:
         if len(text) > (type_.length or 1):
             raise refused
@@ -274,6 +278,8 @@ def partition_value(text: str | None, type_: DataType, name: str) -> Any:
     if type_.kind in BINARY_KINDS or not isinstance(type_, AtomicType):
         raise UnsupportedError(f"partition column {name} of type {type_} is not supported")
     target = arrow_type(type_)
+    if pa.types.is_integer(target) and "x" in text.lower():  # to Arrow, 0x10 is 16
+        raise refused
     try:
         if pa.types.is_timestamp(target):
             stamp = pa.scalar(text.removesuffix("Z")).cast(pa.timestamp(target.unit))

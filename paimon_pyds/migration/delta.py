@@ -74,11 +74,24 @@ def read_delta(io: FileIO, root: str, allowed: Sequence[str] = ()) -> Source:
         fields = _fields(parse_json(metadata["schemaString"].encode(), f"{root}/_delta_log")["fields"])
         keys = tuple(metadata["partitionColumns"])
         live = tuple(replace(file, path=named_file(root, file.path, allowed)) for file in files.values())
+        _check_partitions(live, keys)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, PaimonError):
             raise
         raise CorruptFileError(f"the log is damaged: {error!r:.200}", path=f"{root}/_delta_log") from error
     return Source("delta", live, keys, fields, instants=True)
+
+
+def _check_partitions(files: Iterable[SourceFile], keys: tuple[str, ...]) -> None:
+    """Raises CorruptFileError: a file whose partition is not a text, or NULL, for each key."""
+    for file in files:
+        if {name for name, _ in file.partition} != set(keys):
+            raise CorruptFileError(
+                f"the file's partition is not of the columns {', '.join(keys) or '(none)'}", path=file.path
+            )
+        for name, text in file.partition:
+            if text is not None and not isinstance(text, str):
+                raise CorruptFileError(f"the file's partition {name}={text!r:.60} is no text", path=file.path)
 
 
 def _forget(files: dict[tuple[str, str], SourceFile], identity: tuple[str, str], counted: LiveFiles) -> None:

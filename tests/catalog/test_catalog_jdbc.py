@@ -103,6 +103,17 @@ def test_writers_side_by_side_hold_the_lock(catalog: Catalog, tmp_path: Path, wr
     assert sql(tmp_path, "SELECT * FROM paimon_distributed_locks") == []
 
 
+@pytest.mark.parametrize("seconds", ["soon", 2.5, b"\xff"])
+def test_a_lock_with_a_value_of_another_type(catalog: Catalog, tmp_path: Path, seconds: object) -> None:
+    catalog.create_table("shop.t", SCHEMA)
+    table = locking(tmp_path, "1 s").table("shop.t")
+    insert = "INSERT INTO paimon_distributed_locks VALUES ('jdbc.shop.t', '2999-01-01 00:00:00', ?)"
+    sql(tmp_path, insert, seconds)
+    with pytest.raises(StorageError, match=r"jdbc\.shop\.t is held for no number of seconds.*remove its row"):
+        table.append(rows(1))
+    assert ids_of(table) == []
+
+
 def test_a_lock_that_another_holds(catalog: Catalog, tmp_path: Path) -> None:
     catalog.create_table("shop.t", SCHEMA)
     table, impatient = (locking(tmp_path, wait).table("shop.t") for wait in ("1 min", "1 s"))

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.errors import CorruptFileError, PaimonError, SecurityError
+from paimon_pyds.errors import CorruptFileError, PaimonError, SchemaError, SecurityError, UnsupportedError
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 
@@ -115,6 +115,37 @@ def test_sizes_of_another_kind(tmp_path: Path, size: object) -> None:
     source = _table(tmp_path / "s", add={"size": size}, configuration={}, protocol={})
     with pytest.raises(CorruptFileError, match="is no size"):
         pp.migrate(source, str(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("type_", ["string", "long", "double", "date", "timestamp", "timestamp_ntz", "decimal(5,2)"])
+@pytest.mark.parametrize(
+    "values",
+    [{"p": 5}, {"p": 1.5}, {"p": True}, {"p": [1]}, {"p": {"a": "1"}}, {"p": "\ud800"}, {"q": "1"}, {},
+     {"p": "1", "q": "1"}],
+    ids=str,
+)  # fmt: skip
+def test_partition_values_that_do_not_fit(tmp_path: Path, type_: str, values: dict[str, Any]) -> None:
+    source = _table(tmp_path / "s", add={"partitionValues": values}, configuration={}, protocol={})
+    log = tmp_path / "s" / "_delta_log" / f"{0:020}.json"
+    protocol, metadata, add = map(json.loads, log.read_text().splitlines())
+    fields = [_COLUMN, {**_COLUMN, "name": "p", "type": type_}]
+    metadata["metaData"] |= {
+        "partitionColumns": ["p"],
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+    }
+    log.write_text("\n".join(map(json.dumps, (protocol, metadata, add))))
+    with pytest.raises(PaimonError, match="partition") as caught:
+        pp.migrate(source, str(tmp_path / "t"))
+    assert isinstance(caught.value, CorruptFileError | SchemaError | UnsupportedError)
+    assert not (tmp_path / "t").exists()
+
+
+def test_hexadecimal_partitions_are_no_numbers(tmp_path: Path) -> None:
+    """Arrow reads them as numbers, Spark as NULL."""
+    (tmp_path / "s" / "p=0x10").mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "s" / "p=0x10" / "a.parquet")
+    with pytest.raises(SchemaError, match="p='0x10' is no value of INT"):
+        pp.migrate(tmp_path / "s", tmp_path / "t", partition_by={"p": "INT"})
 
 
 def test_a_file_is_removed_by_its_path_in_another_encoding(tmp_path: Path) -> None:
