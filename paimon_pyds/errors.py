@@ -16,6 +16,7 @@
     ├─ CorruptFileError (ValueError)          bytes that are not what the format says
     │  └─ MissingColumnError                  a data file without a column of its schema, or of another type
     ├─ StorageError (OSError)                 the storage said no: missing file, permission, full disk
+    │  └─ MissingFileError (FileNotFoundError)  a file that is not there, or not any more
     ├─ CommitError (RuntimeError)
     │  ├─ CommitConflictError                 a concurrent commit contradicts ours; nothing was published
     │  ├─ AlreadyCommittedError               files of this commit are in the table, by an earlier commit of them
@@ -28,7 +29,7 @@ Each message reads: what happened — where — what to do. Errors pickle (Spark
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_pyds.redaction import redact, visible
 
@@ -192,6 +193,10 @@ class StorageError(PaimonError, OSError):
     """The storage refused or failed: a missing file, a permission, a full disk."""
 
 
+class MissingFileError(StorageError, FileNotFoundError):
+    """A file that is not there, or not any more: whoever reads a table while somebody removes its files may see it."""
+
+
 class CommitError(PaimonError, RuntimeError):
     """A commit was not published."""
 
@@ -235,6 +240,14 @@ def expired_file(
         path=path,
         hint=hint,
     )
+
+
+def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
+    """The error for a name that an object lacks; ``elsewhere`` has what to write for names of other libraries:
+    an attribute of it, or of the ``table.`` that it came from."""
+    kind, ours = type(owner).__name__, elsewhere.get(name, "")
+    hint = f": write {ours if ours.startswith('table.') else f'{kind.lower()}.{ours}'}" if ours else ""
+    return AttributeError(f"{kind} has no {name!r}{hint}", name=name, obj=owner)
 
 
 def columns_text(names: Sequence[str]) -> str:

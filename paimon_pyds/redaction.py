@@ -10,7 +10,8 @@ shared access signatures).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NoReturn
 
 HIDDEN = "***"
 """What stands in the place of a secret."""
@@ -50,6 +51,17 @@ def names_secret(key: str) -> bool:
     return key.lower().startswith("header.") or _NAME.search(name) is not None
 
 
+def parts_of_secret(value: str) -> Iterator[str]:
+    """A secret, and the ones that it is made of, as a signed query is: each as it stands, and decoded."""
+    from urllib.parse import unquote  # not for each import of this module
+
+    yield value
+    for name, part in (pair.partition("=")[::2] for pair in re.split("[&;]", value)):
+        if part and names_secret(name):
+            yield part
+            yield unquote(part)
+
+
 def holds_secret(text: str) -> bool:
     """Whether an address in the text has a password or a signature."""
     return _PASSWORD.search(text) is not None or ("://" in text and _SIGNED.search(text) is not None)
@@ -83,11 +95,20 @@ class RedactedDict(dict[str, str]):
         return repr({key: shown(key, str(value)) for key, value in self.items()})
 
 
+def raise_alone(error: BaseException, cause: BaseException | None = None) -> NoReturn:
+    """Raise an error that does not hold the one which is being handled: that may have a secret, and ``from None`` hides
+    it from traces only. ``cause``: what is shown as the cause."""
+    try:
+        raise error from cause
+    finally:
+        error.__context__ = None
+
+
 def scrubbed(error: BaseException, secrets: Iterable[str] = ()) -> BaseException:
     """The error itself, or where its text holds a secret a copy of it without: a cause is printed with its text."""
-    text = str(error)
+    text, secrets = str(error), list(secrets)
     redacted = redact(text, secrets)
-    if redacted == text:
+    if redacted == text and not any(redact(str(held), secrets) != str(held) for held in _held(error)):
         return error
     if isinstance(error, OSError) and error.errno is not None:
         named = () if error.filename is None else (redact(str(error.filename), secrets),)
@@ -95,6 +116,18 @@ def scrubbed(error: BaseException, secrets: Iterable[str] = ()) -> BaseException
     else:
         copy = next((kind for kind in (OSError, ValueError) if isinstance(error, kind)), RuntimeError)(redacted)
     return copy.with_traceback(error.__traceback__)
+
+
+def _held(error: BaseException) -> Iterator[BaseException]:
+    """The errors that an error holds: its causes, and those that were handled when they were raised."""
+    seen = {id(error)}
+    waiting = [error.__cause__, error.__context__]
+    while waiting:
+        held = waiting.pop()
+        if held is not None and id(held) not in seen:
+            seen.add(id(held))
+            waiting += [held.__cause__, held.__context__]
+            yield held
 
 
 def visible(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from paimon_pyds.errors import OptionError, SecurityError, StorageError, suggest
-from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret
+from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret, raise_alone
 
 _DEFAULT = "PAIMON_PYDS_CATALOG"
 _FILE = "PAIMON_PYDS_CONFIG"
@@ -89,7 +89,7 @@ def _parsed(data: bytes, file: Path) -> dict[str, Any]:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError):
         # Its text is not shown, not even the line with the mistake: that may have a secret.
-        raise OptionError("the config file is not TOML", path=str(file)) from None
+        raise_alone(OptionError("the config file is not TOML", path=str(file)))
 
 
 def _texts(options: Mapping[str, Any], name: str, file: Path) -> Iterator[tuple[str, str]]:

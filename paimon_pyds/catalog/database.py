@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, unquote
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, UnsupportedError, suggest
 from paimon_pyds.numerals import whole_number
 from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import names_secret, redact
+from paimon_pyds.redaction import names_secret, raise_alone, redact
 
 _PATIENCE = 60
 """Seconds that a connection, an answer, or a database of SQLite that is locked, is waited for."""
@@ -179,11 +179,13 @@ class Database:
                 connected = True
                 yield connection
         except driver.IntegrityError as error:
-            raise AlreadyExistsError("the catalog has this row already", path=str(self)) from self._cause(error)
+            raise_alone(AlreadyExistsError("the catalog has this row already", path=str(self)), self._cause(error))
         except driver.Error as error:
             codes = {getattr(error, "sqlstate", None), *error.args[:1]}
             if _MADE_MEANWHILE & codes:
-                raise AlreadyExistsError("the catalog has this table already", path=str(self)) from self._cause(error)
+                raise_alone(
+                    AlreadyExistsError("the catalog has this table already", path=str(self)), self._cause(error)
+                )
             kind, waited, hint = StorageError, time.monotonic() - begin, None
             if _ROLLED_BACK & codes:
                 kind = _RolledBackError
@@ -192,11 +194,9 @@ class Database:
                     "check the address, that the server runs and answers there, and user and password;"
                     f" {waited:.0f} s were waited"
                 )
-            raise kind(f"the catalog's database failed ({self._cause(error)})", path=str(self), hint=hint) from None
+            raise_alone(kind(f"the catalog's database failed ({self._cause(error)})", path=str(self), hint=hint))
         except RuntimeError as error:  # PyMySQL: this server's way to take passwords needs another package
-            raise UnsupportedError(
-                f"the database's driver can't connect: {self._cause(error)}", path=str(self)
-            ) from None
+            raise_alone(UnsupportedError(f"the database's driver can't connect: {self._cause(error)}", path=str(self)))
 
     @contextmanager
     def _ends_in_time(self, connection: Any) -> Iterator[None]:

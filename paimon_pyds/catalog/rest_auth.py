@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import scrubbed
+from paimon_pyds.redaction import raise_alone, scrubbed
 
 REFRESH_BEFORE_MS = 3_600_000
 """Tokens are replaced when they expire within this time."""
@@ -129,11 +129,12 @@ class DlfSignature:
                 return _parsed_key(json.loads(Path(self._token_path or "").read_bytes()))
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 if pause is None:
-                    raise OptionError(
+                    fault = OptionError(
                         f"the token file of the option dlf.token-path can't be read ({type(error).__name__})",
                         path=self._token_path,
                         hint="it is JSON with AccessKeyId, AccessKeySecret, SecurityToken and Expiration",
-                    ) from (scrubbed(error) if isinstance(error, OSError) else None)
+                    )
+                    raise_alone(fault, scrubbed(error) if isinstance(error, OSError) else None)
                 time.sleep(pause)
         raise AssertionError
 

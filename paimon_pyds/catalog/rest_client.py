@@ -26,7 +26,7 @@ from paimon_pyds.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_pyds.redaction import counted, redact, visible
+from paimon_pyds.redaction import counted, raise_alone, redact, visible
 
 _log = logging.getLogger("paimon_pyds.catalog")
 _TIMEOUT_SECONDS = 60
@@ -167,18 +167,19 @@ class RestClient:
                         return {}
                     if error.code not in _BUSY or number == tries:
                         repeated = unanswered and error.code in (404, 409)
-                        raise self._error(error, "; an earlier try may have done it" if repeated else "") from None
+                        raise_alone(self._error(error, "; an earlier try may have done it" if repeated else ""))
                     unanswered, pause = True, _seconds(error.headers.get("Retry-After"))
                     until, reason = time.monotonic() + _UNANSWERED_SECONDS, f"is busy (status {error.code})"
             except (OSError, HTTPException) as error:
                 reason, now = f"did not answer a {request.method} ({self._clean(error)})", time.monotonic()
                 if not again or number == tries or now >= until:
-                    raise UnansweredError(
+                    fault = UnansweredError(
                         f"the catalog {reason}: {counted(number, 'try', 'tries')} in {now - begin:.0f} s",
                         path=self.uri,
                         hint="check the address and the network"
                         + ("" if again else ", and whether it was done, before you do it again"),
-                    ) from None
+                    )
+                    raise_alone(fault)
                 unanswered, pause = True, None
             backoff = min(_FIRST_PAUSE_SECONDS * 2 ** (number - 1), _LONGEST_PAUSE_SECONDS)
             pause = backoff * random.uniform(0.5, 1) if pause is None else pause
@@ -200,11 +201,12 @@ class RestClient:
             )
             response = _OPENER.open(sent, timeout=timeout)
         except (ValueError, InvalidURL):  # their texts hold the token
-            raise OptionError(
+            fault = OptionError(
                 "the request can't be sent: the uri, the token or a header has a character that is not allowed there",
                 path=self.uri,
                 hint="look for a line break at the end of the token",
-            ) from None
+            )
+            raise_alone(fault)
         with response:
             data = _body(response)
         if not data.strip():

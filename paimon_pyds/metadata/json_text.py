@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.redaction import raise_alone
 
 _INT64 = range(-(2**63), 2**63)
 
@@ -23,17 +24,22 @@ class JsonObject:
             value = json.loads(data.decode("utf-8"), parse_constant=_no_constants)
         except json.JSONDecodeError as error:
             what = "the file is empty" if not data.strip() else f"not valid JSON: {error.msg}"
-            raise CorruptFileError(what, path=path, offset=error.pos) from error
+            raise_alone(CorruptFileError(what, path=path, offset=error.pos))  # it holds the text: options are in it
         except (ValueError, RecursionError) as error:
-            raise CorruptFileError(f"not valid JSON: {error}", path=path) from error
+            raise_alone(CorruptFileError(f"not valid JSON: {error}", path=path))
         if not isinstance(value, dict):
             raise CorruptFileError("a JSON object was expected", path=path, offset=0)
         if b"\\ud" in data.lower():  # pairs of surrogates, or half ones, which nothing can encode again
             try:
                 json.dumps(value, ensure_ascii=False).encode()
             except (UnicodeEncodeError, RecursionError) as error:
-                raise CorruptFileError(f"not valid JSON: {error}", path=path) from error
+                raise_alone(CorruptFileError(f"not valid JSON: {error}", path=path))
         self._members: dict[str, Any] = value
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """All members, in the order of the text."""
+        return dict(self._members)
 
     def corrupt(self, message: str, member: str) -> CorruptFileError:
         """The error for something wrong with a member."""

@@ -18,9 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.caching import ByteLimitedCache
-from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.errors import (
+    CorruptFileError,
+    MissingFileError,
+    OptionError,
+    PaimonError,
+    StorageError,
+    UnsupportedError,
+)
 from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import redact, scrubbed
+from paimon_pyds.redaction import raise_alone, redact, scrubbed
 
 if TYPE_CHECKING:
     from paimon_pyds.storage.kept_ranges import KeptRanges
@@ -102,7 +109,7 @@ class FileIO(Protocol):
     """
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file. Raises FileNotFoundError when it is not there."""
+        """The whole file. Raises MissingFileError when it is not there."""
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Exactly ``length`` bytes from ``offset``. Raises CorruptFileError when the file ends before."""
@@ -111,13 +118,13 @@ class FileIO(Protocol):
         """Several (offset, length) ranges; those close to one another are read in one request."""
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A seekable input for pyarrow's readers. Raises FileNotFoundError."""
+        """A seekable input for pyarrow's readers. Raises MissingFileError."""
 
     def open_output(self, path: str) -> OutputFile:
         """A new file; parent directories are made. Raises StorageError when it exists."""
 
     def size(self, path: str) -> int:
-        """The file's size in bytes. Raises FileNotFoundError."""
+        """The file's size in bytes. Raises MissingFileError."""
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
@@ -364,8 +371,17 @@ def storage_error(error: OSError, action: str, path: str, secrets: Collection[st
     return fault
 
 
+def missing_file(action: str, path: str) -> MissingFileError:
+    """The error for a file that is not there; ``path`` has no secret."""
+    fault = MissingFileError(
+        f"can't {action}: {os.strerror(errno.ENOENT)}", path=path, hint="if it was there a moment ago, try again"
+    )
+    fault.errno, fault.filename = errno.ENOENT, path
+    return fault
+
+
 class storage_faults:  # of the kind of suppress; a generator would take a fifth of the time of a short read
-    """Turn OSError inside into StorageError; with ``missing_passes`` a missing file stays FileNotFoundError.
+    """Turn OSError inside into StorageError; with ``missing_passes`` a missing file is a MissingFileError.
 
     Neither they nor their causes show secrets: those given, and what looks like one.
     """
@@ -386,20 +402,19 @@ class storage_faults:  # of the kind of suppress; a generator would take a fifth
             return
         secrets = self._secrets
         if isinstance(error, OSError):
-            if self._missing_passes and error.errno in (errno.ENOENT, errno.ENOTDIR):
+            if self._missing_passes and (
+                error.errno in (errno.ENOENT, errno.ENOTDIR) or isinstance(error, FileNotFoundError)
+            ):
                 # In no variable: this frame would hold the error, which holds it and all that the callers have loaded.
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), redact(self._path, secrets)) from (
-                    scrubbed(error, secrets)
-                )
-            if self._missing_passes and isinstance(error, FileNotFoundError):
-                return
-            raise storage_error(error, self._action, self._path, secrets) from scrubbed(error, secrets)
+                raise_alone(missing_file(self._action, redact(self._path, secrets)), scrubbed(error, secrets))
+            raise_alone(storage_error(error, self._action, self._path, secrets), scrubbed(error, secrets))
         if isinstance(error, pa.ArrowException | UnicodeEncodeError):
             # What pyarrow has no OSError for; a name without bytes.
             reason = redact(str(error).partition("\n")[0], secrets)
-            raise StorageError(
+            fault = StorageError(
                 f"can't {self._action}: {reason}", path=self._path, hint="check the storage options and the path"
-            ) from scrubbed(error, secrets)
+            )
+            raise_alone(fault, scrubbed(error, secrets))
 
 
 def is_path(text: str) -> bool:

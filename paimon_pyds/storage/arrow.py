@@ -22,8 +22,16 @@ import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.numerals import whole_number
-from paimon_pyds.redaction import holds_secret, names_secret, redact, scrubbed
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, scheme_of, storage_faults
+from paimon_pyds.redaction import holds_secret, names_secret, parts_of_secret, raise_alone, redact, scrubbed
+from paimon_pyds.storage import (
+    FileStatus,
+    OutputFile,
+    check_range,
+    missing_file,
+    read_coalesced,
+    scheme_of,
+    storage_faults,
+)
 from paimon_pyds.storage.local_cache import LocalCache, is_option
 from paimon_pyds.storage.store_options import check_account_key, client_arguments, concerns, family
 
@@ -76,7 +84,9 @@ class ArrowFileIO:
         self._options = {k: v for k, v in (options or {}).items() if concerns(root, k)}
         self._cache_options = {k: v for k, v in (options or {}).items() if is_option(k)}
         self.local_cache = LocalCache.of(self._cache_options)
-        self._secrets = tuple(str(v) for k, v in self._options.items() if names_secret(k))
+        self._secrets = tuple(
+            part for k, v in self._options.items() if names_secret(k) for part in parts_of_secret(str(v))
+        )
         self._fs: Any = None
         self.counts = RequestCounts()
         self._arguments = client_arguments(root, self._options)
@@ -178,7 +188,7 @@ class ArrowFileIO:
     def size(self, path: str) -> int:
         info = self._info(path)
         if info.type.name == "NotFound":
-            raise FileNotFoundError(2, "No such file or directory", redact(path, self._secrets))
+            raise missing_file("read", redact(path, self._secrets))
         return int(info.size or 0)
 
     def exists(self, path: str) -> bool:
@@ -355,7 +365,7 @@ def _connect(root: str, arguments: Mapping[str, Any]) -> Any:
     except (TypeError, ValueError, OverflowError) as error:
         secrets = [str(value) for name, value in arguments.items() if names_secret(name)]
         reason = redact(str(error), secrets)
-        raise OptionError(f"{name} does not take these options: {reason}", path=root) from scrubbed(error, secrets)
+        raise_alone(OptionError(f"{name} does not take these options: {reason}", path=root), scrubbed(error, secrets))
 
 
 def _pyarrow_arguments(store: str, root: str, arguments: dict[str, Any]) -> dict[str, Any]:

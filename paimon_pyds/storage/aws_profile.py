@@ -17,6 +17,7 @@ from typing import Any
 
 from paimon_pyds.errors import OptionError
 from paimon_pyds.records import dataclass
+from paimon_pyds.redaction import raise_alone
 
 _BY_REQUEST = frozenset({"role_arn", "credential_process", "sso_session", "sso_start_url", "login_session"})
 """Settings of profiles whose keys come from a service or a program."""
@@ -86,7 +87,7 @@ def current_profile(name: str | None = None) -> Profile:
         try:
             parser.read(path, encoding="utf-8")
         except (configparser.Error, UnicodeDecodeError, OSError):
-            raise OptionError("can't read this file of AWS profiles", path=path, hint="correct or remove it") from None
+            raise_alone(OptionError("can't read this file of AWS profiles", path=path, hint="correct or remove it"))
         for section in sections:
             if parser.has_section(section):
                 found = True
@@ -126,7 +127,7 @@ def _of_boto3(name: str) -> Callable[[], dict[str, Any]]:
     try:
         keys = boto3.Session(profile_name=name).get_credentials()
     except BotoCoreError as error:
-        raise OptionError(f"no keys of the AWS profile {name}: {error}", hint="sign in again: aws sso login") from None
+        raise_alone(OptionError(f"no keys of the AWS profile {name}: {error}", hint="sign in again: aws sso login"))
     if keys is None:
         raise OptionError(f"no keys of the AWS profile {name}", hint="look at it with: aws configure list")
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.errors import AlreadyExistsError, StorageError
-from paimon_pyds.redaction import scrubbed
+from paimon_pyds.redaction import raise_alone, scrubbed
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, storage_error, storage_faults
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class LocalFileIO:
                     return
                 # Somebody else writes into it, or deletes it too: what is left goes with the next try.
                 if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or attempt == 2:
-                    raise storage_error(error, "delete", path) from scrubbed(error)
+                    raise_alone(storage_error(error, "delete", path), scrubbed(error))
 
     def remove_empty_dir(self, path: str) -> bool:
         try:
@@ -221,7 +221,7 @@ class LocalFileIO:
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
                 return False
-            raise storage_error(error, "delete", path) from scrubbed(error)
+            raise_alone(storage_error(error, "delete", path), scrubbed(error))
         return True
 
     def rename(self, source: str, target: str) -> None:
@@ -298,7 +298,7 @@ class _RawSink(io.RawIOBase):
         try:
             count = os.write(self._fd, data)
         except OSError as error:
-            raise storage_error(error, "write", self._path) from scrubbed(error)
+            raise_alone(storage_error(error, "write", self._path), scrubbed(error))
         self.written += count
         return count
 

@@ -28,12 +28,13 @@ from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
     CommitOutcomeUnknownError,
+    MissingFileError,
     OptionError,
     StorageError,
     UnsupportedError,
 )
-from paimon_pyds.redaction import redact
-from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, scheme_of
+from paimon_pyds.redaction import raise_alone, redact
+from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, missing_file, scheme_of
 from paimon_pyds.storage.arrow import ONLY_OBSTORE, ArrowFileIO
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
 from paimon_pyds.storage.second_look import NoListError, names_more
@@ -125,31 +126,30 @@ class ObjectStoreFileIO(ArrowFileIO):
                 self._stores[bucket, retries, brief] = store
             except (exceptions.BaseError, ValueError, TypeError, OverflowError) as error:
                 reason = self._reason(error)
-                raise OptionError(f"the store does not take these options: {reason}", path=self._root) from None
+                raise_alone(OptionError(f"the store does not take these options: {reason}", path=self._root))
         return store, key
 
     @contextmanager
     def _requests(self, action: str, path: str) -> Iterator[None]:
-        """Errors of requests as StorageError without secrets; of objects that are missing as FileNotFoundError."""
+        """Errors of requests as StorageError without secrets; of objects that are missing as MissingFileError."""
         try:
             yield
         except StorageError:
             raise
         except (exceptions.BaseError, ValueError, OSError) as error:
             if any(text in str(error) for text in _NO_BUCKET):
-                raise StorageError(
-                    f"can't {action}: the bucket does not exist", path=path, hint="check its name and the endpoint"
-                ) from None
+                hint = "check its name and the endpoint"
+                raise_alone(StorageError(f"can't {action}: the bucket does not exist", path=path, hint=hint))
             if isinstance(error, exceptions.NotFoundError | FileNotFoundError):
-                raise FileNotFoundError(2, os.strerror(2), redact(path, self._secrets)) from None
+                raise_alone(missing_file(action, redact(path, self._secrets)))
             reason = self._reason(error)
             if self._unanswered(error):
-                raise self._unreachable(action, path, reason) from None
-            raise StorageError(f"can't {action}: {reason}", path=path, hint=_hint(str(error))) from None
+                raise_alone(self._unreachable(action, path, reason))
+            raise_alone(StorageError(f"can't {action}: {reason}", path=path, hint=_hint(str(error))))
         except BaseException as error:
             if type(error).__module__ != "pyo3_runtime":
                 raise
-            raise StorageError(f"can't {action}: obstore panicked ({self._reason(error)})", path=path) from None
+            raise_alone(StorageError(f"can't {action}: obstore panicked ({self._reason(error)})", path=path))
 
     def _reason(self, error: BaseException) -> str:
         """What an error says, without secrets; what obstore says below the first line may repeat headers."""
@@ -200,6 +200,8 @@ class ObjectStoreFileIO(ArrowFileIO):
                         bytes(d)
                         for d in obstore.get_ranges(store, key, starts=starts, lengths=lengths, coalesce=_JOINED_GAP)
                     ]
+            except MissingFileError:
+                raise
             except StorageError:
                 self._check_ranges(path, wanted)  # a range that begins past the end is an error of the request
                 raise
@@ -235,6 +237,8 @@ class ObjectStoreFileIO(ArrowFileIO):
                 data = bytes(found.bytes())
             self.counts.add(len(data))
             return data, int(found.meta["size"])
+        except MissingFileError:
+            raise
         except StorageError:  # an empty object has no range
             if self.size(path):
                 raise
@@ -363,11 +367,11 @@ class ObjectStoreFileIO(ArrowFileIO):
                 except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
                     # S3 also says 409 to a put beside another, which may yet fail: that is no object
                     if "status code: 409" in str(error) and not is_file(self, path):
-                        raise _UnknownOutcomeError(error, "another put of it was under way", path) from None
+                        raise_alone(_UnknownOutcomeError(error, "another put of it was under way", path))
                     return False
                 except exceptions.GenericError as error:
                     self._unanswered(error)
-                    raise _UnknownOutcomeError(error, self._reason(error), path) from None
+                    raise_alone(_UnknownOutcomeError(error, self._reason(error), path))
         except FileNotFoundError:
             raise StorageError("can't write: the bucket does not exist", path=path) from None
         return True

@@ -249,7 +249,7 @@ def test_what_no_request_may_hold(server: RestCatalogServer, options: dict[str, 
     with pytest.raises(OptionError, match="not allowed there") as caught:
         open_catalog(server, **options)
     assert "canary\n" not in str(caught.value)
-    assert caught.value.__cause__ is None
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 @pytest.mark.parametrize(("status", "error"), [(400, OptionError), (403, SecurityError), (404, TableNotFoundError)])

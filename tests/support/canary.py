@@ -95,8 +95,26 @@ def failure(call: Callable[[], Any]) -> Exception:
 
 
 def trace_of(error: BaseException) -> str:
-    """The whole trace of an error as Python prints it, with its causes, and its other texts."""
-    return "\n".join([*traceback.format_exception(error), repr(error), str(error), repr(error.args), repr(vars(error))])
+    """The whole trace of an error as Python prints it, and all texts of the errors that it holds: causes, and those
+    that were handled when it was raised, which debuggers and loggers show though ``from None`` hides them."""
+    found = traceback.format_exception(error)
+    for held in _held(error):
+        found += [repr(held), str(held), repr(held.args), repr(vars(held))]
+        found += [
+            repr(getattr(held, name, None)) for name in ("filename", "strerror", "doc", "object", "url", "reason")
+        ]
+    return "\n".join(found)
+
+
+def _held(error: BaseException) -> list[BaseException]:
+    found, waiting = [error], [error]
+    while waiting:
+        held = waiting.pop()
+        for other in (held.__cause__, held.__context__, *held.args, *vars(held).values()):
+            if isinstance(other, BaseException) and not any(other is known for known in found):
+                found.append(other)
+                waiting.append(other)
+    return found
 
 
 def bytes_of_files(directory: str | Path) -> bytes:

@@ -14,7 +14,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import ReadCounters
 from paimon_pyds.formats.orc.encoding import Field, OrcChecksums, pack, read_message, write_message
 from paimon_pyds.formats.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
-from paimon_pyds.redaction import scrubbed
+from paimon_pyds.redaction import raise_alone, scrubbed
 from paimon_pyds.storage import FileIO, storage_error
 
 _KEPT_BLOCKS = 16
@@ -196,7 +196,7 @@ class CountedInput(_Seekable):
         if isinstance(error, CorruptFileError):
             raise error
         if error is not None:
-            raise storage_error(error, "read", self._path) from scrubbed(error)
+            raise_alone(storage_error(error, "read", self._path), scrubbed(error))
 
     def _range(self, offset: int, length: int) -> bytes:
         self._source.seek(offset)

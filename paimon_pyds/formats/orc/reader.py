@@ -43,7 +43,7 @@ from paimon_pyds.formats.orc.tail import (
 from paimon_pyds.formats.orc.zones import Clocks, is_utc, unnamed_zone
 from paimon_pyds.predicate.prune import ColumnStats, may_match
 from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, tested_columns
-from paimon_pyds.redaction import scrubbed
+from paimon_pyds.redaction import raise_alone, scrubbed
 from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import FileIO, saves_requests
 from paimon_pyds.types import DataField, DataType, RowType, arrow_schema, arrow_type
@@ -216,7 +216,7 @@ class OrcReader:
             counted.check()
             if isinstance(error, PaimonError):
                 raise
-            raise CorruptFileError(f"stripe {number} can't be read: {error}", path=self._path) from scrubbed(error)
+            raise_alone(CorruptFileError(f"stripe {number} can't be read: {error}", path=self._path), scrubbed(error))
         if batch.num_rows != stripe.rows or not set(names) <= set(batch.schema.names):
             raise CorruptFileError(f"stripe {number} does not have its rows or columns", path=self._path)
         return batch.select(names)

@@ -23,7 +23,7 @@ from paimon_pyds.formats.parquet.page_index import (
     decode_offset_indexes,
 )
 from paimon_pyds.formats.parquet.thrift import check_struct
-from paimon_pyds.redaction import scrubbed
+from paimon_pyds.redaction import raise_alone, scrubbed
 from paimon_pyds.storage import LOCAL_INDEXES, FileIO, requests_at_once, saves_requests
 
 if TYPE_CHECKING:
@@ -238,8 +238,8 @@ def decoding(path: str) -> Iterator[None]:
         raise UnsupportedError(f"a Parquet feature that is not supported: {error}", path=path) from error
     except OSError as error:
         if error.errno is not None:
-            raise StorageError(f"reading failed: {_in_a_line(error)}", path=path) from scrubbed(error)
-        raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from scrubbed(error)
+            raise_alone(StorageError(f"reading failed: {_in_a_line(error)}", path=path), scrubbed(error))
+        raise_alone(CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path), scrubbed(error))
     except (pa.ArrowException, ValueError, MemoryError, OverflowError) as error:
         raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from error
 
