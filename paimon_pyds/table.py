@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, SchemaError, suggest
-from paimon_pyds.frames import RowStream, row_count, rows_of
+from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, SchemaError, no_attribute, suggest
+from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream, row_count, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
@@ -81,6 +81,20 @@ if TYPE_CHECKING:
     )
     from paimon_pyds.write import WriteContext
 
+_ELSEWHERE = {
+    **ROWS_ELSEWHERE, "columns": "schema.field_names", "dtypes": "schema",
+    "filter": "scan(where)", "where": "scan(where)", "query": "scan(where)", "select": "scan(columns=[…])",
+    "read": "scan().to_arrow()", "load": "scan().to_arrow()", "tail": "top_n('id desc, 5')",
+    "write": "append(data)", "insert": "append(data)", "upsert": "merge(data, on=…)", "history": "snapshots()",
+    "vacuum": "expire_snapshots()", "optimize": "compact()", "drop": "purge(), or drop it in its catalog",
+    "latest_snapshot": "snapshot()", "current_snapshot": "snapshot()", "version": "snapshot()",
+    "tag": "create_tag(name)", "branch": "create_branch(name)", "files": "system('files')",
+    "partitions": "system('partitions')", "inspect": "system('files')", "location": "path", "name": "path",
+    "properties": "options", "metadata": "schema", "fields": "schema.fields", "restore": "rollback(snapshot)",
+    "num_rows": "count()", "count_rows": "count()", "to_pyarrow_table": "to_arrow()", "sort": "scan(top_n=…)",
+}  # fmt: skip
+"""What pandas, Spark, delta-rs and PyIceberg call it."""
+
 
 class Table(RowStream):
     """A Paimon table at a path. Open one with `Table.open`, make one with `Table.create`.
@@ -94,6 +108,12 @@ class Table(RowStream):
             text = "a Table is not made by calling the class"
             raise ArgumentTypeError(text, hint="Table.open(path) opens one, Table.create(path, …) makes one")
         self._last_store = store
+
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Names that other libraries have for it are answered with ours."""
+            raise no_attribute(self, name, _ELSEWHERE)
 
     @property
     def _store(self) -> TableStore:

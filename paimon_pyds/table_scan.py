@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from paimon_pyds.caching import cached_property, collection_paused
-from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
-from paimon_pyds.frames import RowStream
+from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, no_attribute, suggest
+from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
@@ -45,6 +45,15 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH_ROWS = 65_536
 _SOON_ROWS = 100_000
+
+
+_ELSEWHERE = {
+    **ROWS_ELSEWHERE, "columns": "column_names", "dtypes": "arrow_schema", "filter": "where(condition)",
+    "query": "where(condition)", "read": "to_arrow()", "load": "to_arrow()", "select": "table.scan(columns=[…])",
+    "order_by": "table.scan(top_n='id desc, 5')", "sort": "table.scan(top_n='id desc, 5')",
+    "tail": "table.scan(top_n='id desc, 5')",
+}  # fmt: skip
+"""What other libraries call it."""
 
 
 class Scan(RowStream):
@@ -114,6 +123,12 @@ class Scan(RowStream):
         self._fields, self._metadata = _resolve_columns(self._schema, columns)
         self._predicate = self._bound(where)
         self._top_n = None if top_n is None else self._checked_order(top_n)
+
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Names that other libraries have for it are answered with ours."""
+            raise no_attribute(self, name, _ELSEWHERE)
 
     def _bound(self, filter_: str | Predicate | None) -> Predicate:
         if filter_ is None or (isinstance(condition("where", filter_), str) and not str(filter_).strip()):

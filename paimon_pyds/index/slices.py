@@ -20,14 +20,14 @@ from paimon_pyds.storage import ByteSource
 
 ByteRange = tuple[int, int]
 
+_SHARE_OF_LISTS = 8
+"""Slices that are often asked for together are cached together too, if they take no more of the cache."""
+
 _HEADS = 4
 """Parts of slices are read where all slices take so many times what their headers do."""
 
 _PARTS = 4
-"""After this number of reads of parts, whole slices are loaded, if the cache has room for them."""
-
-_SHARE_OF_SLICES = 8
-"""Whole slices are loaded then if they take at most this part of the cache: an eighth."""
+"""After so many questions answered by parts, whole slices are loaded, if the cache has room for them."""
 
 _BEFORE_ORDER = 16
 """So many intervals are answered before rows are put in order: it takes as long as about 60 of them."""
@@ -82,11 +82,11 @@ class BitSlices:
 
     def load(self, first: int, stop: int | None = None) -> list[BitMap]:
         """The slices from ``first`` up to ``stop`` (None: all above), lowest bit first."""
-        return self._load(self._places[first:stop])
+        return self._load_list(first, self._places[first:stop])
 
     def above(self, first: int) -> tuple[BitMap, list[BitMap]]:
         """Rows that have a value, and the slices from ``first`` up."""
-        existing, *slices = self._load([self._existing, *self._places[first:]])
+        existing, *slices = self._load_list(~first, [self._existing, *self._places[first:]])
         return existing, slices
 
     def load_around(self, rows: BitMap, bits: Sequence[int]) -> list[BitMap] | None:
@@ -96,13 +96,22 @@ class BitSlices:
         whole = sum(length for _, length in places)
         if whole <= _HEADS * len(places) * head_bytes(self._row_count):
             return None
-        if self._parts_read >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_SLICES:
+        if self._parts_read >= _PARTS and whole <= self._cache.capacity // _SHARE_OF_LISTS:
             return None
         containers = containers_of(rows, self._row_count)
         if containers is None:
             return None
         self._parts_read += 1
         return read_containers(self._source, places, containers, self._row_count)
+
+    def _load_list(self, name: int, places: Sequence[ByteRange]) -> list[BitMap]:
+        loaded: list[BitMap] | None = self._cache.get((self._owner, name, len(places)))
+        if loaded is None:
+            loaded = self._load(places)
+            size = sum(length + 64 for _, length in places)
+            if size <= self._cache.capacity // _SHARE_OF_LISTS:  # looking up each takes longer than what is done then
+                self._cache.put((self._owner, name, len(places)), loaded, size)
+        return loaded
 
     def _load(self, places: Sequence[ByteRange]) -> list[BitMap]:
         loaded: dict[int, BitMap] = {}

@@ -84,6 +84,8 @@ def create_branch(
             }
         schemas = {path: store.io.read_bytes(source) for source, path in files.items()}
     except FileNotFoundError as error:
+        if tag is None:
+            raise store.missing(store.paths.schema(newest)) from error
         raise TagNotFoundError(f"the tag {tag!r} is gone", path=store.root) from error
     make(store, name, of_tag, schemas)
     if tag is not None and (tag not in store.tag_names() or store.tag(tag) != snapshot):
@@ -159,7 +161,7 @@ def _take_away(store: TableStore, name: str) -> None:
         return store.server.delete_branch(store, name)
     directory, gone = store.paths.branch_dir(name), f"{store.paths.branches_dir}/.{name}.{uuid.uuid4()}.tmp"
     if scheme_of(store.root) == "file":
-        store.io.rename(directory, gone)
+        _rename(store, name, gone)
         directory = gone
     else:  # who opens it finds no columns from here on
         store.io.delete_tree(on_branch(store, name).paths.schema_dir)
@@ -236,5 +238,13 @@ def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool 
     if store.server is not None:
         store.server.rename_branch(store, name, new_name)
     else:
-        store.io.rename(store.paths.branch_dir(name), store.paths.branch_dir(new_name))
+        _rename(store, name, store.paths.branch_dir(new_name))
     return newest
+
+
+def _rename(store: TableStore, name: str, target: str) -> None:
+    """Give the directory of a branch another path. Raises BranchNotFoundError: somebody else has, or has deleted it."""
+    try:
+        store.io.rename(store.paths.branch_dir(name), target)
+    except FileNotFoundError as error:
+        raise BranchNotFoundError(f"the branch {name!r} was deleted or renamed just now", path=store.root) from error

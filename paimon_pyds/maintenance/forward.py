@@ -244,7 +244,8 @@ def _finish(
         # Who deletes the branch's looks for others after that.
         if not is_file(store.io, branch.paths.tag(name)) and branch.snapshot_exists(standing.snapshot.id):
             store.io.delete([store.paths.tag(name)])
-    store.write_earliest_hint(store.snapshot_ids()[0])
+    if ids := store.snapshot_ids():
+        store.write_earliest_hint(ids[0])
 
 
 def _changed_schemas(store: TableStore, history: _History) -> dict[int, bytes | None]:

@@ -208,6 +208,8 @@ def _remove_directories(store: TableStore, removed: pa.Table) -> None:
 
 def _bucket_directories(store: TableStore, threads: int, *, external: bool) -> list[str]:
     schemas = [store.schema(id_) for id_ in store.schema_ids()]
+    if not schemas:
+        raise store.no_table()
     places = dict.fromkeys(store.paths.with_options(schema.options).data_root for schema in schemas)
     roots = [path for path in places if not _is_linked(store, path)]
     if external:

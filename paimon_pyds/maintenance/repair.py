@@ -135,7 +135,7 @@ def _mend_hint(store: TableStore, path: str, *, dry_run: bool = False) -> bool:
 def _write_dangling(store: TableStore, path: str, *, dry_run: bool) -> bool:
     ids, hint = store.snapshot_ids(), read_hint(store.io, path)
     if hint is not None and store.snapshot_exists(hint):
-        return hint == (ids[0] if path == store.paths.earliest_hint else ids[-1])
+        return bool(ids) and hint == (ids[0] if path == store.paths.earliest_hint else ids[-1])
     if dry_run:
         return True
     if not ids:

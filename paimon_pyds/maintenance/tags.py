@@ -98,7 +98,10 @@ def _created(store: TableStore, name: str, how: TagOptions, options: TableOption
     taken = AlreadyExistsError(
         f"there is a tag {name!r}", path=store.root, hint="replace it, delete it first, or take another name"
     )
-    before = store.io.read_bytes(target) if how.replace and name in store.tag_names() else None
+    before = None
+    if how.replace and name in store.tag_names():
+        with suppress(FileNotFoundError):  # deleted since it was listed
+            before = store.io.read_bytes(target)
     if how.dry_run:
         if before is None and name in store.tag_names():
             raise taken
@@ -172,7 +175,7 @@ def tag_file(store: TableStore, path: str, retained_ms: int | None) -> bytes:
     """The content of a tag: without a retention, that of the snapshot file, as older readers know nothing else.
     ``path``: of the snapshot file, or of another tag. ``retained_ms``: for how long the tag lives."""
     try:
-        members = dict(json.loads(store.io.read_bytes(path)))
+        members = JsonObject(store.io.read_bytes(path), path).members
     except FileNotFoundError as error:
         raise store.missing(path) from error
     for member in TAG_MEMBERS:
@@ -238,15 +241,20 @@ def rename_tag(store: TableStore, name: str, new_name: str, *, dry_run: bool = F
 
 def _rename(store: TableStore, name: str, new_name: str) -> None:
     old, new = store.paths.tag(name), store.paths.tag(new_name)
-    if scheme_of(old) == "file":
-        store.io.rename(old, new)
-        return
-    # In a store the new name comes first, and never in the place of a tag that was made meanwhile
-    if not store.io.create_if_absent(new, store.io.read_bytes(old)):
+    gone = TagNotFoundError(f"the tag {name!r} was deleted or renamed just now", path=store.root)
+    try:
+        if scheme_of(old) == "file":
+            store.io.rename(old, new)
+            return
+        # In a store the new name comes first, and never in the place of a tag that was made meanwhile
+        made = store.io.create_if_absent(new, store.io.read_bytes(old))
+    except FileNotFoundError as error:
+        raise gone from error
+    if not made:
         raise AlreadyExistsError(f"there is a tag {new_name!r}", path=store.root, hint="delete it first")
     if not is_file(store.io, old):
         store.io.delete([new])
-        raise TagNotFoundError(f"the tag {name!r} was deleted just now", path=store.root)
+        raise gone
     store.io.delete([old])
 
 

@@ -15,8 +15,9 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.records import dataclass
@@ -119,9 +120,10 @@ def forwards_to(store: TableStore, branch: str) -> list[Forward]:
     """The fast-forwards to a branch that have begun, the oldest first, also those that were killed."""
     found = []
     for path, members in _of_branch(store, _FORWARD, branch):
-        texts = members["schemas"].items()
-        schemas = {int(id_): None if t is None else t.encode("utf-8", _ANY) for id_, t in texts}
-        found.append(Forward(path, members["latest"], schemas))
+        with suppress(CorruptFileError, ValueError, AttributeError):  # others' text
+            texts = (members.object_or_none("schemas") or {}).items()
+            schemas = {int(id_): None if t is None else t.encode("utf-8", _ANY) for id_, t in texts}
+            found.append(Forward(path, members.text_or_none("latest"), schemas))
     return found
 
 
@@ -168,14 +170,14 @@ def _running(store: TableStore) -> Iterator[tuple[str, int, str, int]]:
                 yield what, id_, path, at
 
 
-def _of_branch(store: TableStore, wanted: str, branch: str) -> list[tuple[str, dict[str, Any]]]:
+def _of_branch(store: TableStore, wanted: str, branch: str) -> list[tuple[str, JsonObject]]:
     """The files that tell of this and of a branch, with what they say, the oldest first."""
     found = []
     for what, _, path, _ in sorted(_intents(store), key=lambda intent: intent[3]):
         if what == wanted:
-            with suppress(ValueError):  # not whole
-                members = json.loads(_content(store, path))
-                if members["branch"] == branch:
+            with suppress(CorruptFileError):  # not whole
+                members = JsonObject(_content(store, path), path)
+                if members.any_or_none("branch") == branch:
                     found.append((path, members))
     return found
 

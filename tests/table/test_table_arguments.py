@@ -13,6 +13,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, PaimonError, PredicateError, SnapshotNotFoundError
+from paimon_pyds.table import _ELSEWHERE
+from paimon_pyds.table_scan import _ELSEWHERE as _OF_SCANS
 
 Call = Callable[[Any], Any]
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string())])
@@ -134,9 +136,22 @@ def test_times_without_a_snapshot_are_told_as_times(table: pp.Table) -> None:
     assert f"{table.snapshots()[0].time_millis} ms" in str(caught.value)
 
 
-def test_rows_are_not_taken_by_brackets_or_as_values(tmp_path: Path) -> None:
+def test_names_that_other_libraries_have_are_answered_with_ours(tmp_path: Path) -> None:
     table = pp.Table.create(tmp_path / "t", {"id": [1]})
+    with pytest.raises(AttributeError, match=r"Table has no 'filter': write table\.scan\(where\)"):
+        table.filter("id = 1")  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"Table has no 'colour'$"):
+        _ = table.colour  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"Table has no 'files': write table\.system\('files'\)"):
+        table.files()  # type: ignore[attr-defined]
     assert not hasattr(table, "shape") and not hasattr(table.scan(), "shape")
+    for name, answer in (
+        ("filter", r"scan\.where\("),
+        ("select", r"table\.scan\(columns="),
+        ("tail", r"table\.scan\("),
+    ):
+        with pytest.raises(AttributeError, match=f"Scan has no '{name}': write {answer}"):
+            getattr(table.scan(), name)
     for rows in (table, table.scan()):
         with pytest.raises(ArgumentTypeError, match=r"takes no \['id'\] — .* table\.scan\(columns='id'\)"):
             rows["id"]
@@ -164,6 +179,15 @@ def test_unknown_arguments_are_told_of_the_method_that_was_called(tmp_path: Path
         with pytest.raises(ArgumentTypeError, match=rf"Table\.{message}"):
             call()
     assert table.lookup(1, filter="id > 1").num_rows == 0 and table.count(columns="id", options=None) == 1
+
+
+def test_every_answer_is_there(tmp_path: Path) -> None:
+    table = pp.Table.create(tmp_path / "t", {"id": [1]})
+    holders = [(table, answer) for answer in _ELSEWHERE.values()]
+    for holder, answer in [*holders, *((table.scan(), answer) for answer in _OF_SCANS.values())]:
+        found: Any = table if answer.startswith("table.") else holder
+        for name in answer.removeprefix("table.").partition("(")[0].split("."):
+            found = getattr(found, name)
 
 
 def test_names_are_lists_or_texts(tmp_path: Path) -> None:
