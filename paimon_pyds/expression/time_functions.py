@@ -291,7 +291,7 @@ def _zone_name(binder: Binder, arguments: list[Node]) -> Node:
 TIME_FUNCTIONS: dict[str, Function] = {
     "date_format": Function((2, 2), _date_format, note="the pattern is the same for all rows, without the letter z"),
     "from_unixtime": Function((1, 2), _from_unixtime, note="as date_format"),
-    "unix_timestamp": Function((0, 2), _unix_timestamp, note="as to_timestamp"),
+    "unix_timestamp": Function((0, 2), _unix_timestamp, note="a TIMESTAMP_NTZ counts as of UTC, as in Spark"),
     "to_unix_timestamp": Function((1, 2), _unix_timestamp, note="as to_timestamp"),
     "to_date": Function(
         (1, 2), _to_time(_DATE, False), note="the pattern is the same for all rows, without the letter z"
