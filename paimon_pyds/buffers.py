@@ -9,8 +9,10 @@ Fixed-Size Primitive, Variable-size Binary and List.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 from typing import Any
@@ -39,6 +41,9 @@ _INTEGERS: dict[pa.DataType, type[np.signedinteger]] = {
 _NUMBERS = {np.dtype(d): pa.from_numpy_dtype(d) for d in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")}
 _DTYPES = {type_: dtype for dtype, type_ in _NUMBERS.items()}
 _MAX_OFFSET = 2**31 - 1
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_UNITS = {"s": dt.timedelta(seconds=1), "ms": dt.timedelta(milliseconds=1), "us": _MICROSECOND, "ns": _MICROSECOND}
 _KEPT = frozenset({int, bool, type(None)})
 """Types of values whose scalars are kept: small, and those that compare as equal are."""
 _LARGEST_COUNTED = (32 << 20) - (64 << 10)
@@ -57,24 +62,50 @@ them."""
 
 
 class _Compute:
-    """``pyarrow.compute``, imported when a function of it is asked for that is not among `_PLAIN`: to make them all for
-    Python takes 30 ms, longer than a plan that needs some comparisons."""
+    """``pyarrow.compute``, imported when a function of it is first used that is not among `_PLAIN`: making them all
+    takes 30 ms, longer than a plan that needs some comparisons. Arguments may be Python values."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _PLAIN:
-            found = partial(_call, _PLAIN[name])
+            found = partial(_plain_call, name)
         else:
             import pyarrow.compute
 
             found = getattr(pyarrow.compute, name)
+            if hasattr(found, "__arrow_compute_function__"):
+                found = partial(_with_scalars, found, found.__arrow_compute_function__["arity"])
         self.__dict__[name] = found
         return found
+
+    def fill_null(self, values: Any, value: object) -> Any:
+        """``values`` with ``value``, of Python or Arrow, where they are NULL."""
+        filler = value if isinstance(value, _ARROW) else scalar(value, values.type)
+        return _call("coalesce", values, filler.cast(values.type))
+
+
+def _with_scalars(function: Callable[..., Any], arity: Any, *arguments: Any, **options: Any) -> Any:
+    """Call a function of ``pyarrow.compute`` with Arrow's scalars for Python's values: pyarrow imports pandas to make
+    these. Arguments after the first ``arity`` are options."""
+    count = len(arguments) if arity is Ellipsis else arity
+    return function(*map(_datum, arguments[:count]), *arguments[count:], **options)
+
+
+def _datum(value: Any) -> Any:
+    return scalar(value) if value is None or isinstance(value, (bool, int, float, str, bytes)) else value
+
+
+def _plain_call(name: str, *arguments: Any, **options: Any) -> Any:
+    if not options:
+        return _call(_PLAIN[name], *arguments)
+    import pyarrow.compute
+
+    return getattr(pyarrow.compute, name)(*map(_datum, arguments), **options)
 
 
 def _call(name: str, *arguments: Any) -> Any:
     from pyarrow._compute import call_function  # it has no public name of its own
 
-    return call_function(name, list(arguments))
+    return call_function(name, list(map(_datum, arguments)))
 
 
 pc: Any = _Compute()
@@ -96,12 +127,12 @@ def _allocate_once(size: int) -> None:
     np.empty(size, np.uint8)
 
 
-def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
+def scalar(value: object, type_: pa.DataType | None = None) -> pa.Scalar:
     """The same as ``pa.scalar(value, type_)``, errors too."""
     return _kept(value, type_) if type(value) in _KEPT else _scalar(value, type_)
 
 
-def _scalar(value: object, type_: pa.DataType) -> pa.Scalar:
+def _scalar(value: object, type_: pa.DataType | None) -> pa.Scalar:
     made = _array([value], type_)
     return pa.scalar(value, type_) if made is None else made[0]
 
@@ -109,20 +140,68 @@ def _scalar(value: object, type_: pa.DataType) -> pa.Scalar:
 _kept = lru_cache(maxsize=256, typed=True)(_scalar)
 
 
-def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """The same as ``pa.array(values, type_)``, errors too."""
-    made = _array(values, type_)
-    return pa.array(values, type_) if made is None else made
+def array(
+    values: Iterable[object] | npt.NDArray[Any], type_: pa.DataType | None = None, mask: Flags | None = None
+) -> pa.Array:
+    """The same as ``pa.array(values, type_, mask)``, errors too. ``mask``: where an array of numpy has NULL."""
+    if isinstance(values, np.ndarray):
+        made = _of_numpy(values, mask)
+        if made is not None:
+            return made if type_ is None or type_ == made.type else made.cast(type_)
+    elif mask is None:
+        values = values if isinstance(values, (list, tuple, pa.Array, pa.ChunkedArray)) else list(values)
+        made = None if isinstance(values, (pa.Array, pa.ChunkedArray)) else _array(values, type_)
+        if made is not None:
+            return made
+    return pa.array(values, type_, mask=mask)
 
 
 def from_numpy(values: npt.NDArray[Any]) -> pa.Array:
     """The same as ``pa.array(values)`` for an array of one dimension."""
-    if values.dtype == np.bool_:
-        return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits(values)])
+    made = _of_numpy(values, None)
+    return pa.array(values) if made is None else made
+
+
+def _of_numpy(values: npt.NDArray[Any], mask: Flags | None) -> pa.Array | None:
+    """None where pyarrow has to do it."""
+    valid = None if mask is None else bits(~mask)
+    if values.dtype == np.bool_ and values.ndim == 1:
+        return pa.Array.from_buffers(pa.bool_(), len(values), [valid, bits(values)])
     type_ = _NUMBERS.get(values.dtype)
     if type_ is None or values.ndim != 1:
-        return pa.array(values)
-    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+        return None
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table of no rows."""
+    return pa.Table.from_batches([], schema)
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of no rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def rows_table(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
+    """The same as ``pa.Table.from_pylist(rows, schema)``."""
+    return pa.Table.from_arrays([array([row.get(f.name) for row in rows], f.type) for f in schema], schema=schema)
+
+
+def grouped(
+    table: pa.Table, keys: Sequence[str], aggregates: Sequence[tuple[Any, str]] = (), use_threads: bool = True
+) -> pa.Table:
+    """The same as ``table.group_by(keys, use_threads).aggregate(aggregates)``."""
+    from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions  # pyarrow.acero loads pandas
+
+    wanted = []
+    for column, function in aggregates:
+        columns = [column] if isinstance(column, str) else list(column)
+        name = "_".join([*columns, function])
+        wanted.append((columns, f"hash_{function}", None, name))
+    source = Declaration("table_source", TableSourceNodeOptions(table))
+    steps = [source, Declaration("aggregate", AggregateNodeOptions(wanted, keys=list(keys)))]
+    return Declaration.from_sequence(steps).to_table(use_threads=use_threads)
 
 
 def with_one_nan(values: pa.Array) -> pa.Array:
@@ -133,15 +212,30 @@ def with_one_nan(values: pa.Array) -> pa.Array:
 def to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     """The same as ``values.to_numpy(zero_copy_only=False)``."""
     values = one_array(values)
-    dtype = _DTYPES.get(values.type)
-    if values.null_count or (dtype is None and values.type != pa.bool_()):
-        found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    found = _plain_numpy(values)
+    if found is None:
+        other: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        return other
+    if not values.null_count:
         return found
-    data = values.buffers()[1]
-    if dtype is None:
+    kind = found.dtype.kind
+    filled = found.astype(np.float64 if kind in "iu" else object if kind == "b" else found.dtype)
+    filled[is_true(values.is_null())] = None if kind == "b" else math.nan
+    return filled
+
+
+def _plain_numpy(values: pa.Array) -> npt.NDArray[Any] | None:
+    """Numbers and truth values, those of NULLs are any; None of other types."""
+    data = values.buffers()[1] if values.type in _DTYPES or values.type == pa.bool_() else None
+    if values.type == pa.bool_():
         return _flags(data, values)
-    if data is None:
-        return np.zeros(0, dtype)
+    dtype = _DTYPES.get(values.type)
+    if dtype is None:
+        return None
+    return np.zeros(len(values), dtype) if data is None else _numbers(data, dtype, values)
+
+
+def _numbers(data: pa.Buffer, dtype: np.dtype[Any], values: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(data, dtype, len(values), values.offset * dtype.itemsize)
 
 
@@ -177,8 +271,9 @@ def sliced(batch: pa.RecordBatch, rows: int, size: int) -> Iterator[pa.RecordBat
         yield batch.slice(start, step)
 
 
-def is_true(values: pa.BooleanArray) -> Flags:
+def is_true(values: pa.BooleanArray | pa.ChunkedArray) -> Flags:
     """Where a boolean array is true; a null is not."""
+    values = one_array(values)
     valid, data = values.buffers()
     found = _flags(data, values)
     return found & _flags(valid, values) if values.null_count else found
@@ -202,20 +297,21 @@ def validity(array: pa.Array) -> pa.Buffer | None:
     return bits(is_true(array.is_valid())) if array.null_count else None
 
 
-def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array | None:
+def _array(values: Sequence[object], type_: pa.DataType | None) -> pa.Array | None:
     """None where pyarrow has to do it."""
     kinds = set(map(type, values))
     valid = None
-    if _NONE in kinds:
-        if len(kinds) == 1:
-            return pa.nulls(len(values), type_)
+    if _NONE in kinds or not kinds:
+        if len(kinds) <= 1:
+            return pa.nulls(len(values), pa.null() if type_ is None else type_)
         kinds.remove(_NONE)
         valid = bits(np.array([value is not None for value in values], np.bool_))
-    found = _BUILDERS.get(type_)
-    if found is not None:
-        accepted, build = found
-        return build(values, valid, type_) if kinds <= accepted else None
-    return _lists(values, valid, type_) if pa.types.is_list(type_) and kinds <= _SEQUENCES else None
+    if type_ is None:
+        type_ = _INFERRED.get(next(iter(kinds))) if len(kinds) == 1 else None
+    if type_ is None:
+        return None
+    accepted, build = _BUILDERS.get(type_) or _BUILDERS_BY_ID.get(type_.id, _NO_BUILDER)
+    return build(values, valid, type_) if kinds <= accepted else None
 
 
 def _integers(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
@@ -223,14 +319,59 @@ def _integers(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataT
         numbers = np.array(values if valid is None else [0 if value is None else value for value in values], np.int64)
     except OverflowError:
         return None
-    narrow = numbers.astype(_INTEGERS[type_], copy=False)
+    narrow = numbers.astype(_INTEGERS.get(type_, np.int64), copy=False)
     if narrow is not numbers and (narrow != numbers).any():
         return None
     return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(narrow)])
 
 
+def _dates(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
+    if any(isinstance(value, int) for value in values):
+        return _counts(values, valid, type_)
+    days = [value.toordinal() - _EPOCH.toordinal() if isinstance(value, dt.date) else 0 for value in values]
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.array(days, np.int32))])
+
+
+def _counts(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
+    """Dates and times by what they count."""
+    return _integers(values, valid, type_) if all(value is None or isinstance(value, int) for value in values) else None
+
+
+def _timestamps(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
+    """Those without a time zone are of UTC."""
+    if any(isinstance(value, int) for value in values):
+        return _counts(values, valid, type_)
+    counts = []
+    for value in values:
+        moment = value if isinstance(value, dt.datetime) else _EPOCH
+        past = (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) - _EPOCH
+        count, rest = divmod(past, _UNITS[type_.unit])
+        if rest:
+            return None
+        counts.append(count * 1000 if type_.unit == "ns" else count)
+    if any(abs(count) >= 2**63 for count in counts):
+        return None
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.array(counts, np.int64))])
+
+
+def _decimals(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array | None:
+    words = bytearray()
+    for value in values:
+        sign, digits, exponent = value.as_tuple() if isinstance(value, Decimal) else (0, (0,), 0)
+        if not isinstance(exponent, int) or exponent + type_.scale < 0 or exponent > type_.precision:
+            return None
+        unscaled = int("".join(map(str, digits))) * 10 ** (exponent + type_.scale)
+        if unscaled >= 10**type_.precision:
+            return None
+        words += (-unscaled if sign else unscaled).to_bytes(16, "little", signed=True)
+    return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(words)])
+
+
 def _floats(values: Sequence[object], valid: pa.Buffer | None, type_: pa.DataType) -> pa.Array:
     numbers = np.array([0.0 if value is None else value for value in values], np.float64)
+    if type_ == pa.float32():
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(np.float32)
     return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(numbers)])
 
 
@@ -267,12 +408,21 @@ _NONE = type(None)
 _SEQUENCES = frozenset({list, tuple})
 _BUILDERS: dict[pa.DataType, tuple[frozenset[type], Callable[..., pa.Array | None]]] = {
     **{type_: (frozenset({int}), _integers) for type_ in _INTEGERS},
-    pa.float64(): (frozenset({float}), _floats),
+    **{type_: (frozenset({float}), _floats) for type_ in (pa.float32(), pa.float64())},
+    pa.date32(): (frozenset({int, dt.date}), _dates),
     pa.bool_(): (frozenset({bool}), _booleans),
     pa.string(): (frozenset({str}), _texts),
     pa.binary(): (frozenset({bytes}), _texts),
 }
 """Of each type: the Python types of its values besides None, and what makes an array of them."""
+_BUILDERS_BY_ID: dict[int, tuple[frozenset[type], Callable[..., pa.Array | None]]] = {
+    pa.timestamp("us").id: (frozenset({int, dt.datetime}), _timestamps),
+    pa.decimal128(1).id: (frozenset({Decimal}), _decimals),
+    pa.list_(pa.null()).id: (_SEQUENCES, _lists),
+}
+_NO_BUILDER = (frozenset[type](), _booleans)
+_INFERRED = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), bytes: pa.binary()}
+_ARROW = (pa.Scalar, pa.Array, pa.ChunkedArray)
 
 
 def fixed_binary(rows: npt.NDArray[Any]) -> pa.Array:

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds import formats
-from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.buffers import from_numpy, one_batch, pc, scalar, to_numpy
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import CommitConflictError, CommitError, SnapshotNotFoundError
 from paimon_pyds.formats import ReadCounters, ReadHints
@@ -123,7 +122,7 @@ def with_moves(versions: pa.RecordBatch, schema: TableSchema, place: PartitionBu
     """New versions of rows of one bucket, with `VALUE_KIND`, and deletes there of those that go to other partitions.
     Raises UnsupportedError: see `Placement.place`."""
     count = versions.num_rows
-    places = Places(pa.repeat(pa.scalar(place.partition, pa.binary()), count), np.full(count, place.bucket, np.int32))
+    places = Places(pa.repeat(scalar(place.partition, pa.binary()), count), np.full(count, place.bucket, np.int32))
     placement = Placement(schema, NewBuckets(TableOptions(schema.options), lambda _: {}))
     return placement.place(versions, np.arange(count), places).taken(versions, schema, VALUE_KIND)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.buffers import one_batch, to_numpy
 from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.kept_values import NotKeptError, check_kept
@@ -178,7 +179,7 @@ def _array(name: str, values: Any) -> pa.Array:
 
 
 def _as_arrow(values: Any) -> pa.Array:
-    array = pa.array(values)
+    array = arrow_array(values)
     if _are_objects(values):
         check_kept(values, array.type)
     return array

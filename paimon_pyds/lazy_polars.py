@@ -32,7 +32,9 @@ def lazy_frame(rows: Any) -> polars.LazyFrame:
     import polars
     from polars.io.plugins import register_io_source
 
-    schema = polars.DataFrame(rows.arrow_schema.empty_table()).schema
+    from paimon_pyds.buffers import empty_table
+
+    schema = polars.DataFrame(empty_table(rows.arrow_schema)).schema
 
     def read(
         columns: list[str] | None, condition: polars.Expr | None, n_rows: int | None, batch_rows: int | None

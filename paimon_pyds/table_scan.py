@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import empty_table
 from paimon_pyds.caching import cached_property, collection_paused
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, no_attribute, suggest
 from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream
@@ -421,7 +422,7 @@ class Scan(RowStream):
 
         tally = Tally(on_file)
         if self._predicate in (Const.FALSE, Const.UNKNOWN):
-            return tally.answer(self.arrow_schema.empty_table())
+            return tally.answer(empty_table(self.arrow_schema))
         return tally.answer(run_top_n(self.top_n_query(), tally))
 
     def _checked_order(self, top_n: str | TopN) -> TopN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -37,6 +38,24 @@ def _called_by_users() -> Iterator[tuple[str, Any]]:
             function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
             if inspect.isfunction(function) and not method.startswith("_"):
                 yield f"{one.__name__}.{method}", function
+
+
+_LOADS_PANDAS = {"to_numpy", "fill_null", "empty_table", "group_by"}
+_WITH_PANDAS = {"buffers.py", "compat.py"}
+
+
+def test_arrow_is_converted_without_pandas() -> None:
+    """Methods with which pyarrow imports pandas: functions of the package do the same without it."""
+    found = []
+    for path in sorted(Path(paimon_pyds.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if path.name in _WITH_PANDAS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            owner, name, text = ast.unparse(node.func.value), node.func.attr, ast.unparse(node)
+            of_flags = owner == "np" and re.fullmatch(r"np\.as?array\([^()]*\.is_(null|valid)\(\)\)", text)
+            if (name in _LOADS_PANDAS and owner != "pc") or of_flags:
+                found.append(f"{path.name}:{node.lineno} {text}")
+    assert not found, "\n".join(found)
 
 
 def test_what_users_call_lists_its_arguments() -> None:

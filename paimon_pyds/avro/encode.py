@@ -63,7 +63,9 @@ def _optional(member: Node, null: int, column: pa.Array) -> list[pa.Array]:
     marker = pc.if_else(valid, here, absent)
     if column.null_count == 0:
         return [marker, *encode_field(member, column)]
-    filled = column.fill_null(scalar(_blank(column.type), column.type)) if not pa.types.is_list(column.type) else column
+    filled = (
+        pc.fill_null(column, scalar(_blank(column.type), column.type)) if not pa.types.is_list(column.type) else column
+    )
     nothing = scalar(b"", pa.binary())
     return [marker, *(pc.if_else(valid, piece, nothing) for piece in encode_field(member, filled))]
 
@@ -76,7 +78,7 @@ def _blank(type_: pa.DataType) -> object:
 
 def _array(item: Node, column: pa.Array) -> list[pa.Array]:
     lengths = pc.list_value_length(column)
-    counts = to_numpy(lengths.fill_null(scalar(0, lengths.type))).astype(np.int64)
+    counts = to_numpy(pc.fill_null(lengths, scalar(0, lengths.type))).astype(np.int64)
     return list_pieces(np.append(0, np.cumsum(counts)), join(encode_field(item, column.flatten())))
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_pyds.bucket.functions import bucket_of
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import array, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET
 from paimon_pyds.metadata.schema import TableSchema
@@ -141,7 +141,7 @@ class PostponedBuckets(BucketAssigner):
         buckets = np.full(batch.rows.num_rows, POSTPONE_BUCKET, np.int32)
         for total in np.unique(totals[totals > 0]).tolist():
             here = np.flatnonzero(totals == total)
-            columns = [batch.rows.column(name).take(pa.array(here)) for name in self._keys]
+            columns = [batch.rows.column(name).take(array(here)) for name in self._keys]
             buckets[here] = bucket_of(columns, self._types, total, self._function)
         return buckets
 

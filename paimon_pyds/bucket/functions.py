@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import binary_parts, fixed_values, valid_mask
+from paimon_pyds.buffers import binary_parts, fixed_values, pc, to_numpy, valid_mask
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
 from paimon_pyds.row import hash_rows
 from paimon_pyds.types import DataType, arrow_type
@@ -57,8 +57,8 @@ def _mod(columns: Sequence[pa.Array], types: Sequence[DataType], num_buckets: in
         )
     keys = columns[0]
     if keys.null_count:
-        keys = keys.fill_null(0)
-    numbers = np.asarray(keys.to_numpy(zero_copy_only=False), np.int64)
+        keys = pc.fill_null(keys, 0)
+    numbers = np.asarray(to_numpy(keys), np.int64)
     return np.asarray(np.mod(numbers, num_buckets), np.int32)
 
 
@@ -85,17 +85,17 @@ def _column_hash(column: pa.Array, type_: DataType) -> _Hashes:
     if kind is Kind.DECIMAL:
         return _decimal_hash(column.cast(arrow_type(type_)), getattr(type_, "scale", 0))
     if kind in (Kind.FLOAT, Kind.DOUBLE):
-        floats = column.cast(arrow_type(type_)).fill_null(0.0).to_numpy(zero_copy_only=False)
+        floats = to_numpy(pc.fill_null(column.cast(arrow_type(type_)), 0.0))
         # Both zeros hash as +0, every NaN as the canonical one.
         floats = np.where(np.isnan(floats), np.abs(np.full_like(floats, np.nan)), floats + floats.dtype.type(0))
         if kind is Kind.FLOAT:
             return np.asarray(floats.view(np.uint32))
         return _long_hash(floats.view(np.uint64))
     if kind is Kind.BOOLEAN:
-        return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.uint32)
+        return np.asarray(to_numpy(pc.fill_null(column, False)), np.uint32)
     if kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.DATE, Kind.TIME, Kind.BIGINT):
         numbers = column.cast(arrow_type(type_)).cast(pa.int64() if kind is Kind.BIGINT else pa.int32())
-        values = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
+        values = to_numpy(pc.fill_null(numbers, 0)).astype(np.int64).view(np.uint64)
         return _long_hash(values) if kind is Kind.BIGINT else values.astype(np.uint32)
     raise UnsupportedError(
         f"bucket function hive has no hash for {type_}", hint="use bucket-function.type=default or another bucket key"

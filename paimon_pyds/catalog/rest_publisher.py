@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import grouped, pc, scalar
 from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, UnansweredError, segment
 from paimon_pyds.errors import (
     AlreadyExistsError,
@@ -145,13 +145,12 @@ def partition_statistics(store: TableStore, snapshot: Snapshot) -> list[dict[str
     reader, schema = ManifestReader(store), store.schema(snapshot.schema_id)
     sums = ("row_count", "file_size")
     entries = reader.entries(reader.delta(snapshot), ("kind", "partition", "creation_time", "total_buckets", *sums))
-    sign = pc.choose(pc.cast(entries["kind"], pa.int64()), pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+    sign = pc.choose(pc.cast(entries["kind"], pa.int64()), scalar(1, pa.int64()), scalar(-1, pa.int64()))
     table = entries.select(["partition", "creation_time", "total_buckets"]).append_column("files", sign)
     for name in sums:
         table = table.append_column(name, pc.multiply(entries[name], sign))
-    grouped = table.group_by("partition").aggregate(
-        [*((name, "sum") for name in ("files", *sums)), ("creation_time", "max"), ("total_buckets", "max")]
-    )
+    most = [("creation_time", "max"), ("total_buckets", "max")]
+    by_partition = grouped(table, ["partition"], [*((name, "sum") for name in ("files", *sums)), *most])
     fields = schema.partition_fields
     types = [field.type for field in fields]
     return [
@@ -163,7 +162,7 @@ def partition_statistics(store: TableStore, snapshot: Snapshot) -> list[dict[str
             "lastFileCreationTime": local_instant_ms(row["creation_time_max"] or 0),
             "totalBuckets": row["total_buckets_max"],
         }
-        for row in grouped.to_pylist()
+        for row in by_partition.to_pylist()
     ]
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.types.arrow import from_arrow_type
 from paimon_pyds.types.misfits import first_refused, misfit
@@ -209,7 +210,7 @@ class CsvInput:
             hint = None if readable == values[n] else _NO_UTF8
             if pa.types.is_timestamp(type_) and type_.tz is not None:
                 hint = "such values end with their zone: 2026-01-31 12:30:00Z, or +01:00 for Z"
-            return given[n][0], misfit(pa.array([readable]), 0, name, from_arrow_type(type_, iter(())), hint=hint)
+            return given[n][0], misfit(array([readable]), 0, name, from_arrow_type(type_, iter(())), hint=hint)
         return None
 
 
@@ -234,7 +235,7 @@ class _Kept:
 
 def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
     """Whether some floats are so large that they may have been other integers."""
-    import pyarrow.compute as pc
+    from paimon_pyds.buffers import pc
 
     return bool(pc.any(pc.greater_equal(pc.abs(numbers), 2.0**53)).as_py())
 

@@ -227,14 +227,14 @@ def _with_notes(rows: pa.Table, data: bytes, path: str) -> pa.Table:
     Raises SchemaError."""
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
+    from paimon_pyds.buffers import pc, to_numpy
     from paimon_pyds.left_out import find_left_out, with_left_out
 
     doubtful = np.zeros(rows.num_rows, np.bool_)
     for column in rows.columns:
         nested = pa.types.is_nested(column.type)
-        doubtful |= np.ones(len(column), np.bool_) if nested else pc.is_null(column).to_numpy()
+        doubtful |= np.ones(len(column), np.bool_) if nested else to_numpy(pc.is_null(column))
     if not doubtful.any():
         return rows
     lines = [line for line in data.splitlines() if line.strip()]
@@ -297,9 +297,10 @@ def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
     """JSON lines, with their columns in the order of first appearance; texts are what the types say: still texts where
     they look like times, or decimals and times; without a type, dates where all of them are."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.json as arrow_json
     import pyarrow.types as t
+
+    from paimon_pyds.buffers import pc
 
     rows = _in_order(data, {})
     wanted = [field for field in types if field.name in rows.schema.names]

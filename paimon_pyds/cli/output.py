@@ -152,8 +152,7 @@ def _write_csv(lines: list[str]) -> None:
 
 
 def _csv_lines(batch: pa.RecordBatch, delimiter: str, null: str, special: str) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    from paimon_pyds.buffers import pc, scalar
 
     columns = []
     for column in batch.columns:
@@ -162,17 +161,17 @@ def _csv_lines(batch: pa.RecordBatch, delimiter: str, null: str, special: str) -
         if pc.any(quoted).as_py():
             doubled = pc.replace_substring(text, '"', '""')
             text = pc.if_else(quoted, pc.binary_join_element_wise('"', doubled, '"', ""), text)
-        columns.append(text.fill_null(null))
-    lines = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, pa.scalar(delimiter))
+        columns.append(pc.fill_null(text, null))
+    lines = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, scalar(delimiter))
     return list(lines.to_pylist())
 
 
 def _csv_text(column: pa.Array) -> pa.Array:
     """The values as texts; NULL stays NULL."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.types as t
 
+    from paimon_pyds.buffers import array, pc
     from paimon_pyds.cli import show
 
     kind = column.type
@@ -186,7 +185,7 @@ def _csv_text(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     texts = [None if v is None else v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)
              for v in show.plain_values(column)]  # fmt: skip
-    return pa.array(texts, pa.string())
+    return array(texts, pa.string())
 
 
 # ----------------------------------------------------------------------------------------------------------- binary

@@ -172,7 +172,9 @@ def _tables(arguments: argparse.Namespace) -> None:
         for table in catalog.tables(database)
     ]
     schema = pa.schema([("database", pa.string()), ("table", pa.string()), ("path", pa.string())])
-    arrays = [pa.array(list(column), pa.string()) for column in zip(*rows, strict=True)] or [[]] * 3
+    from paimon_pyds.buffers import array
+
+    arrays = [array(list(column), pa.string()) for column in zip(*rows, strict=True)] or [[]] * 3
     show_rows(arguments, schema, pa.table(arrays, schema).to_batches(), whole=True)
 
 

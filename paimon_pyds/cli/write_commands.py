@@ -150,7 +150,9 @@ def _write(arguments: argparse.Namespace) -> None:
 
     def counting() -> Iterator[pa.RecordBatch | pa.Table]:
         nonlocal rows
-        yield schema.empty_table()  # tells the columns where there is no row
+        from paimon_pyds.buffers import empty_table
+
+        yield empty_table(schema)  # tells the columns where there is no row
         for batch in batches:
             yield batch
             rows += batch.num_rows

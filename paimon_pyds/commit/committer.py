@@ -15,9 +15,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import one_batch
+from paimon_pyds.buffers import array, one_batch, pc, scalar
 from paimon_pyds.commit.conflicts import Conflicts, read_base_files
 from paimon_pyds.commit.earlier import EarlierCommits
 from paimon_pyds.commit.manifests import ManifestWriter, identities, merge_manifests, rewrite_manifests
@@ -350,12 +349,12 @@ class _Commit:
             coded = live["partition"].dictionary_encode()
             rows = coded.dictionary.to_pylist()
             replaced = self.increment.overwrite.replaced(rows)
-            mask = pa.array([row in replaced for row in rows], pa.bool_()).take(coded.indices)
+            mask = array([row in replaced for row in rows], pa.bool_()).take(coded.indices)
             if self.increment.overwrite.keeps_postponed:
                 mask = pc.and_(mask, pc.greater_equal(live["bucket"], 0))
             removed.append(live.filter(mask))
         batch = _concat(removed)
-        kind = pa.array([FileKind.DELETE], pa.int8()).take(pa.nulls(batch.num_rows, pa.int8()).fill_null(0))
+        kind = array([FileKind.DELETE], pa.int8()).take(pc.fill_null(pa.nulls(batch.num_rows, pa.int8()), 0))
         return batch.set_column(0, ENTRY_SCHEMA.field(0), kind)
 
     def index_manifest(
@@ -409,7 +408,7 @@ def _next_sequence(live: pa.RecordBatch | None, bucket: BucketFiles) -> int:
     if live is None:
         return 0
     mine = pc.and_(
-        pc.equal(live["bucket"], bucket.bucket), pc.equal(live["partition"], pa.scalar(bucket.partition, pa.binary()))
+        pc.equal(live["bucket"], bucket.bucket), pc.equal(live["partition"], scalar(bucket.partition, pa.binary()))
     )
     highest = pc.max(live["max_sequence_number"].filter(mine)).as_py()
     return 0 if highest is None else highest + 1

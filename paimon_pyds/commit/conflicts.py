@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, one_batch
+from paimon_pyds.buffers import array, one_batch, pc
 from paimon_pyds.commit.key_hashes import check_hash_files
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit_message import Increment, Overwrite, vector_places

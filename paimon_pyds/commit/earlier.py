@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-import pyarrow.compute as pc
-
+from paimon_pyds.buffers import pc
 from paimon_pyds.commit_message import Increment
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, NotFoundError, SnapshotNotFoundError
 from paimon_pyds.metadata.manifest import FileKind

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import one_batch, to_numpy
+from paimon_pyds.buffers import array, is_true, one_batch, pc, scalar, to_numpy
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, file_identities
 from paimon_pyds.metadata.manifest_codec import encode_manifest
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -89,7 +88,7 @@ def _partition_stats(partitions: pa.Array, types: Sequence[DataType]) -> SimpleS
     for column in decode_rows(coded.dictionary, types, arity=True):
         low.append(scalar_to_internal(_extreme(column, "ascending")))
         high.append(scalar_to_internal(_extreme(column, "descending")))
-        nulls.append(int(counts[np.asarray(column.is_null())].sum()))
+        nulls.append(int(counts[is_true(column.is_null())].sum()))
     nullable = [t.with_nullable(True) for t in types]
     return SimpleStats(encode_row(low, nullable), encode_row(high, nullable), tuple(nulls))
 
@@ -98,30 +97,30 @@ def _extreme(column: pa.Array, order: str) -> pa.Scalar:
     """The first value in Java's order, where NaN is greatest and -0.0 comes before 0.0; NULL when there is none."""
     values = column.drop_null()
     if not len(values):
-        return pa.scalar(None, column.type)
+        return scalar(None, column.type)
     indices = pc.array_sort_indices(values)
     value = values[indices[0 if order == "ascending" else len(values) - 1].as_py()]
     if pa.types.is_floating(column.type) and value.as_py() == 0:
-        return pa.scalar(-0.0 if order == "ascending" else 0.0, column.type)
+        return scalar(-0.0 if order == "ascending" else 0.0, column.type)
     return value
 
 
 def _merged(whole: pa.RecordBatch) -> pa.RecordBatch:
     """Entries of several manifests as those of one: an addition and its deletion cancel, other deletions stay."""
-    kinds = whole.column("kind").to_numpy()
+    kinds = to_numpy(whole.column("kind"))
     deletes = np.flatnonzero(kinds == FileKind.DELETE)
     if not len(deletes):
         return whole
-    names = whole.column("file_name").take(pa.array(deletes))
-    touched = np.flatnonzero(np.asarray(pc.is_in(whole.column("file_name"), names)))
+    names = whole.column("file_name").take(array(deletes))
+    touched = np.flatnonzero(to_numpy(pc.is_in(whole.column("file_name"), names)))
     added: dict[bytes, int] = {}
     keep = np.ones(whole.num_rows, dtype=bool)
-    for at, key in zip(touched.tolist(), identities(whole.take(pa.array(touched))), strict=True):
+    for at, key in zip(touched.tolist(), identities(whole.take(array(touched))), strict=True):
         if kinds[at] == FileKind.ADD:
             added[key] = at
         elif key in added:
             keep[[added.pop(key), at]] = False
-    return whole.filter(pa.array(keep))
+    return whole.filter(array(keep))
 
 
 def identities(entries: pa.RecordBatch) -> list[bytes]:

@@ -18,8 +18,8 @@ from dataclasses import field
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.commit_message import Changes, Increment
 from paimon_pyds.errors import (
     AlreadyCommittedError,
@@ -195,7 +195,7 @@ def has_all(store: TableStore, latest: Snapshot, increment: Increment) -> bool:
         return False
     if files:
         live = ManifestReader(store).live_files(latest, ("file_name",))["file_name"]
-        if not pc.all(pc.is_in(pa.array(sorted(files), pa.string()), live)).as_py():
+        if not pc.all(pc.is_in(array(sorted(files), pa.string()), live)).as_py():
             return False
     return bool(files or index_files)
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
+from paimon_pyds.buffers import pc
 from paimon_pyds.compact.due import due_buckets
 from paimon_pyds.compact.options import CompactOptions
 from paimon_pyds.errors import CommitConflictError, SnapshotNotFoundError

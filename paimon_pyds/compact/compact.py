@@ -16,8 +16,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
+from paimon_pyds.buffers import pc
 from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.compact.key_plan import plan_key_compaction
 from paimon_pyds.compact.key_task import MergeTask, merge_one, merge_tasks

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import pc, to_numpy
 from paimon_pyds.compact.universal import LevelFile, UniversalRules, pick, sorted_runs
 from paimon_pyds.metadata.manifest import RUN_COLUMNS
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
@@ -55,7 +55,7 @@ def level_files(entries: pa.RecordBatch, losing: Collection[str]) -> Iterator[Le
     names = (
         "file_name", "file_size", "level", "min_sequence_number", "max_sequence_number", "row_count", "delete_row_count"
     )  # fmt: skip
-    times = to_numpy(entries.column("creation_time").fill_null(0)).tolist()
+    times = to_numpy(pc.fill_null(entries.column("creation_time"), 0)).tolist()
     columns = (entries.column(name).to_pylist() for name in names)
     for time_, name, size, level, first, last, rows, deletes in zip(times, *columns, strict=True):
         yield LevelFile(

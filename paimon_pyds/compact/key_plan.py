@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import from_numpy, pc
 from paimon_pyds.compact.due import level_files, live_in_buckets, places
 from paimon_pyds.compact.expired_rows import have_expired
 from paimon_pyds.compact.options import CompactOptions

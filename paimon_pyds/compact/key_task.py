@@ -9,10 +9,9 @@ from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.buffers import from_numpy, one_batch, pc, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.expired_rows import not_expired

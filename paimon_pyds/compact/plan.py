@@ -13,8 +13,8 @@ from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, to_numpy
 from paimon_pyds.commit import VectorPlace
 from paimon_pyds.compact.clustering import Clusters, sort_spec
 from paimon_pyds.compact.options import CompactOptions
@@ -186,7 +186,7 @@ def _with_idle_partitions(
         if partition not in wanted:
             others.setdefault(partition, []).extend(files)
     idle = clusters.idle_partitions(others, options, clock_now_ms())
-    kept = pc.is_in(everything["partition"], pa.array([*wanted, *idle], pa.binary()))
+    kept = pc.is_in(everything["partition"], array([*wanted, *idle], pa.binary()))
     return everything.filter(kept), idle
 
 
@@ -199,7 +199,7 @@ def files_by_bucket(
         "schema_id",
     )  # fmt: skip
     columns = [entries.column(name).to_pylist() for name in names]
-    times = entries.column("creation_time").fill_null(0).to_numpy()
+    times = to_numpy(pc.fill_null(entries.column("creation_time"), 0))
     found: dict[tuple[bytes, int, int], list[LiveFile]] = {}
     for at in np.argsort(times, kind="stable").tolist():
         partition, bucket, total, name, size, rows, sequence, level, schema_id = (column[at] for column in columns)

@@ -17,10 +17,9 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.bucket import PartitionedRows, bucket_assigner, bucket_shares
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import from_numpy, grouped, pc, scalar, to_numpy
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, added_entries
@@ -84,11 +83,8 @@ def outgrown(options: TableOptions, added: pa.RecordBatch) -> dict[bytes, int]:
     """
     factor = int(options.get("postpone.batch-write-fixed-bucket.rescale-load-factor"))
     found: dict[bytes, int] = {}
-    sums = (
-        pa.table(added)
-        .group_by("partition")
-        .aggregate([("row_count", "sum"), ("file_size", "sum"), ("total_buckets", "max")])
-    )
+    wanted_sums = [("row_count", "sum"), ("file_size", "sum"), ("total_buckets", "max")]
+    sums = grouped(pa.Table.from_batches([added]), ["partition"], wanted_sums)
     for partition, rows, size, total in zip(*(column.to_pylist() for column in sums.columns), strict=True):
         wanted = batch_buckets(options, rows, size)
         if total > 0 and wanted > total and buckets_needed(options, rows, size) > total * factor:
@@ -204,7 +200,7 @@ def _totals(
     totals = {**dict(sorted((partition, total) for partition, total in set(pairs) if total > 0)), **known}
     first = context.options.get("postpone.default-bucket-num")
     for partition in partitions - totals.keys():
-        mine = entries.filter(pc.equal(entries["partition"], pa.scalar(partition, pa.binary())))
+        mine = entries.filter(pc.equal(entries["partition"], scalar(partition, pa.binary())))
         rows, size = (pc.sum(mine[name]).as_py() for name in ("row_count", "file_size"))
         totals[partition] = int(first or needed(context.options, rows, size))
     return totals
@@ -225,7 +221,7 @@ def _tasks(
         zone=zone_given(context.dynamic_options),
     )
     files: dict[bytes, list[tuple[int, int, PlannedFile]]] = {}
-    times = entries["creation_time"].fill_null(0).to_numpy(zero_copy_only=False).tolist()
+    times = to_numpy(pc.fill_null(entries["creation_time"], 0)).tolist()
     for time_, file in zip(times, planned_files(store, schema, entries), strict=True):
         files.setdefault(file.partition, []).append((time_, _number_of(file.name), file._replace(run=None)))
     tasks = []

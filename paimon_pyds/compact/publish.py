@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import one_batch
+from paimon_pyds.buffers import array, one_batch, pc
 from paimon_pyds.commit import Changes, Increment, VectorPlace, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, removing_unpublished
@@ -119,7 +118,7 @@ def _changes(
     groups = [plan.groups[result.number] for result in results]
     before = plan.entries.take(_places(file for group in groups for file in group.files))
     older = plan.entries.take(_places(file for group in groups for file in group.older))
-    older = older.filter(pc.is_in(older["file_name"], pa.array([n for r in results for n in r.replaced], pa.string())))
+    older = older.filter(pc.is_in(older["file_name"], array([n for r in results for n in r.replaced], pa.string())))
     expected: dict[str, VectorPlace | None] = {
         name: state.vectors[name].place if name in state.vectors else None
         for entries in (before, older)
@@ -146,7 +145,7 @@ def _replacements(plan: Plan, results: Sequence[CompactResult]) -> pa.RecordBatc
     for group in (plan.groups[result.number] for result in results):
         if group.steps is not None and group.upgraded:
             upgraded = plan.entries.take(_places(group.upgraded))
-            level = pa.array([group.steps.output_level] * upgraded.num_rows, pa.int32())
+            level = array([group.steps.output_level] * upgraded.num_rows, pa.int32())
             at = upgraded.schema.get_field_index("level")
             entries.append(upgraded.set_column(at, upgraded.schema.field(at), level))
     found = [batch for batch in entries if batch is not None]
@@ -154,7 +153,7 @@ def _replacements(plan: Plan, results: Sequence[CompactResult]) -> pa.RecordBatc
 
 
 def _places(files: Iterable[LiveFile | LevelFile]) -> pa.Array:
-    return pa.array([file.at for file in files], pa.int64())
+    return array([file.at for file in files], pa.int64())
 
 
 def _check_levels(

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import one_batch
+from paimon_pyds.buffers import array, one_batch
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.compact.publish import remove
 from paimon_pyds.compact.task import CompactResult, CompactTask, compact_one, conformed, read_rows, write_rows
@@ -140,7 +140,7 @@ def _split(cut: _Cut, part: CompactTask) -> Iterator[tuple[int, bytes]]:
     """The rows of a part by the numbers of their ranges, as Arrow streams."""
     for batch in _chunks(read_rows(part, part.spec.fields)):
         positions, places = rows_by_range(cut.keys_of(batch), cut.bounds)
-        rows, numbers = batch.take(pa.array(positions)), places // 2
+        rows, numbers = batch.take(array(positions)), places // 2
         edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             sink = pa.BufferOutputStream()

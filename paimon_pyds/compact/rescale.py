@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.bucket import bucket_shares
+from paimon_pyds.buffers import pc
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished

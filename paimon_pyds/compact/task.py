@@ -8,6 +8,7 @@ from dataclasses import field, replace
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import array
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.compact.plan import Group, Plan
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
@@ -134,7 +135,7 @@ def group_files(store: TableStore, plan: Plan) -> Iterator[GroupFiles]:
 def _picked(plan: Plan) -> pa.RecordBatch:
     """The entries of all groups, in their order."""
     read = [file.at for group in plan.groups for files in (group.files, group.older) for file in files]
-    return plan.entries.take(pa.array(read, pa.int64()))
+    return plan.entries.take(array(read, pa.int64()))
 
 
 def _planned(store: TableStore, plan: Plan) -> Iterable[PlannedFile]:

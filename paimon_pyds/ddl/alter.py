@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import grouped, pc
 from paimon_pyds.commit.publisher import Retries
 from paimon_pyds.ddl.columns import ColumnEditor, ColumnType, NewColumns, new_columns
 from paimon_pyds.ddl.validate import COLUMN_OPTIONS, validate_schema
@@ -174,7 +174,7 @@ def _check_levels(store: TableStore, old: TableSchema, new: TableSchema) -> None
     reader = ManifestReader(store)
     files = store.read_newest(lambda newest: reader.live_files(newest, ("partition", "bucket", "level")))
     above = files.select(["partition", "bucket", "level"]).filter(pc.greater(files["level"], 0))
-    levels = pa.Table.from_batches([above]).group_by(["partition", "bucket"]).aggregate([("level", "count_distinct")])
+    levels = grouped(pa.Table.from_batches([above]), ["partition", "bucket"], [("level", "count_distinct")])
     if levels.num_rows and pc.max(levels["level_count_distinct"]).as_py() > 1:
         raise OptionError(
             "whether compactions look older versions of rows up (deletion-vectors.enabled, changelog-producer=lookup) "

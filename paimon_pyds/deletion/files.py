@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.deletion.vector import VECTOR_OVERHEAD, DeletionVector, encode_vector, read_vector, write_vectors
 from paimon_pyds.errors import expired_file
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
@@ -220,6 +220,6 @@ def _row_counts(live: pa.RecordBatch, names: Sequence[str]) -> dict[tuple[bytes,
     """Rows of the data files of these names, by partition and name."""
     if not names:
         return {}
-    mine = live.filter(pc.is_in(live["file_name"], pa.array(names, pa.string())))
+    mine = live.filter(pc.is_in(live["file_name"], array(names, pa.string())))
     columns = (mine[name].to_pylist() for name in ("partition", "file_name", "row_count"))
     return {(partition, name): rows for partition, name, rows in zip(*columns, strict=True)}

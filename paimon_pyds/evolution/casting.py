@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import pc
+from paimon_pyds.buffers import array as arrow_array
+from paimon_pyds.buffers import pc, scalar
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.evolution import cast_text
 from paimon_pyds.expression.arrays import by_distinct, filled, in_unit, unscaled, valid
@@ -164,7 +165,7 @@ def _float_to_integer(array: pa.Array, source: AtomicType, target: AtomicType) -
     top = float(2 ** (bits - 1))
     whole = np.where(np.isnan(values) | (values >= top), 0.0, np.maximum(values, -top)).astype(np.int64)
     whole[values >= top] = 2 ** (bits - 1) - 1
-    return pa.array(whole.astype(f"i{INTEGER_BITS[target.kind] // 8}"), arrow_type(target), mask=~valid(array))
+    return arrow_array(whole.astype(f"i{INTEGER_BITS[target.kind] // 8}"), arrow_type(target), mask=~valid(array))
 
 
 def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
@@ -175,8 +176,8 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
         room = (target.precision or 0) - (target.scale or 0)
         if room < 19:
             # The one int64 that has no absolute value is compared as its neighbour is.
-            near = pc.max_element_wise(whole, pa.scalar(-(2**63) + 1, pa.int64()), skip_nulls=False)
-            whole = pc.if_else(pc.less(pc.abs(near), pa.scalar(10**room, pa.int64())), whole, None)
+            near = pc.max_element_wise(whole, scalar(-(2**63) + 1, pa.int64()), skip_nulls=False)
+            whole = pc.if_else(pc.less(pc.abs(near), scalar(10**room, pa.int64())), whole, None)
         return pc.cast(pc.cast(whole, pa.decimal128(19, 0)), type_)
     if source.kind is Kind.DECIMAL and widens_to_decimal(source, target):
         return pc.cast(array, type_)
@@ -199,7 +200,7 @@ def _from_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa
         wrapped = by_distinct(array, lambda v: (int(v) + 2**63) % 2**64 - 2**63, pa.int64())
         return pc.cast(wrapped, arrow_type(target), safe=False)
     if precision <= 18:
-        values = pa.array(unscaled(array) / float(10**scale), pa.float64(), mask=~valid(array))
+        values = arrow_array(unscaled(array) / float(10**scale), pa.float64(), mask=~valid(array))
     else:
         values = by_distinct(array, float, pa.float64())
     return pc.cast(values, arrow_type(target), safe=False)
@@ -279,7 +280,7 @@ def _cut(counts: pa.Array, per_second: int, digits: int) -> pa.Array:
         step = 1000 // 10**digits
         cut = np.trunc(millis / step).astype(np.int64) * step * (per_second // 1000)
         cut = np.where(values % unit == 0, values, cut)
-    return pa.array(cut, pa.int64(), mask=~valid(counts))
+    return arrow_array(cut, pa.int64(), mask=~valid(counts))
 
 
 def _from_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
@@ -287,11 +288,11 @@ def _from_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> 
     millis = _in_unit(counts, UNITS_PER_SECOND[timestamp_unit(source)], 1000, pa.timestamp("ms"))
     values = filled(millis)
     if target.kind is Kind.DATE:
-        return pa.array((values // 86_400_000).astype(np.int32), pa.int32(), mask=~valid(millis)).view(pa.date32())
+        return arrow_array((values // 86_400_000).astype(np.int32), pa.int32(), mask=~valid(millis)).view(pa.date32())
     if target.kind is Kind.TIME:
         clock = (values % 86_400_000).astype(np.int32)
-        return pa.array(clock, pa.int32(), mask=~valid(millis)).view(pa.time32("ms"))
-    seconds = pa.array(np.sign(values) * (np.abs(values) // 1000), pa.int64(), mask=~valid(millis))
+        return arrow_array(clock, pa.int32(), mask=~valid(millis)).view(pa.time32("ms"))
+    seconds = arrow_array(np.sign(values) * (np.abs(values) // 1000), pa.int64(), mask=~valid(millis))
     return pc.cast(seconds, arrow_type(target), safe=False)
 
 
@@ -300,6 +301,6 @@ def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa
     type_ = arrow_type(target)
     counts = pc.cast(array if source.kind in INTEGER_KINDS else array.view(pa.int32()), pa.int64())
     if source.kind is Kind.DATE:
-        counts = pc.multiply(counts, pa.scalar(86_400, pa.int64()))
+        counts = pc.multiply(counts, scalar(86_400, pa.int64()))
     per_second = 1000 if source.kind is Kind.TIME else 1
     return _in_unit(counts, per_second, UNITS_PER_SECOND[timestamp_unit(target)], type_).view(type_)

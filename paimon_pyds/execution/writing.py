@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow.compute as pc
-
 from paimon_pyds import formats
+from paimon_pyds.buffers import pc
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats import LEGACY_TYPE, LEGACY_ZONE, ReadCounters, ReadHints, holds_instants, is_legacy

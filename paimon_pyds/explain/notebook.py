@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow.compute as pc
-
+from paimon_pyds.buffers import pc
 from paimon_pyds.errors import NotFoundError, PaimonError
 from paimon_pyds.explain.html import CELL_LEFT, FAINT, TABLE_STYLE, escape, piece, table_row
 from paimon_pyds.index.build import parse_index_specs

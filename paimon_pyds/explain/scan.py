@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import array, rows_table
 from paimon_pyds.explain.file import (
     NOT_SKIPPED,
     READ_PART,
@@ -112,11 +113,11 @@ class ExplainedScan:
         first = self.steps[:1]
         before = [*first, *self.steps[:-1]]
         numbers = ("files", "rows", "bytes")
-        columns = {"step": pa.array([s.name for s in self.steps], pa.string())}
-        columns |= {f"{n}_before": pa.array([getattr(s, n) for s in before], pa.int64()) for n in numbers}
-        columns |= {n: pa.array([getattr(s, n) for s in self.steps], pa.int64()) for n in numbers}
-        columns["millis"] = pa.array([s.millis for s in self.steps], pa.float64())
-        columns["detail"] = pa.array([s.detail for s in self.steps], pa.string())
+        columns = {"step": array([s.name for s in self.steps], pa.string())}
+        columns |= {f"{n}_before": array([getattr(s, n) for s in before], pa.int64()) for n in numbers}
+        columns |= {n: array([getattr(s, n) for s in self.steps], pa.int64()) for n in numbers}
+        columns["millis"] = array([s.millis for s in self.steps], pa.float64())
+        columns["detail"] = array([s.detail for s in self.steps], pa.string())
         return pa.table(columns)
 
     def files_to_arrow(self) -> pa.Table:
@@ -127,7 +128,7 @@ class ExplainedScan:
         planning left out are named without their directory.
         """
         rows = [_file_row(f) for f in self.files] + [_skip_row(s) for s in self.skips]
-        return pa.Table.from_pylist(rows, schema=_FILE_SCHEMA)
+        return rows_table(rows, _FILE_SCHEMA)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON; user names, passwords and signatures in addresses are blanked."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, Int64s
+from paimon_pyds.buffers import Flags, Int64s, pc, scalar
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.array_items import (
     equal_items,
@@ -74,7 +74,7 @@ def _compact(column: pa.Array, type_: pa.DataType) -> pa.Array:
 def _reversed(column: pa.Array, type_: pa.DataType) -> pa.Array:
     lists = Lists(column)
     ends = np.repeat(lists.offsets[1:], lists.lengths)
-    return lists.like(lists.items.take(pa.array(ends - 1 - lists.positions)), type_)
+    return lists.like(lists.items.take(arrow_array(ends - 1 - lists.positions)), type_)
 
 
 def _sorted(column: pa.Array, type_: pa.DataType, ascending: bool = True, nulls_first: bool = False) -> pa.Array:
@@ -82,7 +82,7 @@ def _sorted(column: pa.Array, type_: pa.DataType, ascending: bool = True, nulls_
     order, there = ranks(lists.items), valid(lists.items)
     nulls = there if nulls_first else ~there
     places = np.lexsort((order if ascending else -order, nulls, lists.rows))
-    return lists.like(lists.items.take(pa.array(places)), type_)
+    return lists.like(lists.items.take(arrow_array(places)), type_)
 
 
 def _sort_array(binder: Binder, arguments: list[Node]) -> Node:
@@ -182,7 +182,7 @@ def _concatenated(*data: Any) -> pa.Array:
         places[starts[lists.rows[own]] + lists.positions[own]] = base + own
         starts, base = starts + lists.lengths, base + len(lists.items)
     items = pa.concat_arrays([lists.items for lists in columns])
-    return make_lists(type_, lengths, items.take(pa.array(places)), not_null)
+    return make_lists(type_, lengths, items.take(arrow_array(places)), not_null)
 
 
 def _as_sets(a: Datum, b: Datum, operation: str, type_: pa.DataType) -> pa.Array:
@@ -199,7 +199,7 @@ def _as_sets(a: Datum, b: Datum, operation: str, type_: pa.DataType) -> pa.Array
     chosen = np.flatnonzero(flags & not_null[rows])
     chosen = chosen[np.argsort(rows[chosen], kind="stable")]
     lengths = np.bincount(rows[chosen], minlength=len(not_null))
-    items = pa.concat_arrays([first.items, second.items]).take(pa.array(chosen))
+    items = pa.concat_arrays([first.items, second.items]).take(arrow_array(chosen))
     return make_lists(type_, lengths, items, not_null)
 
 
@@ -210,7 +210,7 @@ def _overlap(a: Datum, b: Datum) -> pa.Array:
     there = left >= 0
     common = first.any(there & np.isin(first.rows * width + left, (second.rows * width + right)[right >= 0]))
     unknown = (first.lengths > 0) & (second.lengths > 0) & (first.any(~there) | second.any(right < 0))
-    return pa.array(common, mask=~(first.valid & second.valid & (common | ~unknown)))
+    return arrow_array(common, mask=~(first.valid & second.valid & (common | ~unknown)))
 
 
 def _joined_texts(array: Datum, separator: Datum, replacement: Datum | None = None) -> pa.Array:
@@ -247,7 +247,7 @@ def _sliced(array: Datum, start: Datum, length: Datum, type_: pa.DataType) -> pa
     stop = np.where(begin < 0, 0, np.minimum(begin + np.minimum(count, 1 << 32), lists.lengths))
     inside = not_null[lists.rows] & (lists.positions >= begin[lists.rows]) & (lists.positions < stop[lists.rows])
     found = lists.kept(inside, type_)
-    return pc.if_else(pa.array(not_null), found, pa.scalar(None, type_))
+    return pc.if_else(arrow_array(not_null), found, scalar(None, type_))
 
 
 def _flatten(binder: Binder, arguments: list[Node]) -> Node:
@@ -263,7 +263,9 @@ def _flattened(column: pa.Array, type_: pa.DataType) -> pa.Array:
     not_null = outer.valid & ~outer.any(~inner.valid)
     kept = not_null[outer.rows[inner.rows]] if len(inner.rows) else np.zeros(0, np.bool_)
     lengths = np.bincount(outer.rows, inner.lengths, minlength=len(not_null)).astype(np.int64)
-    return make_lists(type_, np.where(not_null, lengths, 0), inner.items.filter(pa.array(kept, pa.bool_())), not_null)
+    return make_lists(
+        type_, np.where(not_null, lengths, 0), inner.items.filter(arrow_array(kept, pa.bool_())), not_null
+    )
 
 
 def _edge(at_end: bool) -> Resolve:
@@ -285,7 +287,7 @@ def _removed(array: Datum, value: Datum, type_: pa.DataType) -> pa.Array:
     column, wanted = arrays((array, value))
     lists = Lists(column)
     left = lists.kept(~equal_items(lists, wanted)[1], type_)
-    return pc.if_else(wanted.is_valid(), left, pa.scalar(None, type_))
+    return pc.if_else(wanted.is_valid(), left, scalar(None, type_))
 
 
 ARRAY_FUNCTIONS: dict[str, Function] = {

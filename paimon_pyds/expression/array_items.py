@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, Int64s
+from paimon_pyds.buffers import Flags, Int64s, pc, scalar, to_numpy
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.coercion import VOID, Type, common_type, normal
@@ -40,7 +40,7 @@ def item_type(node: Node) -> DataType:
 
 def null_constant(type_: Type) -> Constant:
     """NULL of a type."""
-    return Constant(type_, pa.scalar(None, arrow_of(type_)))
+    return Constant(type_, scalar(None, arrow_of(type_)))
 
 
 def unless_null(resolve: Resolve) -> Resolve:
@@ -93,7 +93,7 @@ def _contains(array: Datum, value: Datum) -> pa.Array:
     found, equal = equal_items(lists, wanted)
     hit = lists.any(equal)
     known = hit | ~lists.any(found < 0)
-    return pa.array(hit, mask=~(known & lists.valid & valid(wanted)))
+    return arrow_array(hit, mask=~(known & lists.valid & valid(wanted)))
 
 
 def _position(array: Datum, value: Datum) -> pa.Array:
@@ -101,11 +101,11 @@ def _position(array: Datum, value: Datum) -> pa.Array:
     lists = Lists(column)
     place = lists.first(equal_items(lists, wanted)[1])
     number = np.where(place < 0, 0, place - lists.offsets[:-1] + 1)
-    return pa.array(number, pa.int64(), mask=~(lists.valid & valid(wanted)))
+    return arrow_array(number, pa.int64(), mask=~(lists.valid & valid(wanted)))
 
 
 def _size(column: pa.Array) -> pa.Array:
-    return pa.array(np.diff(np.asarray(column.offsets)), pa.int32(), mask=~valid(column))
+    return arrow_array(np.diff(to_numpy(column.offsets)), pa.int32(), mask=~valid(column))
 
 
 def _sized(*kinds: type[DataType]) -> Resolve:

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Flags, fixed_values, pc
+from paimon_pyds.buffers import Flags, fixed_values, is_true, pc, scalar, to_numpy
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.types import AtomicType
 
@@ -57,7 +58,7 @@ def spread(datum: Datum, rows: int) -> pa.Array:
         check_text(rows * datum.as_buffer().size)
     elif datum.is_valid and pa.types.is_nested(datum.type):
         check_text(rows * pa.repeat(datum, 1).nbytes)
-    return pa.repeat(datum, rows) if rows else pa.array([], datum.type)  # of none Arrow can't repeat nested values
+    return pa.repeat(datum, rows) if rows else arrow_array([], datum.type)  # of none Arrow can't repeat nested values
 
 
 def text_bytes(array: pa.Array) -> int:
@@ -88,7 +89,7 @@ def _made(values: Iterable[Any], type_: pa.DataType) -> pa.Array:
                 check_text(size)
     except PredicateError as error:
         raise ExpressionError(error.message, hint=error.hint) from None
-    return pa.array(found, type_)
+    return arrow_array(found, type_)
 
 
 def arrays(data: Sequence[Datum]) -> list[pa.Array]:
@@ -99,13 +100,13 @@ def arrays(data: Sequence[Datum]) -> list[pa.Array]:
 
 def valid(array: pa.Array) -> Flags:
     """Which rows have a value."""
-    return np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
+    return is_true(array.is_valid()) if array.null_count else np.ones(len(array), np.bool_)
 
 
 def filled(array: pa.Array, value: object = 0) -> npt.NDArray[Any]:
     """The values of a number column in numpy, nulls replaced."""
-    plain = array.fill_null(pa.scalar(value, array.type)) if array.null_count else array
-    found: npt.NDArray[Any] = plain.to_numpy(zero_copy_only=False)
+    plain = pc.fill_null(array, scalar(value, array.type)) if array.null_count else array
+    found: npt.NDArray[Any] = to_numpy(plain)
     return found
 
 
@@ -113,8 +114,8 @@ def in_unit(counts: pa.Array, source: int, target: int) -> pa.Array:
     """int64 counts of a unit, of which so many make a second, in another one; what is finer is cut, towards the past.
     Raises ArrowInvalid: a count does not fit 64 bits."""
     if target >= source:
-        return pc.multiply_checked(counts, pa.scalar(target // source, pa.int64()))
-    return pa.array(filled(counts) // (source // target), pa.int64(), mask=~valid(counts))
+        return pc.multiply_checked(counts, scalar(target // source, pa.int64()))
+    return arrow_array(filled(counts) // (source // target), pa.int64(), mask=~valid(counts))
 
 
 def by_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
@@ -139,7 +140,7 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Da
         codes = codes.reshape(-1) * max(len(encoded.dictionary), 1) + filled(encoded.indices).astype(np.int64)
     places = np.flatnonzero(not_null)
     _, firsts, inverse = np.unique(codes[places], return_index=True, return_inverse=True)
-    wanted_rows = pa.array(places[firsts])
+    wanted_rows = arrow_array(places[firsts])
     samples = [
         [datum.as_py()] * len(firsts) if isinstance(datum, pa.Scalar) else datum.take(wanted_rows).to_pylist()
         for datum in data
@@ -147,7 +148,7 @@ def by_distinct_rows(function: Callable[..., Any], type_: pa.DataType, *data: Da
     converted = _made(starmap(function, zip(*samples, strict=True)), type_)
     wanted = np.zeros(rows, np.int64)
     wanted[places] = inverse.reshape(-1)
-    return _taken(converted, pa.array(wanted, mask=~not_null))
+    return _taken(converted, arrow_array(wanted, mask=~not_null))
 
 
 # ----------------------------------------------------------------------------------------------------------- decimals

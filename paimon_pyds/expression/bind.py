@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import scalar
 from paimon_pyds.errors import ExpressionError, PredicateError, UnknownColumnError, suggest
 from paimon_pyds.expression.cast import constant
 from paimon_pyds.expression.coercion import TIMESTAMP, Type, common_type, normal, same
@@ -84,7 +85,7 @@ class Binder:
     def literal(self, literal: Literal) -> Constant:
         """A constant node of a literal."""
         if literal.value is None and literal.type is None:
-            return Constant(None, pa.scalar(None), literal)
+            return Constant(None, scalar(None), literal)
         if literal.type is None:
             literal = casts.from_python(literal.value)
         assert isinstance(literal.type, AtomicType)
@@ -128,7 +129,7 @@ class Binder:
 
     def _column(self, scope: Scope, field: DataField) -> Node:
         if field.name in scope.nulls:
-            return Constant(None, pa.scalar(None))
+            return Constant(None, scalar(None))
         type_ = field.type
         refused = type_.name if type_.kind is Kind.VARIANT else type_.refused(UNTESTED_KINDS)
         if refused is not None:
@@ -137,7 +138,7 @@ class Binder:
 
     def _steps(self, at: Expression, node: Node, steps: Sequence[str]) -> Node:
         for step in steps:
-            node = self._part(at, node, Constant(tree.STRING, pa.scalar(step), Literal(step, tree.STRING)))
+            node = self._part(at, node, Constant(tree.STRING, scalar(step), Literal(step, tree.STRING)))
         return node
 
     def _item(self, item: Item) -> Node:
@@ -186,7 +187,7 @@ class Binder:
     def cast(self, node: Node, type_: DataType, lenient: bool = False) -> Node:
         """The node with a cast, done right away for a constant."""
         if node.type is None:
-            return Constant(type_, pa.scalar(None, arrow_of(type_)))
+            return Constant(type_, scalar(None, arrow_of(type_)))
         found = Cast(type_, node, self.zone, lenient)
         return self.folded(found) if isinstance(node, Constant) else found
 
@@ -217,7 +218,7 @@ class Binder:
     def condition(self, node: Node) -> Node:
         """The node as a condition. Raises LookupError when it is none."""
         if node.type is None:
-            return Constant(tree.BOOLEAN, pa.scalar(None, pa.bool_()))
+            return Constant(tree.BOOLEAN, scalar(None, pa.bool_()))
         if node.type.kind is not Kind.BOOLEAN:
             hint = "; double quotes make a string" if node.type.kind in STRING_KINDS else ""
             raise LookupError(f"a condition is wanted, this is a {type_text(node.type)}{hint}")
@@ -259,7 +260,7 @@ class Binder:
             bound = self.bind(condition)
             conditions.append(self._checked(condition, bound))
         given = [self.bind(value) for _, value in case.branches]
-        otherwise = Constant(None, pa.scalar(None)) if case.otherwise is None else self.bind(case.otherwise)
+        otherwise = Constant(None, scalar(None)) if case.otherwise is None else self.bind(case.otherwise)
         return self.choice(conditions, [*given, otherwise])
 
     def _checked(self, where: Expression, node: Node) -> Node:
@@ -305,7 +306,7 @@ class Binder:
         """CURRENT_TIMESTAMP, one for all expressions of a statement."""
         epoch = datetime(1970, 1, 1, tzinfo=UTC)
         micros = round((self.now - epoch).total_seconds() * 1_000_000)
-        return Constant(TIMESTAMP, pa.scalar(micros, arrow_of(TIMESTAMP)))
+        return Constant(TIMESTAMP, scalar(micros, arrow_of(TIMESTAMP)))
 
 
 def _char(type_: DataType) -> int | None:

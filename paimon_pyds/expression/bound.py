@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc, scalar
 from paimon_pyds.errors import ExpressionError, PredicateError, SchemaError, UnknownColumnError, suggest
 from paimon_pyds.expression.arrays import spread
 from paimon_pyds.expression.bind import Binder, Scope
@@ -81,17 +81,17 @@ class BoundExpression:
         found = self.evaluate(batch)
         if not pa.types.is_boolean(found.type):
             found = found.cast(pa.bool_())  # NULL alone has Arrow's type of nulls
-        return found.fill_null(False) if found.null_count else found
+        return pc.fill_null(found, False) if found.null_count else found
 
 
 def _evaluated(expression: Any, batch: pa.RecordBatch) -> pa.Array:
     """A pyarrow expression's values."""
-    from pyarrow import acero
+    from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # pyarrow.acero loads pandas
 
     table = pa.Table.from_batches([batch])
-    plan = acero.Declaration.from_sequence([
-        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
-        acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"])),
+    plan = Declaration.from_sequence([
+        Declaration("table_source", TableSourceNodeOptions(table)),
+        Declaration("project", ProjectNodeOptions([expression], ["value"])),
     ])  # fmt: skip
     try:
         found = plan.to_table(use_threads=False).column(0).combine_chunks()
@@ -227,7 +227,7 @@ def _check_finite(array: pa.Array, found: pa.Array) -> None:
 
         grown = grown_infinite(array, found)
         if pc.any(grown).as_py():
-            raise ExpressionError(f"{shown(array, pc.index(grown, True).as_py())} does not fit FLOAT")
+            raise ExpressionError(f"{shown(array, pc.index(grown, scalar(True)).as_py())} does not fit FLOAT")
 
 
 def _nested(array: pa.Array, target: DataType) -> pa.Array:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Int64s
+from paimon_pyds.buffers import Int64s, pc, scalar
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import (
     NARROW,
@@ -157,8 +157,8 @@ def _from_text(array: pa.Array, source: AtomicType, target: AtomicType, zone: st
 
 def _to_boolean(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     if source.kind is Kind.DECIMAL:
-        return pa.array(unscaled(array) != 0, pa.bool_(), mask=~valid(array))
-    return pc.not_equal(array, pa.scalar(0, array.type))
+        return arrow_array(unscaled(array) != 0, pa.bool_(), mask=~valid(array))
+    return pc.not_equal(array, scalar(0, array.type))
 
 
 def _to_integer(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
@@ -177,10 +177,10 @@ def _to_integer(array: pa.Array, source: AtomicType, target: AtomicType, zone: s
         found = np.trunc(numbers.astype(np.float64))
         outside = valid(array) & ~((found >= float(-half)) & (found < float(half)))
     if np.any(outside):
-        worst = array.take(pa.array([int(np.argmax(outside))]))[0].as_py()
+        worst = array.take(arrow_array([int(np.argmax(outside))]))[0].as_py()
         raise ExpressionError(f"{worst} does not fit {target.kind.value}")
     kept = np.where(valid(array), found, 0).astype(np.int64)
-    return pa.array(kept, pa.int64(), mask=~valid(array)).cast(wanted)
+    return arrow_array(kept, pa.int64(), mask=~valid(array)).cast(wanted)
 
 
 def _to_float(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
@@ -191,7 +191,7 @@ def _to_float(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
         return by_distinct(array, lambda value: values.float32_from_text(str(value)), wanted)
     scale = source.scale or 0
     if (source.precision or 38) <= 15 and scale <= 22:  # both parts are exact, so their quotient is rounded once
-        return pa.array(unscaled(array) / float(10**scale), wanted, mask=~valid(array))
+        return arrow_array(unscaled(array) / float(10**scale), wanted, mask=~valid(array))
     return by_distinct(array, float, wanted)
 
 
@@ -220,11 +220,11 @@ def _to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType, zone:
         counts = pc.multiply_checked(array.cast(pa.int64()), factor)
     elif source.kind is Kind.DECIMAL:
         scaled = wide(unscaled(array)) * factor // 10 ** (source.scale or 0)
-        counts = pa.array(scaled.tolist(), pa.int64(), mask=~valid(array))
+        counts = arrow_array(scaled.tolist(), pa.int64(), mask=~valid(array))
     else:
         with np.errstate(over="ignore"):  # the cast says what is out of range
             scaled = np.trunc(filled(array.cast(pa.float64())) * factor)
-        counts = pa.array(scaled, mask=~valid(array)).cast(pa.int64())
+        counts = arrow_array(scaled, mask=~valid(array)).cast(pa.int64())
     return counts.view(arrow_type(target))
 
 
@@ -241,12 +241,12 @@ def _seconds(array: pa.Array, source: AtomicType, target: AtomicType, zone: str)
     factor = UNITS_PER_SECOND[timestamp_unit(source)]
     counts = filled(array.view(pa.int64()))
     if target.kind in INTEGER_KINDS:
-        whole = pa.array(counts // factor, pa.int64(), mask=~valid(array))
+        whole = arrow_array(counts // factor, pa.int64(), mask=~valid(array))
         return _to_integer(whole, tree.LONG, target, zone)
     if target.kind is Kind.DECIMAL:
         digits = UNIT_DIGITS[timestamp_unit(source)]
         return from_unscaled(rescale(counts, digits, target.scale or 0), valid(array), target)
-    return pa.array(counts / factor, pa.float64(), mask=~valid(array)).cast(arrow_type(target), safe=False)
+    return arrow_array(counts / factor, pa.float64(), mask=~valid(array)).cast(arrow_type(target), safe=False)
 
 
 def _temporal(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
@@ -259,7 +259,7 @@ def _temporal(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
     here = to_local(array, source, zone) if source.kind is Kind.TIMESTAMP_LTZ is not target.kind else array
     if target.kind is Kind.DATE:
         days = filled(here.view(pa.int64())) // (_DAY * UNITS_PER_SECOND[timestamp_unit(source)])
-        return pa.array(days.astype(np.int32), pa.int32(), mask=~valid(array)).view(pa.date32())
+        return arrow_array(days.astype(np.int32), pa.int32(), mask=~valid(array)).view(pa.date32())
     units = UNITS_PER_SECOND[timestamp_unit(source)], UNITS_PER_SECOND[timestamp_unit(target)]
     scaled = in_unit(here.view(pa.int64()), *units)
     if target.kind is Kind.TIMESTAMP_LTZ and source.kind is Kind.TIMESTAMP:
@@ -294,7 +294,7 @@ def _shifted(
         seconds = count // per_second
         return (convert(seconds * 1_000_000, where) // 1_000_000 - seconds) * per_second
 
-    return pc.add_checked(counts, pa.array(_shifts(filled(counts), shift, _DAY * per_second)))
+    return pc.add_checked(counts, arrow_array(_shifts(filled(counts), shift, _DAY * per_second)))
 
 
 def _shifts(counts: Int64s, shift: Callable[[int], int], day: int) -> Int64s:

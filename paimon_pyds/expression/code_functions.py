@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.buffers import array, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import arrays, by_distinct, by_distinct_rows, filled, valid
 from paimon_pyds.expression.nodes import Apply, Constant, Function, Node, Resolve, type_text, typed
@@ -141,7 +142,7 @@ def _decoded(data: bytes, charset: str) -> str:
 
 def _chosen(binder: Binder, arguments: list[Node]) -> Node:
     value, *rest = arguments
-    otherwise = rest.pop() if len(rest) % 2 else Constant(None, pa.scalar(None))
+    otherwise = rest.pop() if len(rest) % 2 else Constant(None, scalar(None))
     conditions = [binder.call("<=>", [value, wanted]) for wanted in rest[::2]]
     return binder.choice(conditions, [*rest[1::2], otherwise])
 
@@ -159,7 +160,7 @@ def _argument_at(*data: Any) -> pa.Array:
         raise ExpressionError(f"elt takes numbers from 1 to {len(columns)}")
     rows = np.arange(len(number))
     places = np.where(there, (at - 1) * len(number) + rows, 0)
-    return pa.concat_arrays(columns).take(pa.array(places, mask=~there))
+    return pa.concat_arrays(columns).take(array(places, mask=~there))
 
 
 def _crc32(data: bytes) -> int:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags
+from paimon_pyds.buffers import Flags, array, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, arrays, filled, from_unscaled, valid
 from paimon_pyds.expression.cast import to_instant, to_local
@@ -143,7 +142,7 @@ def later(binder: Binder, node: Node, amount: int, counted: str) -> Node:
         return binder.coerce(node, TIMESTAMP)
     kind = node.type.kind
     if kind is Kind.DATE and counted != MICROS:
-        number = Constant(_INT, pa.scalar(amount, pa.int32()))
+        number = Constant(_INT, scalar(amount, pa.int32()))
         name = "add_months" if counted == MONTHS else "date_add"
         return DATE_FUNCTIONS[name].resolve(binder, [node, number])
     if kind is Kind.DATE:
@@ -173,10 +172,10 @@ def later_times(times: pa.Array, type_: AtomicType, zone: str, amount: int, coun
 def _days_later(local: pa.Array, months: int, days: int, day: int) -> pa.Array:
     """Wall-clock times some days or months later. ``day``: of how many units it is."""
     counts = filled(local)
-    dates = pa.array(counts // day, pa.int64(), mask=~valid(local)).cast(pa.int32()).view(pa.date32())
-    moved = _months_later(dates, pa.scalar(months, pa.int32())) if months else dates
+    dates = array(counts // day, pa.int64(), mask=~valid(local)).cast(pa.int32()).view(pa.date32())
+    moved = _months_later(dates, scalar(months, pa.int32())) if months else dates
     later_days = pc.add_checked(moved.view(pa.int32()).cast(pa.int64()), days)
-    return pc.add_checked(pc.multiply_checked(later_days, day), pa.array(counts % day, pa.int64()))
+    return pc.add_checked(pc.multiply_checked(later_days, day), array(counts % day, pa.int64()))
 
 
 def _as_before(local: pa.Array, offsets: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
@@ -201,7 +200,7 @@ def _dates(days: npt.NDArray[Any], not_null: Flags) -> pa.Array:
     counts = np.where(not_null, days.astype(np.int64), 0)
     if len(counts) and (counts.min() < _FIRST_DAY or counts.max() > _LAST_DAY):
         raise ExpressionError("a date is outside the range of DATE")
-    return pa.array(counts.astype(np.int32), pa.int32(), mask=~not_null).view(pa.date32())
+    return array(counts.astype(np.int32), pa.int32(), mask=~not_null).view(pa.date32())
 
 
 def _trunc(binder: Binder, arguments: list[Node]) -> Node:
@@ -209,7 +208,7 @@ def _trunc(binder: Binder, arguments: list[Node]) -> Node:
     unit = _unit(arguments[1])
     date = binder.coerce(arguments[0], _DATE)
     if unit not in _DATE_UNITS:
-        return Constant(_DATE, pa.scalar(None, pa.date32()))
+        return Constant(_DATE, scalar(None, pa.date32()))
     return Apply(_DATE, _floored, (date,), (unit,))
 
 
@@ -217,7 +216,7 @@ def _date_trunc(binder: Binder, arguments: list[Node]) -> Node:
     """date_trunc(unit, timestamp), in the session's time zone."""
     unit, node = _unit(arguments[0]), binder.coerce(arguments[1], TIMESTAMP)
     if unit is None:
-        return Constant(TIMESTAMP, pa.scalar(None, arrow_type(TIMESTAMP)))
+        return Constant(TIMESTAMP, scalar(None, arrow_type(TIMESTAMP)))
     return Apply(TIMESTAMP, _floored_instants, (node,), (unit, binder.zone))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.expression import operators
 from paimon_pyds.expression.coercion import NUMBERS, VOID, as_decimal, decimal_result
 from paimon_pyds.expression.date_functions import DATE_FUNCTIONS
@@ -136,7 +136,7 @@ def _comparison(operator: str) -> Resolve:
     def resolve(binder: Binder, arguments: list[Node]) -> Node:
         a, b = _comparable(binder, arguments)
         if a.type is None:
-            return Constant(tree.BOOLEAN, pa.scalar(True if operator == "<=>" else None, pa.bool_()))
+            return Constant(tree.BOOLEAN, scalar(True if operator == "<=>" else None, pa.bool_()))
         if not isinstance(a.type, AtomicType):
             return _nested_comparison(operator, a, b)
         length = char_length((a, b))
@@ -178,7 +178,7 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     given = binder.common(arguments)
     type_ = given[0].type
     if type_ is None:
-        return Constant(tree.BOOLEAN, pa.scalar(None, pa.bool_()))
+        return Constant(tree.BOOLEAN, scalar(None, pa.bool_()))
     if not isinstance(type_, AtomicType):
         same = [_nested_comparison("=", given[0], item) for item in given[1:]]
         return Logic(tree.BOOLEAN, tuple(same), False) if len(same) > 1 else same[0]
@@ -188,7 +188,7 @@ def _in(binder: Binder, arguments: list[Node]) -> Node:
     if len(listed) < len(given) - 1 or type_.kind in FLOAT_KINDS:
         parts = [Apply(tree.BOOLEAN, operators.compare, (given[0], item), ("=",)) for item in given[1:]]
         return Logic(tree.BOOLEAN, tuple(parts), False) if len(parts) > 1 else parts[0]
-    values = pa.array([value.as_py() for value in listed if value.is_valid], arrow_type(type_))
+    values = array([value.as_py() for value in listed if value.is_valid], arrow_type(type_))
     return Apply(tree.BOOLEAN, operators.among, (given[0],), (values, len(values) < len(listed)))
 
 
@@ -241,7 +241,7 @@ def _coalesce(binder: Binder, arguments: list[Node]) -> Node:
 
 def _nullif(binder: Binder, arguments: list[Node]) -> Node:
     equal = _comparison("=")(binder, arguments)
-    return binder.choice([equal], [Constant(None, pa.scalar(None)), arguments[0]])
+    return binder.choice([equal], [Constant(None, scalar(None)), arguments[0]])
 
 
 def _extreme(operator: str) -> Resolve:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import binary_parts, slices
+from paimon_pyds.buffers import array, binary_parts, pc, scalar, slices
 from paimon_pyds.expression.arrays import arrays, filled, unscaled, valid
 from paimon_pyds.expression.lists import Lists
 from paimon_pyds.expression.nodes import ANY, Apply, Function, Node, Resolve
@@ -70,9 +69,7 @@ def _of_atoms(column: pa.Array, seeds: Words, family: _Family) -> Words:
             return family.of_long(unscaled(column).astype(np.int64).view(_U64), seeds)
         return _of_texts(_minimal_bytes(column), seeds, family)
     if t.is_floating(type_):
-        numbers = filled(
-            pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), type_), pc.add(column, pa.scalar(0.0, type_)))
-        )
+        numbers = filled(pc.if_else(pc.is_nan(column), scalar(float("nan"), type_), pc.add(column, scalar(0.0, type_))))
         if t.is_float32(type_):
             return family.of_int(numbers.view(_U32), seeds)
         return family.of_long(numbers.view(_U64), seeds)
@@ -112,7 +109,7 @@ def _hashed_lists(lists: Lists, seeds: Words, family: _Family) -> Words:
     found = seeds.copy()
     for position in range(int(lists.lengths.max(initial=0))):
         rows = np.flatnonzero(lists.lengths > position)
-        items = lists.items.take(pa.array(lists.offsets[rows] + position))
+        items = lists.items.take(array(lists.offsets[rows] + position))
         found[rows] = _hashed(items, found[rows], family)
     return found
 
@@ -245,12 +242,12 @@ _XX = _Family(_xx_int, _xx_long, _xx_bytes)
 
 def murmur3(*data: Any) -> pa.Array:
     """HASH of some columns."""
-    return pa.array(_of_columns(arrays(data), _MURMUR, np.uint32).view(np.int32))
+    return array(_of_columns(arrays(data), _MURMUR, np.uint32).view(np.int32))
 
 
 def xxhash64(*data: Any) -> pa.Array:
     """XXHASH64 of some columns."""
-    return pa.array(_of_columns(arrays(data), _XX, np.uint64).view(np.int64))
+    return array(_of_columns(arrays(data), _XX, np.uint64).view(np.int64))
 
 
 def _of_columns(columns: list[pa.Array], family: _Family, kind: type[np.unsignedinteger[Any]]) -> Words:

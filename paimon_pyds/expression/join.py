@@ -12,9 +12,9 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, Int64s, with_one_nan
+from paimon_pyds.buffers import Flags, Int64s, is_true, pc, scalar, to_numpy, with_one_nan
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import filled
@@ -46,11 +46,11 @@ class Residual:
         found = np.ones(batch.num_rows, np.bool_)
         for part in self.parts:
             if found.all():
-                found = np.array(part.matches(batch))
+                found = np.array(to_numpy(part.matches(batch)))
             elif found.any():
                 rows = np.flatnonzero(found)
-                found[rows] = np.asarray(part.matches(batch.take(pa.array(rows))))
-        return pa.array(found)
+                found[rows] = to_numpy(part.matches(batch.take(arrow_array(rows))))
+        return arrow_array(found)
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class SourceKeys:
     def build(cls, keys: Sequence[JoinKey], source: pa.RecordBatch, eligible: Flags) -> SourceKeys:
         """The eligible rows of a source, those with a NULL key left out."""
         rows = np.flatnonzero(eligible)
-        batch = source if len(rows) == source.num_rows else source.take(pa.array(rows))
+        batch = source if len(rows) == source.num_rows else source.take(arrow_array(rows))
         codes = np.zeros(len(rows), np.int64)
         distinct: list[pa.Array] = []
         combined: list[Int64s] = []
@@ -228,7 +228,7 @@ def _comparable(array: pa.Array) -> pa.Array:
     """Floats with one NaN and one zero, so that equal ones have equal bits."""
     if not pa.types.is_floating(array.type):
         return array
-    return with_one_nan(pc.add(array, pa.scalar(0.0, array.type)))
+    return with_one_nan(pc.add(array, scalar(0.0, array.type)))
 
 
 def _numbered(array: pa.Array, null_safe: bool) -> tuple[pa.Array, Int64s]:
@@ -265,14 +265,14 @@ class _DenseValues:
         numbers = _numbers(values)
         if numbers is None or len(values) == values.null_count:
             return None
-        given = np.flatnonzero(np.asarray(values.is_valid()))
+        given = np.flatnonzero(is_true(values.is_valid()))
         numbers = numbers[given]
         least, span = int(numbers.min()), int(numbers.max()) - int(numbers.min()) + 1
         if span > _DENSE_SPAN * len(values):
             return None
         by_number = np.full(span, -1, np.int32)
         by_number[numbers - least] = given
-        null = np.flatnonzero(np.asarray(values.is_null()))
+        null = np.flatnonzero(is_true(values.is_null()))
         return cls(least, by_number, int(null[0]) if len(null) else -1)
 
     def places(self, array: pa.Array) -> Int64s:
@@ -282,7 +282,7 @@ class _DenseValues:
         inside = (numbers >= self.least) & (numbers <= self.least + len(self.by_number) - 1)
         places: Int64s = np.where(inside, self.by_number[np.where(inside, numbers - self.least, 0)], np.int64(-1))
         if array.null_count:
-            places[np.asarray(array.is_null())] = self.null
+            places[is_true(array.is_null())] = self.null
         return places
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, is_true, one_array
+from paimon_pyds.buffers import Flags, is_true, one_array, pc, scalar
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.array_items import item_type
 from paimon_pyds.expression.arrays import Datum, TooLargeError, filled, valid
@@ -88,7 +88,7 @@ class ForItems(Node):
             return _side_by_side(lists, Lists(given[1]))
         if pa.types.is_map(given[0].type):
             return lists, [lists.keys, lists.values]
-        return lists, [lists.items, pa.array(lists.positions.astype(np.int32))]
+        return lists, [lists.items, arrow_array(lists.positions.astype(np.int32))]
 
 
 def _side_by_side(first: Lists, second: Lists) -> tuple[Lists, list[pa.Array]]:
@@ -122,7 +122,7 @@ def _condition(lists: Lists, values: pa.Array) -> tuple[Flags, Flags]:
 def _exists(lists: Lists, values: pa.Array, type_: pa.DataType) -> pa.Array:
     held, unknown = _condition(lists, values)
     any_ = lists.any(held)
-    return pa.array(any_, mask=~lists.valid | (~any_ & lists.any(unknown)))
+    return arrow_array(any_, mask=~lists.valid | (~any_ & lists.any(unknown)))
 
 
 def _until_decided(node: ForItems, batch: pa.RecordBatch, lists: Lists, items: pa.Array) -> pa.Array:
@@ -131,17 +131,17 @@ def _until_decided(node: ForItems, batch: pa.RecordBatch, lists: Lists, items: p
     decided, unknown = np.zeros(len(lists.lengths), np.bool_), np.zeros(len(lists.lengths), np.bool_)
     for position in range(int(lists.lengths.max(initial=0))):
         rows = np.flatnonzero((lists.lengths > position) & ~decided)
-        taken = items.take(pa.array(lists.offsets[rows] + position))
+        taken = items.take(arrow_array(lists.offsets[rows] + position))
         found = spread_on(node.body, items_batch(node.body, batch, rows, {node.names[0]: taken})).cast(pa.bool_())
         decided[rows] = valid(found) & (filled(found, not deciding) == deciding)
         unknown[rows] |= ~valid(found)
-    return pa.array(decided == deciding, mask=~lists.valid | (~decided & unknown))
+    return arrow_array(decided == deciding, mask=~lists.valid | (~decided & unknown))
 
 
 def _forall(lists: Lists, values: pa.Array, type_: pa.DataType) -> pa.Array:
     held, unknown = _condition(lists, values)
     not_all = lists.any(~held & ~unknown)
-    return pa.array(~not_all, mask=~lists.valid | (~not_all & lists.any(unknown)))
+    return arrow_array(~not_all, mask=~lists.valid | (~not_all & lists.any(unknown)))
 
 
 _DECIDING: dict[_Finish, bool] = {_exists: True, _forall: False}
@@ -267,12 +267,12 @@ class Aggregate(Node):
             raise ExpressionError(f"aggregate takes arrays of {_MOST_ITEMS:,} items at most, not of {longest:,}")
         for position in range(longest):
             rows = np.flatnonzero(lists.lengths > position)
-            items = lists.items.take(pa.array(lists.offsets[rows] + position))
-            given = dict(zip(self.names, (value.take(pa.array(rows)), items), strict=True))
+            items = lists.items.take(arrow_array(lists.offsets[rows] + position))
+            given = dict(zip(self.names, (value.take(arrow_array(rows)), items), strict=True))
             merged = spread_on(self.merge, items_batch(self.merge, batch, rows, given))
             places = np.arange(len(value))
             places[rows] = len(value) + np.arange(len(rows))
-            value = pa.concat_arrays([value, merged]).take(pa.array(places))
+            value = pa.concat_arrays([value, merged]).take(arrow_array(places))
         places = np.where(lists.valid, np.arange(len(value)), -1)
         return take_or_null(value, places)
 
@@ -293,7 +293,7 @@ def _aggregate(binder: Binder, arguments: list[Node]) -> Node:
         raise LookupError("its last function has one parameter")
     wrapped = binder.choice(  # of an array that is NULL nothing is made
         [Apply(tree.BOOLEAN, pc.is_valid, (array,))],
-        [binder.call("array", [found]), Constant(None, pa.scalar(None))],
+        [binder.call("array", [found]), Constant(None, scalar(None))],
     )
     items = ForItems(ArrayType(element=_type(_typed(finish))), (wrapped,), finish, names, _transformed)
     position = binder.literal(tree.integer(0))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, TooLargeError, arrays, filled, valid
 from paimon_pyds.expression.nodes import (
@@ -45,7 +45,7 @@ class Lenient(Node):
             raise
         except ExpressionError:
             if batch.num_rows < 2 or next(columns(self.child), None) is None:
-                return pa.scalar(None, arrow_of(self.type))
+                return scalar(None, arrow_of(self.type))
         rows = np.arange(batch.num_rows)
         halves = np.array_split(rows, 2)
         return pa.concat_arrays([spread_on(self, rows_for(self.child, batch, half)) for half in halves])
@@ -74,7 +74,7 @@ def _with_room(first: Datum, second: Datum, operator: str) -> pa.Array:
         else:
             other = y if operator == "+" else ~y
             wrong = ((x ^ found) & (other ^ found)) < 0
-    return pa.array(found, a.type, mask=~(valid(a) & valid(b)) | wrong)
+    return array(found, a.type, mask=~(valid(a) & valid(b)) | wrong)
 
 
 def _divided(operator: str) -> Resolve:
@@ -91,8 +91,8 @@ def _divided(operator: str) -> Resolve:
 
 
 def _unless_zero(numbers: pa.Array) -> pa.Array:
-    zero = pc.equal(numbers, pa.scalar(0, numbers.type))
-    return pc.if_else(zero, pa.scalar(None, numbers.type), numbers)
+    zero = pc.equal(numbers, scalar(0, numbers.type))
+    return pc.if_else(zero, scalar(None, numbers.type), numbers)
 
 
 LENIENT_FUNCTIONS: dict[str, Function] = {

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, Int64s, bits, fixed_binary
+from paimon_pyds.buffers import Flags, Int64s, array, bits, fixed_binary, pc, scalar, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.expression.arrays import TooLargeError, arrays, check_text, filled, valid
 
@@ -40,7 +39,7 @@ class Lists:
         if np.array_equal(starts - first, self.offsets[:-1]):
             self.items = items.slice(first, total)
         else:  # there are items under a NULL
-            self.items = items.take(pa.array(np.repeat(starts - self.offsets[:-1], self.lengths) + np.arange(total)))
+            self.items = items.take(array(np.repeat(starts - self.offsets[:-1], self.lengths) + np.arange(total)))
 
     @cached_property
     def offsets(self) -> Int64s:
@@ -69,7 +68,7 @@ class Lists:
 
     def spread(self, column: pa.Array) -> pa.Array:
         """For each item the value that a column has in its row."""
-        return column.take(pa.array(self.rows))
+        return column.take(array(self.rows))
 
     def any(self, flags: Flags) -> Flags:
         """Rows that have an item with a flag."""
@@ -90,7 +89,7 @@ class Lists:
     def kept(self, flags: Flags, type_: pa.DataType) -> pa.Array:
         """The same arrays or maps with the items that have a flag only."""
         lengths = np.bincount(self.rows[flags], minlength=len(self.lengths))
-        return make_lists(type_, lengths, self.items.filter(pa.array(flags)), self.valid)
+        return make_lists(type_, lengths, self.items.filter(array(flags)), self.valid)
 
     def like(self, items: pa.Array, type_: pa.DataType) -> pa.Array:
         """Arrays of the same lengths with other items."""
@@ -113,7 +112,7 @@ def _items(column: pa.Array) -> pa.Array:
 
 def take_or_null(items: pa.Array, places: Int64s) -> pa.Array:
     """The items at some places; NULL for -1."""
-    return items.take(pa.array(places, mask=places < 0))
+    return items.take(array(places, mask=places < 0))
 
 
 def taken_rows(column: pa.Array, rows: Int64s) -> pa.Array:
@@ -123,7 +122,7 @@ def taken_rows(column: pa.Array, rows: Int64s) -> pa.Array:
         check_text(int(filled(pc.binary_length(column))[rows].sum(dtype=np.int64)))
     elif pa.types.is_list(type_) or pa.types.is_map(type_):
         check_count(int(np.diff(np.asarray(column.offsets))[rows].sum(dtype=np.int64)), "a function of items")
-    return column.take(pa.array(rows))
+    return column.take(array(rows))
 
 
 def check_count(count: int, what: str) -> None:
@@ -167,10 +166,10 @@ def _codes(column: pa.Array) -> Int64s:
         return np.where(lists.valid, _encoded(column), -1)
     if pa.types.is_struct(type_):
         members = [_codes(pc.struct_field(column, [number])) for number in range(type_.num_fields)]
-        rows = fixed_binary(np.stack(members, axis=1)) if members and len(column) else pa.array([b""] * len(column))
+        rows = fixed_binary(np.stack(members, axis=1)) if members and len(column) else array([b""] * len(column))
         return np.where(valid(column), _encoded(rows), -1)
     if pa.types.is_floating(type_):
-        column = pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), type_), pc.add(column, pa.scalar(0.0, type_)))
+        column = pc.if_else(pc.is_nan(column), scalar(float("nan"), type_), pc.add(column, scalar(0.0, type_)))
     return _encoded(column)
 
 
@@ -185,8 +184,8 @@ def compare_nested(a: pa.Array | pa.Scalar, b: pa.Array | pa.Scalar, operator: s
     first, second = arrays((a, b))
     left, right = codes(first, second)
     if operator == "<=>":
-        return pa.array(left == right)
-    return pa.array((left == right) == (operator == "="), mask=(left < 0) | (right < 0))
+        return array(left == right)
+    return array((left == right) == (operator == "="), mask=(left < 0) | (right < 0))
 
 
 def ranks(items: pa.Array) -> Int64s:
@@ -194,9 +193,9 @@ def ranks(items: pa.Array) -> Int64s:
     if pa.types.is_boolean(items.type):
         return filled(items.cast(pa.int8())).astype(np.int64)
     if pa.types.is_floating(items.type):
-        items = pc.add(items, pa.scalar(0.0, items.type))
-        nan = pc.is_nan(items).fill_null(False)
-        numbers = pc.if_else(nan, pa.scalar(None, items.type), items)
+        items = pc.add(items, scalar(0.0, items.type))
+        nan = pc.fill_null(pc.is_nan(items), False)
+        numbers = pc.if_else(nan, scalar(None, items.type), items)
         found = filled(pc.rank(numbers, "ascending", tiebreaker="dense")).astype(np.int64)
-        return np.where(np.asarray(nan), len(items) + 1, found)
+        return np.where(to_numpy(nan), len(items) + 1, found)
     return filled(pc.rank(items, "ascending", tiebreaker="dense")).astype(np.int64)

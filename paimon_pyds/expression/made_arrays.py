@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.buffers import array, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.array_items import item_type, null_constant, whole
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
@@ -36,7 +37,7 @@ def _array(binder: Binder, arguments: list[Node]) -> Node:
     type_ = given[0].type if given else None
     result = ArrayType(element=VOID if type_ is None else type_)
     if not given:
-        return Constant(result, pa.scalar([], arrow_of(result)))
+        return Constant(result, scalar([], arrow_of(result)))
     if type_ is None:
         given = [null_constant(VOID)] * len(given)
     return Apply(result, gathered, tuple(given), (arrow_of(result),))
@@ -49,7 +50,7 @@ def gathered(*data: Any) -> pa.Array:
     rows, width = len(columns[0]), len(columns)
     check_count(rows * width, "array")
     places = np.arange(rows * width).reshape(width, rows).T.reshape(-1)
-    items = pa.concat_arrays(columns).take(pa.array(places))
+    items = pa.concat_arrays(columns).take(array(places))
     return make_lists(type_, np.full(rows, width), items, np.ones(rows, np.bool_))
 
 
@@ -67,7 +68,7 @@ def _repeated(value: Datum, count: Datum, type_: pa.DataType) -> pa.Array:
     not_null = valid(counts)
     lengths = np.where(not_null, np.maximum(filled(counts), 0), 0)
     check_count(sum(lengths.tolist()), "array_repeat")
-    return make_lists(type_, lengths, column.take(pa.array(np.repeat(np.arange(len(column)), lengths))), not_null)
+    return make_lists(type_, lengths, column.take(array(np.repeat(np.arange(len(column)), lengths))), not_null)
 
 
 def _sequence(binder: Binder, arguments: list[Node]) -> Node:
@@ -109,7 +110,7 @@ def _counted(*data: Any) -> pa.Array:
     lengths = np.where(not_null, np.abs(last - first) // np.maximum(np.abs(step), 1) + 1, 0)
     rows = np.repeat(np.arange(len(lengths)), lengths)
     numbers = np.arange(len(rows)) - np.repeat(offsets_of(lengths)[:-1], lengths)
-    return make_lists(type_, lengths, pa.array(first[rows] + numbers * step[rows], pa.int64()), not_null)
+    return make_lists(type_, lengths, array(first[rows] + numbers * step[rows], pa.int64()), not_null)
 
 
 def _zip(binder: Binder, arguments: list[Node]) -> Node:

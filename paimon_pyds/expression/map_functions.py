@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.array_items import common_item, item_type, unless_null
 from paimon_pyds.expression.arrays import Datum, arrays, valid
@@ -88,7 +88,7 @@ def _has_key(map_: Datum, key: Datum) -> pa.Array:
     column, wanted = arrays((map_, key))
     lists = Lists(column)
     found, looked_for = codes(lists.keys, wanted)
-    return pa.array(lists.any(found == looked_for[lists.rows]), mask=~(lists.valid & valid(wanted)))
+    return array(lists.any(found == looked_for[lists.rows]), mask=~(lists.valid & valid(wanted)))
 
 
 def _map(binder: Binder, arguments: list[Node]) -> Node:
@@ -99,7 +99,7 @@ def _map(binder: Binder, arguments: list[Node]) -> Node:
     key, value = (nodes[0].type or VOID if nodes else VOID for nodes in (keys, values))
     result = MapType(key=key.with_nullable(False), value=value)
     if not given:
-        return Constant(result, pa.scalar([], arrow_of(result)))
+        return Constant(result, scalar([], arrow_of(result)))
     nodes = [
         binder.coerce(node, type_)
         for pair in zip(keys, values, strict=True)
@@ -113,7 +113,7 @@ def _made(*data: Any) -> pa.Array:
     columns = arrays(given)
     rows, width = len(columns[0]), len(columns) // 2
     check_count(rows * width, "map")
-    places = pa.array(np.arange(rows * width).reshape(width, rows).T.reshape(-1))
+    places = array(np.arange(rows * width).reshape(width, rows).T.reshape(-1))
     members = [pa.concat_arrays(columns[first::2]).take(places) for first in (0, 1)]
     entries = pa.StructArray.from_arrays(members, names=["key", "value"])
     return checked_map(type_, np.full(rows, width), entries, np.ones(rows, np.bool_))
@@ -130,7 +130,7 @@ def _paired(keys: Datum, values: Datum, type_: pa.DataType) -> pa.Array:
     not_null = first.valid & second.valid
     if (not_null & (first.lengths != second.lengths)).any():
         raise ExpressionError("map_from_arrays takes arrays of the same length")
-    wanted = [pa.array(not_null[lists.rows]) for lists in (first, second)]
+    wanted = [array(not_null[lists.rows]) for lists in (first, second)]
     members = [first.items.filter(wanted[0]), second.items.filter(wanted[1])]
     entries = pa.StructArray.from_arrays(members, names=["key", "value"])
     return checked_map(type_, np.where(not_null, first.lengths, 0), entries, not_null)
@@ -148,7 +148,7 @@ def _from_entries(binder: Binder, arguments: list[Node]) -> Node:
 def _of_entries(column: pa.Array, type_: pa.DataType) -> pa.Array:
     lists = Lists(column)
     not_null = lists.valid & ~lists.any(~valid(lists.items))
-    items = lists.items.filter(pa.array(not_null[lists.rows]))
+    items = lists.items.filter(array(not_null[lists.rows]))
     entries = pa.StructArray.from_arrays([pc.struct_field(items, [n]) for n in (0, 1)], names=["key", "value"])
     return checked_map(type_, np.where(not_null, lists.lengths, 0), entries, not_null)
 
@@ -167,7 +167,7 @@ def _united(*data: Any) -> pa.Array:
     order = np.argsort(rows, kind="stable")
     order = order[not_null[rows[order]]]
     members = [
-        pa.concat_arrays([lists.items.field(number) for lists in columns]).take(pa.array(order)) for number in (0, 1)
+        pa.concat_arrays([lists.items.field(number) for lists in columns]).take(array(order)) for number in (0, 1)
     ]
     lengths = np.where(not_null, sum(lists.lengths for lists in columns), 0)
     return checked_map(type_, lengths, pa.StructArray.from_arrays(members, names=["key", "value"]), not_null)
@@ -180,8 +180,8 @@ def _text_map(texts: Datum, pairs: Datum, between: Datum, type_: pa.DataType) ->
     lists = Lists(whole)
     inner = Lists(_splits(lists.items, lists.spread(columns[2]), 2))
     has_value = inner.lengths > 1
-    keys = inner.items.take(pa.array(inner.offsets[:-1]))
-    values = inner.items.take(pa.array(inner.offsets[:-1] + 1, mask=~has_value))
+    keys = inner.items.take(array(inner.offsets[:-1]))
+    values = inner.items.take(array(inner.offsets[:-1] + 1, mask=~has_value))
     return checked_map(
         type_, lists.lengths, pa.StructArray.from_arrays([keys, values], names=["key", "value"]), lists.valid
     )
@@ -194,7 +194,7 @@ def _splits(texts: pa.Array, separators: pa.Array, most: int = -1) -> pa.Array:
 
 
 def _str_to_map(binder: Binder, arguments: list[Node]) -> Node:
-    defaults = [Constant(tree.STRING, pa.scalar(text)) for text in (",", ":")]
+    defaults = [Constant(tree.STRING, scalar(text)) for text in (",", ":")]
     given = [binder.coerce(node, tree.STRING) for node in (*arguments, *defaults[len(arguments) - 1 :])]
     result = MapType(key=tree.STRING.with_nullable(False), value=tree.STRING)
     return Apply(result, _text_map, tuple(given), (arrow_of(result),))

@@ -11,9 +11,8 @@ from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import decoded, one_array
+from paimon_pyds.buffers import array, decoded, one_array, pc, scalar
 from paimon_pyds.errors import SchemaError, columns_text, suggest
 from paimon_pyds.expression.cast import to_instant, to_local
 from paimon_pyds.frames import rows_of
@@ -106,7 +105,7 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def _where(condition: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(condition.fill_null(False), values, pa.scalar(None, values.type))
+    return pc.if_else(pc.fill_null(condition, False), values, scalar(None, values.type))
 
 
 def _same(values: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -120,7 +119,7 @@ def _numbers(values: pa.Array, type_: AtomicType) -> pa.Array:
     if type_.kind is Kind.DECIMAL or pa.types.is_decimal(values.type):
         return _by_value(values, wanted, _exactly(type_))
     if pa.types.is_unsigned_integer(values.type):
-        values = _where(pc.less_equal(values.cast(pa.uint64()), pa.scalar(_INT64_MAX, pa.uint64())), values)
+        values = _where(pc.less_equal(values.cast(pa.uint64()), scalar(_INT64_MAX, pa.uint64())), values)
         values = values.cast(pa.int64(), safe=False)
     if pa.types.is_floating(values.type):
         values = values.cast(pa.float64())
@@ -139,7 +138,7 @@ def _numbers(values: pa.Array, type_: AtomicType) -> pa.Array:
 def _by_value(values: pa.Array, wanted: pa.DataType, change: Callable[[Any], Any]) -> pa.Array:
     """Each different value changed by itself: for types that Arrow does not cast without loss."""
     coded = values.dictionary_encode()
-    return pa.array(map(change, coded.dictionary.to_pylist()), wanted).take(coded.indices)
+    return array(map(change, coded.dictionary.to_pylist()), wanted).take(coded.indices)
 
 
 def _exactly(type_: AtomicType) -> Callable[[Any], Any]:

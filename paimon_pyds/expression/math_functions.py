@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression import operators
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
@@ -28,13 +28,13 @@ _MOST_FACTORIAL = 20
 def _by_numpy(values: pa.Array, function: Callable[..., Any]) -> pa.Array:
     """NULL stays NULL; where a function has no value it is NaN, as in Java."""
     with np.errstate(all="ignore"):
-        return pa.array(function(filled(values, 0.0)), pa.float64(), mask=~valid(values))
+        return array(function(filled(values, 0.0)), pa.float64(), mask=~valid(values))
 
 
 def _of_two(first: Datum, second: Datum, function: Callable[..., Any]) -> pa.Array:
     a, b = arrays((first, second))
     with np.errstate(all="ignore"):
-        return pa.array(function(filled(a, 0.0), filled(b, 0.0)), pa.float64(), mask=~(valid(a) & valid(b)))
+        return array(function(filled(a, 0.0), filled(b, 0.0)), pa.float64(), mask=~(valid(a) & valid(b)))
 
 
 def _float(function: Callable[..., Any]) -> Function:
@@ -44,7 +44,7 @@ def _float(function: Callable[..., Any]) -> Function:
 def _log1p(values: pa.Array) -> pa.Array:
     """NULL where there is no logarithm, as in Spark."""
     above = pc.or_(pc.greater(values, -1.0), pc.is_nan(values))
-    return _by_numpy(pc.if_else(above, values, pa.scalar(None, pa.float64())), np.log1p)
+    return _by_numpy(pc.if_else(above, values, scalar(None, pa.float64())), np.log1p)
 
 
 def _log(binder: Binder, arguments: list[Node]) -> Node:
@@ -59,19 +59,19 @@ def _log_to_base(base: Datum, value: Datum) -> pa.Array:
     positive = valid(a) & valid(b) & ~(filled(a, 1.0) <= 0) & ~(filled(b, 1.0) <= 0)
     with np.errstate(all="ignore"):
         found = np.log(filled(b, 1.0)) / np.log(filled(a, 1.0))
-    return pa.array(found, pa.float64(), mask=~positive)
+    return array(found, pa.float64(), mask=~positive)
 
 
 def _constant(value: float) -> Function:
-    return Function((0, 0), lambda binder, _: Constant(_DOUBLE, pa.scalar(value)))
+    return Function((0, 0), lambda binder, _: Constant(_DOUBLE, scalar(value)))
 
 
 def _factorial(numbers: pa.Array) -> pa.Array:
     """NULL outside of 0 to 20, as in Spark."""
-    table = pa.array([math.factorial(n) for n in range(_MOST_FACTORIAL + 1)], pa.int64())
+    table = array([math.factorial(n) for n in range(_MOST_FACTORIAL + 1)], pa.int64())
     given = filled(numbers)
     inside = valid(numbers) & (given >= 0) & (given <= _MOST_FACTORIAL)
-    return table.take(pa.array(given.astype(np.int64), mask=~inside))
+    return table.take(array(given.astype(np.int64), mask=~inside))
 
 
 def _pmod(binder: Binder, arguments: list[Node]) -> Node:
@@ -97,7 +97,7 @@ def _positive_rest(rest: Datum, divisor: Datum) -> pa.Array:
     x, y = filled(a), np.where(both, filled(b), 1)
     with np.errstate(all="ignore"):
         found = np.where(x < 0, np.fmod(x + y, y), x)
-    return pa.array(found.astype(x.dtype), a.type, mask=~both)
+    return array(found.astype(x.dtype), a.type, mask=~both)
 
 
 # ---------------------------------------------------------------------------------------------------------------- bits
@@ -118,7 +118,7 @@ def _shifted(value: Datum, count: Datum, kernel: Callable[..., Any]) -> pa.Array
     a, b = arrays((value, count))
     numbers = filled(a)
     bits = (filled(b) & (numbers.dtype.itemsize * 8 - 1)).astype(numbers.dtype)
-    return pa.array(kernel(numbers, bits), a.type, mask=~(valid(a) & valid(b)))
+    return array(kernel(numbers, bits), a.type, mask=~(valid(a) & valid(b)))
 
 
 def _unsigned_right(numbers: Any, bits: Any) -> Any:
@@ -137,7 +137,7 @@ def _bit_count(binder: Binder, arguments: list[Node]) -> Node:
 def _counted_bits(numbers: pa.Array) -> pa.Array:
     words = np.ascontiguousarray(filled(numbers).astype(np.int64)).view(np.uint8).reshape(-1, 8)
     counts = np.unpackbits(words, axis=1).sum(axis=1)
-    return pa.array(counts.astype(np.int32), pa.int32(), mask=~valid(numbers))
+    return array(counts.astype(np.int32), pa.int32(), mask=~valid(numbers))
 
 
 def _get_bit(binder: Binder, arguments: list[Node]) -> Node:
@@ -153,7 +153,7 @@ def _bit_at(number: Datum, position: Datum, bits: int) -> pa.Array:
     both, at = valid(a) & valid(b), filled(b).astype(np.int64)
     if (both & ((at < 0) | (at >= bits))).any():
         raise ExpressionError(f"the position of a bit is from 0 to {bits - 1}")
-    return pa.array(((filled(a) >> np.clip(at, 0, 63)) & 1).astype(np.int8), pa.int8(), mask=~both)
+    return array(((filled(a) >> np.clip(at, 0, 63)) & 1).astype(np.int8), pa.int8(), mask=~both)
 
 
 def _secant(values: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import bits
+from paimon_pyds.buffers import array as arrow_array
+from paimon_pyds.buffers import bits, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import check_text, text_bytes, valid
 from paimon_pyds.expression.cast import can_cast as can_cast_atoms
@@ -105,15 +105,17 @@ def _text(array: pa.Array, type_: DataType, atoms: _Atoms) -> pa.Array:
         case RowType(fields=fields):
             members = [_member(pc.struct_field(array, [n]), f.type, atoms) for n, f in enumerate(fields)]
             check_text(sum(map(text_bytes, members)) + 2 * len(members) * len(array), "a cast")
-            inner = pc.binary_join_element_wise(*members, ", ") if members else pa.array([""] * len(array), pa.string())
+            inner = (
+                pc.binary_join_element_wise(*members, ", ") if members else arrow_array([""] * len(array), pa.string())
+            )
             whole = pc.binary_join_element_wise("{", inner, "}", "")
-            return pc.if_else(array.is_valid(), whole, pa.scalar(None, pa.string()))
+            return pc.if_else(array.is_valid(), whole, scalar(None, pa.string()))
     assert isinstance(type_, AtomicType)
     return atoms(array, type_, STRING)
 
 
 def _member(array: pa.Array, type_: DataType, atoms: _Atoms) -> pa.Array:
-    return _text(array, normal(type_), atoms).fill_null("null")
+    return pc.fill_null(_text(array, normal(type_), atoms), "null")
 
 
 def _joined(lists: Lists, texts: pa.Array, left: str, right: str) -> pa.Array:

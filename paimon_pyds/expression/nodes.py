@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Int64s, one_array
+from paimon_pyds.buffers import Int64s, is_true, one_array, pc, scalar, to_numpy
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, Kernel, spread
 from paimon_pyds.expression.coercion import Type
@@ -133,7 +133,7 @@ class Part(Node):
         if pa.types.is_struct(array.type):
             return pc.struct_field(array, self.key)
         if pa.types.is_map(array.type):
-            return pc.map_lookup(array, pa.scalar(self.key, array.type.key_type), "first")
+            return pc.map_lookup(array, scalar(self.key, array.type.key_type), "first")
         lengths = pc.list_value_length(array)
         outside = pc.any(pc.less_equal(lengths, self.key)).as_py() or self.key < 0
         if outside and array.null_count < len(array):
@@ -187,7 +187,7 @@ class Logic(Node):
             if found is None:
                 found = _truth(condition, batch)
                 continue
-            decided = pc.equal(found, not self.every).fill_null(False)
+            decided = pc.fill_null(pc.equal(found, not self.every), False)
             found = join(found, _where(condition, batch, pc.invert(decided)))
         assert found is not None
         return found
@@ -201,11 +201,11 @@ def _where(node: Node, batch: pa.RecordBatch, mask: pa.Array) -> pa.Array:
     """A condition's value on the rows of a mask; anything elsewhere."""
     if mask.false_count == 0 or isinstance(node, Column | Constant):
         return _truth(node, batch)
-    rows = np.flatnonzero(np.asarray(mask))
+    rows = np.flatnonzero(to_numpy(mask))
     part = _truth(node, rows_for(node, batch, rows))
     places = np.zeros(batch.num_rows, np.int64)
     places[rows] = np.arange(len(rows))
-    return part.take(pa.array(places)) if len(rows) else pa.nulls(batch.num_rows, pa.bool_())
+    return part.take(arrow_array(places)) if len(rows) else pa.nulls(batch.num_rows, pa.bool_())
 
 
 def rows_for(node: Node, batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
@@ -213,7 +213,7 @@ def rows_for(node: Node, batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
     names = [name for name in dict.fromkeys(columns(node)) if name in batch.schema.names]
     if not names:  # a batch without columns does not know its length
         return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[""])
-    return batch.select(names).take(pa.array(rows))
+    return batch.select(names).take(arrow_array(rows))
 
 
 @dataclass(frozen=True)
@@ -240,11 +240,11 @@ class Choice(Node):
             whole = len(left) == batch.num_rows
             if condition is None:
                 found = spread_on(value, batch if whole else rows_for(value, batch, left))
-                taken = np.ones(len(left), np.bool_) if last else np.asarray(found.is_valid())
+                taken = np.ones(len(left), np.bool_) if last else is_true(found.is_valid())
                 places[left[taken]] = offset + np.flatnonzero(taken)
             else:
                 held = spread_on(condition, batch if whole else rows_for(condition, batch, left)).cast(pa.bool_())
-                taken = np.asarray(held.fill_null(False))
+                taken = to_numpy(pc.fill_null(held, False))
                 rows = left[taken]
                 if not len(rows):
                     continue
@@ -255,7 +255,7 @@ class Choice(Node):
             left = left[~taken]
         if len(parts) == 1 and offset == batch.num_rows:
             return parts[0]
-        return pa.concat_arrays(parts).take(pa.array(places)) if parts else pa.nulls(0, arrow_of(self.type))
+        return pa.concat_arrays(parts).take(arrow_array(places)) if parts else pa.nulls(0, arrow_of(self.type))
 
 
 def type_text(type_: DataType | None) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import Datum, by_distinct, filled, from_unscaled, rescale, unscaled, valid, wide
 from paimon_pyds.expression.coercion import NUMBERS
@@ -72,7 +72,7 @@ def _whole_double(values: pa.Array, up: bool) -> pa.Array:
     """As Java makes a long of a double: NaN is 0, and what is too large the nearest there is."""
     whole = (np.ceil if up else np.floor)(np.nan_to_num(filled(values)))
     inside = np.clip(whole, -(2.0**63), 2.0**63 - 1024).astype(np.int64)
-    return pa.array(np.where(whole >= 2.0**63, 2**63 - 1, inside), pa.int64(), mask=~valid(values))
+    return array(np.where(whole >= 2.0**63, 2**63 - 1, inside), pa.int64(), mask=~valid(values))
 
 
 def _whole_decimal(values: pa.Array, up: bool, scale: int, result: AtomicType) -> pa.Array:
@@ -128,7 +128,7 @@ def _rounded_integer(values: pa.Array, digits: int, type_: AtomicType) -> pa.Arr
     half = 1 << (INTEGER_BITS[type_.kind] - 1)
     if np.any((found < -half) | (found >= half)):
         raise ExpressionError(f"a rounded value is outside the range of {type_}")
-    return pa.array(found.astype(np.int64), pa.int64(), mask=~valid(values)).cast(values.type)
+    return array(found.astype(np.int64), pa.int64(), mask=~valid(values)).cast(values.type)
 
 
 def _rounded_decimal(values: pa.Array, digits: int, scale: int, result: AtomicType) -> pa.Array:
@@ -144,16 +144,16 @@ def _power(a: Datum, b: Datum) -> pa.Array:
 def _log(values: pa.Array, kernel: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """NULL where there is no logarithm, as in Spark."""
     positive = pc.or_(pc.greater(values, 0.0), pc.is_nan(values))
-    return kernel(pc.if_else(positive, values, pa.scalar(None, pa.float64())))
+    return kernel(pc.if_else(positive, values, scalar(None, pa.float64())))
 
 
 def _exp(values: pa.Array) -> pa.Array:
     with np.errstate(all="ignore"):
-        return pa.array(np.exp(filled(values, 0.0)), pa.float64(), mask=~valid(values))
+        return array(np.exp(filled(values, 0.0)), pa.float64(), mask=~valid(values))
 
 
 def _is_nan(values: pa.Array) -> pa.Array:
-    return pc.is_nan(values).fill_null(False)
+    return pc.fill_null(pc.is_nan(values), False)
 
 
 def _nanvl(binder: Binder, arguments: list[Node]) -> Node:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import NARROW, Datum, arrays, filled, from_unscaled, rescale, unscaled, valid, wide
 from paimon_pyds.types import AtomicType, Kind
@@ -40,7 +40,7 @@ def divide(a: Datum, b: Datum) -> pa.Array:
 
 def _check_divisor(divisor: pa.Array, dividend: pa.Array) -> None:
     """Division by zero is an error where both sides have values."""
-    zero = pc.and_(pc.equal(divisor, pa.scalar(0, divisor.type)), dividend.is_valid())
+    zero = pc.and_(pc.equal(divisor, scalar(0, divisor.type)), dividend.is_valid())
     if pc.any(zero).as_py():
         raise ExpressionError(_ZERO, hint=_ZERO_HINT)
 
@@ -52,7 +52,7 @@ def _remainder(a: pa.Array, b: pa.Array) -> pa.Array:
     x, y = filled(a), np.where(both, filled(b), 1)
     with np.errstate(all="ignore"):
         found = np.fmod(x, y)
-    return pa.array(found, a.type, mask=~both)
+    return array(found, a.type, mask=~both)
 
 
 def integer_divide(a: Datum, b: Datum) -> pa.Array:
@@ -60,7 +60,7 @@ def integer_divide(a: Datum, b: Datum) -> pa.Array:
     x, y = arrays((a, b))
     _check_divisor(y, x)
     try:
-        return pc.divide_checked(x, pc.if_else(pc.equal(y, 0), pa.scalar(1, pa.int64()), y))
+        return pc.divide_checked(x, pc.if_else(pc.equal(y, 0), scalar(1, pa.int64()), y))
     except pa.ArrowInvalid:
         raise ExpressionError("a result of div is outside the range of BIGINT") from None
 
@@ -162,15 +162,15 @@ def _with_nan(found: pa.Array, a: Datum, b: Datum, operator: str) -> pa.Array:
 
 def null_safe(a: Datum, b: Datum) -> pa.Array:
     """``a <=> b``: never null."""
-    equal = compare(a, b, "=").fill_null(False)
+    equal = pc.fill_null(compare(a, b, "="), False)
     return pc.or_(equal, pc.and_(pc.is_null(a), pc.is_null(b)))
 
 
 def among(values: pa.Array, listed: pa.Array, unknown: bool) -> pa.Array:
     """``values IN (listed)``; with a NULL in the list, what is not found is unknown."""
     found = pc.is_in(values, value_set=listed)
-    missing = pc.and_not(pa.repeat(True, len(values)), found) if unknown else pc.is_null(values)
-    return pc.if_else(missing, pa.scalar(None, pa.bool_()), found)
+    missing = pc.and_not(pa.repeat(scalar(True), len(values)), found) if unknown else pc.is_null(values)
+    return pc.if_else(missing, scalar(None, pa.bool_()), found)
 
 
 def extreme(*arguments: Any) -> pa.Array:
@@ -178,7 +178,7 @@ def extreme(*arguments: Any) -> pa.Array:
     *data, operator = arguments
     found, *others = arrays(data)
     for other in others:
-        better = pc.or_kleene(pc.is_null(found), compare(other, found, operator)).fill_null(False)
+        better = pc.fill_null(pc.or_kleene(pc.is_null(found), compare(other, found, operator)), False)
         found = pc.if_else(better, other, found)
     return found
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import MOST_TEXT, Datum, by_distinct_rows, check_text, text_bytes
 from paimon_pyds.expression.java_regex import python_regex, re2_pattern
@@ -33,7 +33,7 @@ def for_re2(pattern: str) -> str | None:
     found = re2_pattern(pattern)
     if found is not None:
         try:
-            pc.match_substring_regex(pa.array([""]), pattern=found)
+            pc.match_substring_regex(array([""]), pattern=found)
         except pa.ArrowInvalid:
             found = None
     if found is None:
@@ -47,7 +47,7 @@ def _rlike(binder: Binder, arguments: list[Node]) -> Node:
         return Apply(_BOOLEAN, _found, (text, pattern))
     found = pattern.value.as_py()
     if found is None:
-        return Constant(_BOOLEAN, pa.scalar(None, pa.bool_()))
+        return Constant(_BOOLEAN, scalar(None, pa.bool_()))
     arrow = for_re2(found)
     if arrow is None:
         return Apply(_BOOLEAN, _found, (text, pattern))
@@ -120,7 +120,7 @@ def _regexp_replace(binder: Binder, arguments: list[Node]) -> Node:
     rest = [binder.coerce(node, _INT) for node in arguments[3:]]
     constants = [node.value.as_py() for node in (pattern, replacement) if isinstance(node, Constant)]
     if None in constants:
-        return Constant(_TEXT, pa.scalar(None, pa.string()))
+        return Constant(_TEXT, scalar(None, pa.string()))
     if len(constants) == 2 and not rest:
         found, new = constants
         rewrite = _rewritten(new, python_regex(found))
@@ -198,7 +198,7 @@ def _replaced_one(text: str, pattern: str, replacement: str, position: int = 1) 
 def split_texts(texts: Datum, patterns: Datum, limit: Datum | int = -1) -> pa.Array:
     """The parts of texts between what a pattern matches, as arrays; at most ``limit`` parts where that is positive."""
     if isinstance(limit, int):
-        limit = pa.scalar(limit, pa.int32())
+        limit = scalar(limit, pa.int32())
     fixed = isinstance(patterns, pa.Scalar) and isinstance(limit, pa.Scalar) and patterns.is_valid and limit.is_valid
     if fixed and isinstance(texts, pa.Array) and _PLAIN.fullmatch(patterns.as_py()):
         most = limit.as_py()

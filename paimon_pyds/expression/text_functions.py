@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.errors import ExpressionError
 from paimon_pyds.expression.arrays import (
     Datum,
@@ -54,7 +54,7 @@ def _length(values: pa.Array) -> pa.Array:
 
 
 def _bit_length(texts: pa.Array) -> pa.Array:
-    return pc.multiply_checked(pc.binary_length(texts), pa.scalar(8, pa.int32()))
+    return pc.multiply_checked(pc.binary_length(texts), scalar(8, pa.int32()))
 
 
 def _spaces(count: int) -> str:
@@ -180,9 +180,7 @@ def _concat(binder: Binder, arguments: list[Node]) -> Node:
 def _joined(*data: Datum) -> pa.Array:
     columns = arrays(data)
     check_text(sum(map(text_bytes, columns)), "concat")
-    return pc.binary_join_element_wise(
-        *columns, pa.scalar("" if columns[0].type == pa.string() else b"", columns[0].type)
-    )
+    return pc.binary_join_element_wise(*columns, scalar("" if columns[0].type == pa.string() else b"", columns[0].type))
 
 
 def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
@@ -192,7 +190,7 @@ def _joined_with(separator: Datum, *data: Datum) -> pa.Array:
     found = pa.nulls(len(between), pa.string())
     for column in columns:  # one by one: Arrow's own skipping of nulls leaves out rows that have nothing else
         found = pc.coalesce(pc.binary_join_element_wise(found, column, between), found, column)
-    return pc.if_else(between.is_valid(), found.fill_null(""), pa.scalar(None, pa.string()))
+    return pc.if_else(between.is_valid(), pc.fill_null(found, ""), scalar(None, pa.string()))
 
 
 def _concat_ws(binder: Binder, arguments: list[Node]) -> Node:
@@ -248,7 +246,7 @@ def _like(fold: bool) -> Resolve:
             return Apply(_BOOLEAN, _like_each, (text, pattern), (escape, fold))
         found = pattern.value.as_py()
         if found is None:
-            return Constant(_BOOLEAN, pa.scalar(None, pa.bool_()))
+            return Constant(_BOOLEAN, scalar(None, pa.bool_()))
         like_parts(found, escape)
         return Apply(_BOOLEAN, _matches, (text,), (like_regex(found, escape), fold))
 
@@ -261,7 +259,7 @@ def _matches(texts: pa.Array, regex: str, fold: bool) -> pa.Array:
 
 def _like_each(texts: Datum, patterns: Datum, escape: str, fold: bool) -> pa.Array:
     def found(text: str, pattern: str) -> bool:
-        return bool(_matches(pa.array([text]), like_regex(pattern, escape), fold)[0].as_py())
+        return bool(_matches(array([text]), like_regex(pattern, escape), fold)[0].as_py())
 
     return by_distinct_rows(found, pa.bool_(), texts, patterns)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, scalar
 from paimon_pyds.errors import ExpressionError, PredicateError
 from paimon_pyds.expression.arrays import Datum, arrays, by_distinct, filled, valid
 from paimon_pyds.expression.cast import to_instant, to_local
@@ -47,7 +47,7 @@ def _pattern(node: Node) -> str:
 def _date_format(binder: Binder, arguments: list[Node]) -> Node:
     times = binder.coerce(arguments[0], TIMESTAMP)
     if isinstance(arguments[1], Constant) and not arguments[1].value.is_valid:
-        return Constant(_TEXT, pa.scalar(None, pa.string()))
+        return Constant(_TEXT, scalar(None, pa.string()))
     return Apply(_TEXT, write_times, (times,), (_pattern(arguments[1]), binder.zone))
 
 
@@ -88,7 +88,7 @@ def _to_time(type_: AtomicType, lenient: bool) -> Resolve:
         node = arguments[0]
         text = node.type is not None and node.type.kind in STRING_KINDS
         if len(arguments) > 1 and isinstance(arguments[1], Constant) and not arguments[1].value.is_valid:
-            node = Constant(None, pa.scalar(None))
+            node = Constant(None, scalar(None))
         elif len(arguments) > 1 and text:
             node = _parsed(binder, node, arguments[1], lenient, type_.kind is Kind.TIMESTAMP)
         if node.type is not None and lenient:
@@ -104,7 +104,7 @@ def _unix_timestamp(binder: Binder, arguments: list[Node]) -> Node:
         return binder.coerce(binder.timestamp(), _LONG)
     node = arguments[0]
     if node.type is not None and node.type.kind in STRING_KINDS:
-        default = Constant(_TEXT, pa.scalar(_DEFAULT_PATTERN))
+        default = Constant(_TEXT, scalar(_DEFAULT_PATTERN))
         node = _parsed(binder, node, arguments[1] if len(arguments) > 1 else default, False)
     elif node.type is not None and node.type.kind not in TIMESTAMP_KINDS | {Kind.DATE}:
         raise LookupError(f"a text, a date or a timestamp is wanted, not a {type_text(node.type)}")
@@ -127,7 +127,7 @@ def _in_units(unit: int) -> Resolve:
 
 
 def _counted(times: pa.Array, unit: int) -> pa.Array:
-    return pa.array(filled(times.view(pa.int64())) // unit, pa.int64(), mask=~valid(times))
+    return array(filled(times.view(pa.int64())) // unit, pa.int64(), mask=~valid(times))
 
 
 def _of_units(unit: int) -> Resolve:
@@ -147,7 +147,7 @@ def _of_units(unit: int) -> Resolve:
 
 
 def _unless_infinite(numbers: pa.Array) -> pa.Array:
-    return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, numbers.type))
+    return pc.if_else(pc.is_finite(numbers), numbers, scalar(None, numbers.type))
 
 
 def _times(counts: pa.Array, unit: int) -> pa.Array:
@@ -186,7 +186,7 @@ def _next_day(dates: Datum, names: Datum) -> pa.Array:
     wanted = by_distinct(given, number, pa.int64())
     ahead = (filled(wanted) - filled(pc.day_of_week(days)) - 1) % 7 + 1
     later = filled(days.view(pa.int32())).astype(np.int64) + ahead
-    return pa.array(later, pa.int64(), mask=~(valid(days) & valid(wanted))).cast(pa.int32()).view(pa.date32())
+    return array(later, pa.int64(), mask=~(valid(days) & valid(wanted))).cast(pa.int32()).view(pa.date32())
 
 
 def _months_between(end: Datum, start: Datum, zone: str, rounded: bool) -> pa.Array:
@@ -197,7 +197,7 @@ def _months_between(end: Datum, start: Datum, zone: str, rounded: bool) -> pa.Ar
     months, days, seconds, lasts = [], [], [], []
     for instant, column in zip(instants, columns, strict=True):
         date = (filled(column.view(pa.int64())) // DAY_MICROS).astype("datetime64[D]")
-        midnight = to_instant(pa.array(date.astype(np.int64) * DAY_MICROS, pa.timestamp("us")), TIMESTAMP, zone)
+        midnight = to_instant(array(date.astype(np.int64) * DAY_MICROS, pa.timestamp("us")), TIMESTAMP, zone)
         month = date.astype("datetime64[M]")
         months.append(month.astype(np.int64))
         days.append((date - month.astype("datetime64[D]")).astype(np.int64) + 1)
@@ -209,7 +209,7 @@ def _months_between(end: Datum, start: Datum, zone: str, rounded: bool) -> pa.Ar
     found = np.where(same, whole, whole + rest)
     if rounded:
         found = np.floor(found * 1e8 + 0.5) / 1e8
-    return pa.array(found, pa.float64(), mask=~not_null)
+    return array(found, pa.float64(), mask=~not_null)
 
 
 def _between_months(binder: Binder, arguments: list[Node]) -> Node:
@@ -273,7 +273,7 @@ def _at_clock(*data: Datum) -> pa.Array:
     date, hour, minute, second = arrays(data)
     not_null = np.logical_and.reduce([valid(column) for column in (date, hour, minute, second)])
     hours, minutes = filled(hour).astype(np.int64), filled(minute).astype(np.int64)
-    micros = filled(pc.multiply(second, pa.scalar(_SECOND, pa.decimal128(7, 0))).cast(pa.int64(), safe=False))
+    micros = filled(pc.multiply(second, scalar(_SECOND, pa.decimal128(7, 0))).cast(pa.int64(), safe=False))
     minute_later = micros == 60 * _SECOND
     wrong = (hours < 0) | (hours > 23) | (minutes < 0) | (minutes > 59) | (micros < 0) | (micros > 60 * _SECOND)
     if (not_null & wrong).any():
@@ -281,7 +281,7 @@ def _at_clock(*data: Datum) -> pa.Array:
         raise ExpressionError(f"there is no time {hours[at]}:{minutes[at]}:{micros[at] / _SECOND:g}")
     clock = (hours * 60 + minutes) * 60 * _SECOND + np.where(minute_later, 60 * _SECOND, micros)
     counts = filled(date.view(pa.int32())).astype(np.int64) * DAY_MICROS + clock
-    return pa.array(counts, pa.int64(), mask=~not_null).view(arrow_type(TIMESTAMP_NTZ))
+    return array(counts, pa.int64(), mask=~not_null).view(arrow_type(TIMESTAMP_NTZ))
 
 
 def _zone_name(binder: Binder, arguments: list[Node]) -> Node:

@@ -7,9 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Int64s
+from paimon_pyds.buffers import Int64s, array, pc, scalar
 from paimon_pyds.expression.arrays import by_distinct, filled, valid
 from paimon_pyds.expression.cast import to_local
 from paimon_pyds.expression.coercion import TIMESTAMP
@@ -39,8 +38,8 @@ def write_times(times: pa.Array, pattern: str, zone: str) -> pa.Array:
     parts = parts_of(pattern)
     offsets = filled(local.view(pa.int64())) - filled(times.view(pa.int64()))
     texts = _Writer(local, offsets, zone, has_letter(parts, "G")).texts(parts)
-    found = pc.binary_join_element_wise(*texts, "") if texts else pa.scalar("")
-    return pc.if_else(times.is_valid(), found, pa.scalar(None, pa.string()))
+    found = pc.binary_join_element_wise(*texts, "") if texts else scalar("")
+    return pc.if_else(times.is_valid(), found, scalar(None, pa.string()))
 
 
 class _Writer:
@@ -59,7 +58,7 @@ class _Writer:
             if isinstance(part, Optional):
                 found += self.texts(part.parts)
             else:
-                found.append(self._field(part) if isinstance(part, Field) else pa.scalar(part))
+                found.append(self._field(part) if isinstance(part, Field) else scalar(part))
         return found
 
     def _field(self, field: Field) -> Any:
@@ -89,13 +88,11 @@ class _Writer:
             case "S":
                 micros = filled(self._local.view(pa.int64())) % _SECOND
                 digits = min(count, 6)
-                text = _padded(pa.array(micros // 10 ** (6 - digits)), digits)
+                text = _padded(array(micros // 10 ** (6 - digits)), digits)
                 return pc.binary_join_element_wise(text, "0" * (count - digits), "")
             case "V":
-                return pa.scalar(
-                    "Z" if values.time_zone(self._zone) is values.UTC and self._zone == "Z" else self._zone
-                )
-        return by_distinct(pa.array(self._offsets), partial(_offset_text, letter=letter, count=count), pa.string())
+                return scalar("Z" if values.time_zone(self._zone) is values.UTC and self._zone == "Z" else self._zone)
+        return by_distinct(array(self._offsets), partial(_offset_text, letter=letter, count=count), pa.string())
 
 
 _NUMBERS: dict[str, Callable[[pa.Array], pa.Array]] = {
@@ -108,7 +105,7 @@ _NUMBERS: dict[str, Callable[[pa.Array], pa.Array]] = {
 
 
 def _rest(numbers: pa.Array, divisor: int) -> pa.Array:
-    return pa.array(filled(numbers) % divisor, pa.int64(), mask=~valid(numbers))
+    return array(filled(numbers) % divisor, pa.int64(), mask=~valid(numbers))
 
 
 def _padded(numbers: pa.Array, digits: int) -> pa.Array:
@@ -119,7 +116,7 @@ def _padded(numbers: pa.Array, digits: int) -> pa.Array:
 def named(numbers: pa.Array, names: Sequence[str], count: int = 4) -> pa.Array:
     """Names by their positions; the first three letters where a count of less than four is wanted."""
     shown = [name if count > 3 else name[:3] for name in names]
-    return pa.array(shown, pa.string()).take(numbers)
+    return array(shown, pa.string()).take(numbers)
 
 
 def _year(year: int, count: int, of_era: bool) -> str:

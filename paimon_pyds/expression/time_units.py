@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Int64s
+from paimon_pyds.buffers import Int64s, array, pc
 from paimon_pyds.expression.arrays import Datum, arrays, filled, valid
 from paimon_pyds.expression.cast import to_local
 from paimon_pyds.expression.coercion import TIMESTAMP, TIMESTAMP_NTZ
@@ -58,10 +57,10 @@ def _by_calendar(times: Datum, amounts: Datum, type_: AtomicType, zone: str, fac
     there = valid(numbers)
     for amount in np.unique(filled(numbers)[there]).tolist():
         rows = np.flatnonzero(there & (filled(numbers) == amount))
-        moved = later_times(column.take(pa.array(rows)), type_, zone, amount * factor, counted)
+        moved = later_times(column.take(array(rows)), type_, zone, amount * factor, counted)
         places = np.arange(len(column))
         places[rows] = len(column) + np.arange(len(rows))
-        found = pa.concat_arrays([found, moved]).take(pa.array(places))
+        found = pa.concat_arrays([found, moved]).take(array(places))
     return found
 
 
@@ -79,7 +78,7 @@ def _between(start: Datum, end: Datum, unit: str, zone: str) -> pa.Array:
         found = _towards_zero(last - first, UNIT_MICROS[unit])
     else:
         found = _towards_zero(_whole_months(first, last), UNIT_MONTHS[unit])
-    return pa.array(found, pa.int64(), mask=~(valid(columns[0]) & valid(columns[1])))
+    return array(found, pa.int64(), mask=~(valid(columns[0]) & valid(columns[1])))
 
 
 def _towards_zero(values: Int64s, divisor: int) -> Int64s:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from paimon_pyds.buffers import sliced
@@ -86,4 +85,4 @@ def check_not_shredded(column: str, members: Iterable[str], path: object) -> Non
 
 def no_columns(rows: int) -> pa.RecordBatch:
     """A batch of some rows and no columns."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])).take(pa.array(np.zeros(rows, np.int8))))
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, from_numpy, to_numpy
+from paimon_pyds.buffers import Flags, from_numpy, pc, to_numpy
 from paimon_pyds.errors import OptionError, SchemaError
 from paimon_pyds.formats import TRAITS, FormatTraits
 from paimon_pyds.records import dataclass

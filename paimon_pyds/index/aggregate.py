@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.buffers import Int64s
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.evaluate import FileIndex
@@ -116,7 +117,7 @@ def _check_counts(source: ByteSource, row_count: int, counts: Int64s, rows: BitM
 
 def _key_array(source: ByteSource, codec: KeyCodec, keys: Any) -> pa.Array:
     """The keys as an Arrow array; raises CorruptFileError when those of a column of strings are not UTF-8."""
-    array = pa.array(keys, pa.binary() if codec.is_binary else pa.int64())
+    array = arrow_array(keys, pa.binary() if codec.is_binary else pa.int64())
     if codec.type.kind in STRING_KINDS:
         try:
             array.cast(pa.string())
@@ -197,7 +198,7 @@ class _BsiColumn(IndexedColumn):
             here = part.existing() & found
             places = np.searchsorted(positions, np.asarray(here.to_array(), np.uint32))
             values[places] = sign * (slice_values(part, here).astype(np.int64) + part.low)
-        return found, pa.array(values)
+        return found, arrow_array(values)
 
     def counts(self, rows: BitMap | None) -> Counts | None:
         keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -209,7 +210,7 @@ class _BsiColumn(IndexedColumn):
             counts.append(counted[1])
         every = np.concatenate(counts)
         _check_counts(self._reader.source, self._reader.row_count, every, rows)
-        return pa.array(np.concatenate(keys)), every
+        return arrow_array(np.concatenate(keys)), every
 
     def total(self, rows: BitMap | None) -> int | None:
         result = 0
@@ -242,11 +243,11 @@ class _BitmapColumn(IndexedColumn):
             found |= members
             if keys:
                 positions.append(np.asarray(members.to_array(), np.uint32))
-                best_keys.append(self._array([key]).take(pa.array(np.zeros(len(members), np.int64))))
+                best_keys.append(self._array([key]).take(arrow_array(np.zeros(len(members), np.int64))))
         if not keys:
             return found, None
         order = np.argsort(np.concatenate(positions), kind="stable")
-        return found, pa.concat_arrays([self._array([]), *best_keys]).take(pa.array(order))
+        return found, pa.concat_arrays([self._array([]), *best_keys]).take(arrow_array(order))
 
     def _entries_in_order(self, rows: BitMap | None, largest: bool) -> Iterator[tuple[Any, tuple[int, int]]]:
         """Keys from best to worst with the places of their bitmaps; stretches without one of ``rows`` are left out."""
@@ -284,7 +285,7 @@ class _BitmapColumn(IndexedColumn):
         _check_counts(self._reader.source, self._reader.row_count, counts, rows)
         keys = pa.concat_arrays([self._array([]), *(self._array(b.keys) for b in blocks)])
         present = np.flatnonzero(counts)
-        return keys.take(pa.array(present)), counts[present]
+        return keys.take(arrow_array(present)), counts[present]
 
     def _array(self, keys: Any) -> pa.Array:
         return _key_array(self._reader.source, self._codec, keys)

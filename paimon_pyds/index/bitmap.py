@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Int64s, fixed_binary, from_numpy, join_binary, sorted_positions, to_numpy
+from paimon_pyds.buffers import Int64s, fixed_binary, from_numpy, join_binary, pc, sorted_positions, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe

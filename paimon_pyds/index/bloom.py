@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Flags, Int64s, Words, from_numpy, to_numpy
+from paimon_pyds.buffers import Flags, Int64s, Words, array, from_numpy, to_numpy
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Points, Probe
 from paimon_pyds.index.source import corrupt
@@ -256,7 +256,7 @@ class BloomReader:
         if len(probe.keys) == 1:
             may_match = self._contains_one(probe.keys[0])
         else:
-            keys = pa.array(probe.keys, pa.binary() if self._codec.is_binary else pa.int64())
+            keys = array(probe.keys, pa.binary() if self._codec.is_binary else pa.int64())
             may_match = bool(self.contains(keys).any())
         return None if may_match else Answer(RowSelection.NONE, True)
 

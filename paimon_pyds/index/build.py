@@ -13,8 +13,8 @@ from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc, scalar
 from paimon_pyds.errors import OptionError, UnknownColumnError
 from paimon_pyds.index.bitmap import write_bitmap
 from paimon_pyds.index.bloom import BloomBuilder
@@ -269,7 +269,7 @@ class FileIndexBuilder:
 
 def map_values(values: pa.Array, map_key: str | None) -> pa.Array:
     """The values behind one key of a MAP column; the column itself for None."""
-    return values if map_key is None else pc.map_lookup(values, pa.scalar(map_key, values.type.key_type), "first")
+    return values if map_key is None else pc.map_lookup(values, scalar(map_key, values.type.key_type), "first")
 
 
 class _IndexedColumn:

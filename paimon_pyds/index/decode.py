@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Flags, Int64s
+from paimon_pyds.buffers import Flags, Int64s, array, pc
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bloom import KEYS_AT_ONCE, BloomBuilder, BloomReader
 from paimon_pyds.index.bsi import BsiReader
@@ -54,7 +53,7 @@ def decode_index(reader: BitmapReader | BsiReader | RangeBitmapReader, codec: Ke
 def codes_in(decoded: DecodedIndex, column: EncodedColumn) -> Int64s:
     """The codes of a decoded index in another dictionary; FOREIGN (-3) for values that aren't in it."""
     own_keys = column.keys if column.codec.is_binary else column.keys.cast(pa.int64())
-    places = pc.index_in(decoded.keys, value_set=own_keys).fill_null(FOREIGN)
+    places = pc.fill_null(pc.index_in(decoded.keys, value_set=own_keys), FOREIGN)
     ranks = np.concatenate([np.asarray(places, np.int64), [NOWHERE, NULL]])  # -2 and -1 count from the end
     return ranks[decoded.codes]
 
@@ -64,7 +63,7 @@ def _rows(bitmap: BitMap) -> Int64s:
 
 
 def _key_array(keys: Any, codec: KeyCodec) -> pa.Array:
-    return pa.array(keys, pa.binary() if codec.is_binary else pa.int64())
+    return array(keys, pa.binary() if codec.is_binary else pa.int64())
 
 
 def _bitmap(reader: BitmapReader, codec: KeyCodec) -> DecodedIndex:
@@ -114,7 +113,7 @@ def _bsi(reader: BsiReader) -> DecodedIndex:
         codes[existing] = 0
     keys, inverse = np.unique(values[codes >= 0], return_inverse=True)
     codes[codes >= 0] = inverse
-    return DecodedIndex(pa.array(keys, pa.int64()), codes, np.flatnonzero(seen > 1))
+    return DecodedIndex(array(keys, pa.int64()), codes, np.flatnonzero(seen > 1))
 
 
 def _range_bitmap(reader: RangeBitmapReader, codec: KeyCodec) -> DecodedIndex:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Int64s, Words, from_numpy, index_bits, scalar, sorted_positions, to_numpy
+from paimon_pyds.buffers import Int64s, Words, from_numpy, index_bits, pc, scalar, sorted_positions, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.records import dataclass
@@ -257,7 +256,7 @@ def _encoded(codec: KeyCodec, keys: pa.Array) -> tuple[pa.Array, Codes]:
                 distinct, ranks = ranked(values)
                 return from_numpy(distinct), _of_all_rows(keys, ranks)
     encoded = keys.dictionary_encode()
-    codes = encoded.indices.fill_null(scalar(-1, pa.int32())) if encoded.indices.null_count else encoded.indices
+    codes = pc.fill_null(encoded.indices, scalar(-1, pa.int32())) if encoded.indices.null_count else encoded.indices
     return encoded.dictionary, to_numpy(codes).astype(np.int32, copy=False)
 
 

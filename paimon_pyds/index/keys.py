@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Int64s, fixed_values, from_numpy, validity
+from paimon_pyds.buffers import Int64s, fixed_values, from_numpy, scalar, validity
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import AtomicType, DataType, arrow_type
@@ -259,9 +260,9 @@ class OrderCodec:
         keys = keys.cast(pa.int64())
         if self.codec is None or not self.codec.is_float:
             return keys
-        import pyarrow.compute as pc
+        from paimon_pyds.buffers import pc
 
-        return pc.if_else(pc.equal(keys, -1), pa.scalar(0, pa.int64()), keys)  # -0.0
+        return pc.if_else(pc.equal(keys, -1), scalar(0, pa.int64()), keys)  # -0.0
 
     def keys(self, values: pa.Array) -> list[Key | None]:
         """Keys of a few values as Python objects."""
@@ -275,19 +276,19 @@ class OrderCodec:
         wanted, kind = arrow_type(self.type), self.type.kind
         if self.codec is None:
             scale = -(self.type.scale or 0)
-            return pa.array([decimal.Decimal(int(k)).scaleb(scale, _EXACT) for k in keys], wanted)
+            return arrow_array([decimal.Decimal(int(k)).scaleb(scale, _EXACT) for k in keys], wanted)
         if self.is_binary:
-            return pa.array(keys, pa.binary()).cast(wanted)
+            return arrow_array(keys, pa.binary()).cast(wanted)
         numbers = np.asarray(keys, np.int64)
         if self.codec.is_float:
             width = self.codec.width
-            return pa.array(self.codec.serialize(numbers).astype(f"<i{width}").view(f"<f{width}"), wanted)
+            return arrow_array(self.codec.serialize(numbers).astype(f"<i{width}").view(f"<f{width}"), wanted)
         if kind is Kind.DECIMAL:
             halves = np.stack([numbers, numbers >> 63], axis=1).astype("<i8")
             return pa.Array.from_buffers(wanted, len(numbers), [None, pa.py_buffer(halves.tobytes())])
         if kind is Kind.BOOLEAN:
-            return pa.array(numbers != 0)
-        values = pa.array(numbers)
+            return arrow_array(numbers != 0)
+        values = arrow_array(numbers)
         return (values.cast(pa.int32()) if kind in (Kind.DATE, Kind.TIME) else values).cast(wanted)
 
 

@@ -19,9 +19,8 @@ import struct
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Int64s, fixed_binary, from_numpy, join_binary, to_numpy
+from paimon_pyds.buffers import Int64s, fixed_binary, from_numpy, join_binary, pc, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Octets, from_numpy, keep_freed_memory, to_numpy
+from paimon_pyds.buffers import Octets, from_numpy, keep_freed_memory, pc, to_numpy
 from paimon_pyds.records import dataclass
 from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
 

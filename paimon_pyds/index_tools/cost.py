@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import to_numpy
 from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import plan_evolution
 from paimon_pyds.execution.live_files import file_specs, indexed_batches, live_in, planned_live_files
@@ -76,7 +77,9 @@ class FileSample:
         if isinstance(predicate, Const):
             return np.full(self.rows, predicate is Const.TRUE)
         batches = self.as_table(_wanted(predicate, table_fields))
-        return np.concatenate([np.zeros(0, np.bool_), *(np.asarray(matches(predicate, b), np.bool_) for b in batches)])
+        return np.concatenate(
+            [np.zeros(0, np.bool_), *(np.asarray(to_numpy(matches(predicate, b)), np.bool_) for b in batches)]
+        )
 
 
 def _wanted(predicate: Predicate, table_fields: Sequence[DataField]) -> tuple[DataField, ...]:

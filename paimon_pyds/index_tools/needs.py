@@ -9,8 +9,8 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.errors import OptionError, PaimonError
 from paimon_pyds.formats.parquet.settings import PAGE_ROWS
 from paimon_pyds.index.build import map_values
@@ -219,10 +219,10 @@ def _page_statistics(values: pa.Array, starts: npt.NDArray[np.int64]) -> ColumnS
     except pa.ArrowNotImplementedError:
         return None
     return ColumnStats(
-        min=pa.array([b["min"].as_py() for b in bounds], values.type),
-        max=pa.array([b["max"].as_py() for b in bounds], values.type),
-        null_count=pa.array([page.null_count for page in pages], pa.int64()),
-        row_count=pa.array([len(page) for page in pages], pa.int64()),
+        min=array([b["min"].as_py() for b in bounds], values.type),
+        max=array([b["max"].as_py() for b in bounds], values.type),
+        null_count=array([page.null_count for page in pages], pa.int64()),
+        row_count=array([len(page) for page in pages], pa.int64()),
         nan_counted=False,
     )
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.manifests import identities
 from paimon_pyds.commit.publisher import Retries, on_newest, removing_unfinished, removing_unpublished
@@ -155,7 +155,7 @@ def rewrite_file_index(
         entries = live_in(store, schema, newest, where, "rewrite_file_index")
         if only is not None:
             names = (entries.column(name).to_pylist() for name in ("file_name", "extra_files"))
-            entries = entries.filter(pa.array([not only.isdisjoint((n, *s)) for n, s in zip(*names, strict=True)]))
+            entries = entries.filter(array([not only.isdisjoint((n, *s)) for n, s in zip(*names, strict=True)]))
         tasks = _tasks(store, schema, entries, specs, options, rebuild)
         done = _run(store.io, executor or LocalExecutor(), tasks)
         changed = sorted((r for r in done if r.changed), key=lambda r: r.number)
@@ -303,7 +303,7 @@ def _publish(
     """Commit what changed, without files that other commits removed concurrently; return the published results."""
     left, retries = list(changed), Retries(_CONFLICTS)
     while left:
-        before = entries.take(pa.array([r.number for r in left], pa.int64()))
+        before = entries.take(array([r.number for r in left], pa.int64()))
         rewritten = Increment(kind=CommitKind.COMPACT, deleted=before, replacements=_with_containers(before, left))
         try:
             return commit(store, Changes((rewritten,)), options), left
@@ -326,7 +326,7 @@ def _with_containers(entries: pa.RecordBatch, results: Sequence[RewriteResult]) 
     batch = entries
     for name, values in (("extra_files", extra), ("embedded_index", [r.embedded for r in results])):
         at = ENTRY_SCHEMA.get_field_index(name)
-        batch = batch.set_column(at, ENTRY_SCHEMA.field(at), pa.array(values, ENTRY_SCHEMA.field(at).type))
+        batch = batch.set_column(at, ENTRY_SCHEMA.field(at), array(values, ENTRY_SCHEMA.field(at).type))
     return batch
 
 
@@ -341,7 +341,7 @@ def _summary(
     published: Sequence[RewriteResult],
     snapshot: Snapshot | None,
 ) -> RewriteSummary:
-    partitions = entries["partition"].take(pa.array([r.number for r in published], pa.int64()))
+    partitions = entries["partition"].take(array([r.number for r in published], pa.int64()))
     return RewriteSummary(
         snapshot_id=None if snapshot is None else snapshot.id,
         files=files,

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.execution.live_files import file_specs, indexed_batches, live_in, planned_live_files
@@ -87,7 +88,7 @@ class VerifyReport(Summary):
         names = ("file", "column", "index", "kind", "fault", "detail")
         rows = [(f.path, f.column, f.index_type, f.kind, f.is_fault, f.detail) for f in self.findings]
         types = [pa.string(), pa.string(), pa.string(), pa.string(), pa.bool_(), pa.string()]
-        arrays = [pa.array([row[i] for row in rows], type_) for i, type_ in enumerate(types)]
+        arrays = [array([row[i] for row in rows], type_) for i, type_ in enumerate(types)]
         return pa.Table.from_arrays(arrays, names=list(names))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import rows_table
 from paimon_pyds.explain.html import page
 from paimon_pyds.layout.show import COLUMNS, comparison_lines, layout_lines, plots
 from paimon_pyds.one_line import one_line
@@ -137,7 +138,7 @@ class Layout(_Shown):
 
     def to_arrow(self) -> pa.Table:
         """A row for each column."""
-        return pa.Table.from_pylist([asdict(c) for c in self.columns], _SCHEMA)
+        return rows_table([asdict(c) for c in self.columns], _SCHEMA)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
@@ -181,7 +182,7 @@ class LayoutComparison(_Shown):
             | {f"{side}_{n}": getattr(c, n) for n in COLUMNS for side, c in zip(sides, (before, after), strict=True)}
             for after, before in self.pairs
         ]
-        return pa.Table.from_pylist(rows, pa.schema(fields))
+        return rows_table(rows, pa.schema(fields))
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""

@@ -15,9 +15,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import is_true, one_array, scalar, to_numpy
+from paimon_pyds.buffers import array, is_true, one_array, pc, scalar, to_numpy
 from paimon_pyds.errors import OptionError
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.execution.live_files import live_in
@@ -121,7 +120,7 @@ def _column(
     unknown = float(layout.files - layout.files_with_statistics)
     if not known.any():
         return replace(layout, point_files=unknown, range_files=unknown)
-    mask = pa.array(known)
+    mask = array(known)
     return _measured(layout, low.filter(mask), high.filter(mask), np.maximum(rows[known], 1.0), unknown)
 
 
@@ -146,7 +145,7 @@ def column_bounds(
     at = np.concatenate(places)
     back = np.full(entries.num_rows, -1, np.int64)
     back[at] = np.arange(len(at))
-    index = pa.array(back, mask=back < 0)
+    index = array(back, mask=back < 0)
     return one_array(pa.chunked_array(lows)).take(index), one_array(pa.chunked_array(highs)).take(index), state
 
 
@@ -216,7 +215,7 @@ def _ranked(values: pa.Array) -> tuple[pa.Array, Places]:
     new = is_true(pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)))
     ranks = np.empty(len(values), np.int64)
     ranks[to_numpy(order).astype(np.int64)] = np.concatenate(([0], np.cumsum(new)))
-    return values.take(order.filter(pa.array(np.concatenate(([True], new))))), ranks
+    return values.take(order.filter(array(np.concatenate(([True], new))))), ranks
 
 
 def _positions(ordered: pa.Array) -> Numbers:

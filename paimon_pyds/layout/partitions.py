@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import one_array, to_numpy
+from paimon_pyds.buffers import array, one_array, pc, rows_table, to_numpy
 from paimon_pyds.execution.live_files import live_in, planned_live_files
 from paimon_pyds.index_tools.cost import read_sample, sample_files
 from paimon_pyds.index_tools.needs import RecordedFilter, bound_filters, counted_filters, useful_parts
@@ -121,7 +121,7 @@ class PartitionAdvice:
 
     def to_arrow(self) -> pa.Table:
         """A row for each choice."""
-        return pa.Table.from_pylist([asdict(c) for c in self.choices], pa.schema(list(arrow_struct(PartitionChoice))))
+        return rows_table([asdict(c) for c in self.choices], pa.schema(list(arrow_struct(PartitionChoice))))
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
@@ -233,7 +233,7 @@ class _Advisor:
             return
         values, masks = self.sampled(field)
         if kind in _VALUES:
-            codes = to_numpy(values.dictionary_encode().indices.fill_null(-1)).astype(np.int64)
+            codes = to_numpy(pc.fill_null(values.dictionary_encode().indices, -1)).astype(np.int64)
             yield self.choice(field, "", self.of_values(field, codes), self.left(field, codes, masks))
             return
         low, high, state = column_bounds(self.store, self.schema, field, self.entries)
@@ -284,7 +284,7 @@ class _Advisor:
         if field.type.kind not in INTEGER_KINDS:
             return np.inf
         low, high, state = column_bounds(self.store, self.schema, field, self.entries)
-        known = pa.array(state == KNOWN)
+        known = array(state == KNOWN)
         if (state != KNOWN).any():
             return np.inf
         return float(max(high.filter(known).to_pylist()) - min(low.filter(known).to_pylist()) + 1)
@@ -341,7 +341,7 @@ def _unit_codes(values: pa.Array, unit: str) -> Codes:
     """Numbers of the hours, days … that times lie in; `_NO_VALUE` for NULL."""
     type_ = values.type
     own = "D" if pa.types.is_date(type_) else type_.unit
-    plain = values.view(pa.int32() if pa.types.is_date(type_) else pa.int64()).fill_null(0)
+    plain = pc.fill_null(values.view(pa.int32() if pa.types.is_date(type_) else pa.int64()), 0)
     codes = to_numpy(plain).astype(np.int64).view(f"datetime64[{own}]").astype(f"datetime64[{_UNITS[unit]}]")
     return np.where(to_numpy(values.is_valid()), codes.astype(np.int64), _NO_VALUE)
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import array, pc, scalar, to_numpy
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit.publisher import on_newest, removing_unpublished
 from paimon_pyds.errors import CommitConflictError, UnsupportedError
@@ -156,7 +155,7 @@ class _Column:
             self._length += pc.sum(lengths).as_py()
             self._longest = max(self._longest, pc.max(lengths).as_py())
             return
-        ends = pa.array([end.as_py() for end in (self._min, self._max) if end is not None], distinct.type)
+        ends = array([end.as_py() for end in (self._min, self._max) if end is not None], distinct.type)
         self._min, self._max = _extremes(pa.concat_arrays([distinct, ends]), kind)
 
     def result(self) -> ColumnStatistics:
@@ -194,7 +193,7 @@ def _extremes(values: pa.Array, kind: Kind) -> tuple[pa.Scalar, pa.Scalar]:
     nan = None
     if kind in FLOAT_KINDS:
         is_nan = pc.is_nan(values)
-        nan = pa.scalar(float("nan"), values.type) if pc.any(is_nan).as_py() else None
+        nan = scalar(float("nan"), values.type) if pc.any(is_nan).as_py() else None
         values = values.filter(pc.invert(is_nan))
     if not len(values):
         return nan, nan

@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.commit.manifests import ManifestWriter
 from paimon_pyds.commit.publisher import on_newest, removing_unfinished
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError
@@ -160,7 +160,7 @@ class _Copy:
         if where is not None:
             partitions = {*entries["partition"].to_pylist(), *(entry.partition for entry in indexes)}
             kept = partitions_meeting(schema, partition_condition(schema, where, "clone"))(sorted(partitions))
-            entries = entries.filter(pc.is_in(entries["partition"], pa.array(sorted(kept), pa.binary())))
+            entries = entries.filter(pc.is_in(entries["partition"], array(sorted(kept), pa.binary())))
             indexes = [entry for entry in indexes if entry.partition in kept]
             self._rows = pc.sum(entries["row_count"]).as_py() or 0
         at = entries.schema.get_field_index("external_path")

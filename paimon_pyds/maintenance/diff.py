@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, pc, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import ArgumentTypeError, SnapshotNotFoundError
 from paimon_pyds.execution.live_files import live_of
@@ -171,7 +171,7 @@ class TableDiff(RowStream):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that differ, in bounded memory."""
         schema, states = self.arrow_schema, self._states
-        texts = pa.array(ROW_KINDS, pa.string())
+        texts = array(ROW_KINDS, pa.string())
         for batch in states.changes() if states is not None else ():
             if batch.num_rows:
                 columns = [texts.take(batch.column(VALUE_KIND)), *map(batch.column, self.schema.field_names)]
@@ -193,7 +193,7 @@ class TableDiff(RowStream):
         old, new = (entries.column("file_name") for entries in states)
         schema = self.schema
         renewed = renewed_files(self._store, schema, self.before.snapshot, self.after.snapshot)
-        kept = pc.and_(pc.is_in(new, value_set=old), pc.is_in(new, value_set=pa.array(sorted(renewed), pa.string())))
+        kept = pc.and_(pc.is_in(new, value_set=old), pc.is_in(new, value_set=array(sorted(renewed), pa.string())))
         parts = (
             ("removed", states[0].filter(pc.invert(pc.is_in(old, value_set=new)))),
             ("added", states[1].filter(pc.invert(pc.is_in(new, value_set=old)))),
@@ -204,13 +204,13 @@ class TableDiff(RowStream):
     def _file_rows(self, change: str, entries: pa.RecordBatch) -> pa.Table:
         located = file_locations(self._store, self.schema, entries)
         columns = {
-            "change": pa.array([change] * entries.num_rows, pa.string()),
-            "partition": pa.array(
+            "change": array([change] * entries.num_rows, pa.string()),
+            "partition": array(
                 [partition_directory(self.schema, id_.partition) for id_ in located.bucket_ids], pa.string()
             ),
             "bucket": entries.column("bucket"),
             "level": entries.column("level"),
-            "file_path": pa.array(located.paths, pa.string()),
+            "file_path": array(located.paths, pa.string()),
             "record_count": entries.column("row_count"),
             "file_size_in_bytes": entries.column("file_size"),
         }
@@ -223,7 +223,7 @@ class TableDiff(RowStream):
         states, files = self._states, self.files
         with progress_shown("diff", progress):
             rows = (0, 0, 0) if states is None else states.counts()
-        kinds, sizes = files["change"].to_numpy(), files["file_size_in_bytes"].to_numpy()
+        kinds, sizes = to_numpy(files["change"]), to_numpy(files["file_size_in_bytes"])
         return DiffSummary(
             before=self._names[0],
             after=self._names[1],

@@ -14,10 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pyarrow.compute as pc
-
 from paimon_pyds.append import OverwriteMode, check_mode
-from paimon_pyds.buffers import one_batch
+from paimon_pyds.buffers import one_batch, pc
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from paimon_pyds.execution.live_files import partition_condition

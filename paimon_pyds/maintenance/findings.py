@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import NotFoundError, PaimonError, UnsupportedError
 from paimon_pyds.records import dataclass
 from paimon_pyds.redaction import counted, human_bytes, redact, visible
@@ -155,7 +156,7 @@ class Verification:
     def to_arrow(self) -> pa.Table:
         """The findings as a table: severity, kind, path, what, advice."""
         names = ("severity", "kind", "path", "what", "advice")
-        arrays = [pa.array([getattr(finding, name) for finding in self.findings], pa.string()) for name in names]
+        arrays = [array([getattr(finding, name) for finding in self.findings], pa.string()) for name in names]
         return pa.Table.from_arrays(arrays, names=list(names))
 
     def repair_plan(self) -> RepairPlan:

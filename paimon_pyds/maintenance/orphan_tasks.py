@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, one_array
+from paimon_pyds.buffers import array, empty_table, from_numpy, one_array, pc
 from paimon_pyds.errors import NotFoundError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.metadata.unknown_members import names_among
@@ -61,13 +60,13 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         and 0 < status.modified_ms < before
         and (directories.kind != "temporary" or directories.left_over or TEMPORARY.fullmatch(status.name))
     ]
-    columns = {
+    columns: dict[str, list[object]] = {
         "path": [status.path for status in found],
         "kind": [directories.kind] * len(found),
         "size": [status.size for status in found],
         "modified": [status.modified_ms for status in found],
     }
-    return pa.table(columns, schema=FILES)
+    return pa.Table.from_arrays([array(columns[f.name], f.type) for f in FILES], schema=FILES)
 
 
 def names_of(files: pa.Table) -> pa.ChunkedArray:
@@ -117,7 +116,7 @@ class Search:
             names, gone = names_needed(self.store, task)
             yield from ((0, _GONE + name.encode()) for name in gone)
             kind = _NEEDED
-            rows = pa.table([names], schema=_NAMES)
+            rows = pa.Table.from_arrays([names], schema=_NAMES)
         part = hash_rows([names], [parse_type("STRING")]).view(np.uint32) % self.parts
         order = np.argsort(part, kind="stable")
         found, starts = np.unique(part[order], return_index=True)
@@ -129,7 +128,7 @@ class Search:
     def gather(self, part: int, pieces: Iterator[bytes]) -> tuple[pa.Table, int, list[str]]:
         """The files of a part that are not needed, how many were looked at, and manifests that are gone; what is needed
         comes first."""
-        needed, found, count, gone = [pa.array([], pa.string())], [FILES.empty_table()], 0, list[str]()
+        needed, found, count, gone = [array([], pa.string())], [empty_table(FILES)], 0, list[str]()
         for piece in pieces:
             if piece[:1] == _GONE:
                 gone.append(piece[1:].decode())

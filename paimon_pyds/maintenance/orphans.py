@@ -18,9 +18,8 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array
+from paimon_pyds.buffers import array, empty_table, pc
 from paimon_pyds.errors import NotFoundError, OptionError, SecurityError, SnapshotNotFoundError
 from paimon_pyds.execution.executor import Executor, LocalExecutor, ShufflingExecutor
 from paimon_pyds.maintenance.expire import maintenance_options
@@ -127,7 +126,7 @@ def remove_orphan_files(
     else:
         listed = workers.map(partial(files_in, store.io, before), directories)
         found = list(counted(listed, "listing", tasks=len(directories)))
-        candidates = pa.concat_tables([FILES.empty_table(), *found])
+        candidates = pa.concat_tables([empty_table(FILES), *found])
         looked_at = candidates.num_rows
         orphans = candidates.filter(pc.invert(_named(store, candidates, workers)))
         if not dry_run:
@@ -302,7 +301,7 @@ def _names_needed(store: TableStore, executor: Executor, read: set[str]) -> Iter
 def _named(store: TableStore, candidates: pa.Table, executor: Executor) -> pa.ChunkedArray:
     """Which of these files a snapshot, tag, branch or changelog names."""
     names = names_of(candidates)
-    needed = pc.is_in(names, pa.array([], pa.string()))
+    needed = pc.is_in(names, array([], pa.string()))
     for part in _gathered(_names_needed(store, executor, set()), candidates.num_rows):
         needed = pc.or_(needed, pc.is_in(names, part))
     return needed
@@ -322,7 +321,7 @@ def _searched(
     ]
     search = Search(store, before, len(tasks))
     found = list(executor.shuffle(search.split, tasks, search.gather, search.parts))
-    orphans = pa.concat_tables([FILES.empty_table(), *(files for files, *_ in found)])
+    orphans = pa.concat_tables([empty_table(FILES), *(files for files, *_ in found)])
     read = manifests.keys() - {name for *_, gone in found for name in gone}
     for part in _gathered(_names_needed(store, LocalExecutor(), read), orphans.num_rows):
         orphans = orphans.filter(pc.invert(pc.is_in(names_of(orphans), part)))

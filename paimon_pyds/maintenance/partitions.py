@@ -18,6 +18,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import grouped
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.errors import CommitConflictError, OptionError, UnsupportedError
 from paimon_pyds.execution.live_files import live_of
@@ -106,14 +107,11 @@ def partitions_of(store: TableStore, schema: TableSchema, snapshot: Snapshot | N
 
 def partitions_in(schema: TableSchema, live: pa.RecordBatch) -> list[Partition]:
     """The partitions of some manifest entries, with ``partition``, ``file_size`` and ``creation_time``."""
-    grouped = (
-        pa.Table.from_batches([live])
-        .group_by("partition")
-        .aggregate([("file_size", "count"), ("file_size", "sum"), ("creation_time", "max")])
-    )
+    sums = [("file_size", "count"), ("file_size", "sum"), ("creation_time", "max")]
+    found_in = grouped(pa.Table.from_batches([live]), ["partition"], sums)
     fields, found = schema.partition_fields, []
     for row, files, size, changed in zip(
-        *(grouped[n].to_pylist() for n in ("partition", "file_size_count", "file_size_sum", "creation_time_max")),
+        *(found_in[n].to_pylist() for n in ("partition", "file_size_count", "file_size_sum", "creation_time_max")),
         strict=True,
     ):
         found.append(

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc
 from paimon_pyds.errors import CommitError, NotFoundError, SnapshotNotFoundError, TagNotFoundError
 from paimon_pyds.metadata.changelogs import changed_entries, changelog_ids, changelogs, changes_of, is_delta
 from paimon_pyds.metadata.intents import expiring_before

@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, is_true, one_batch, scalar
+from paimon_pyds.buffers import array, empty_table, is_true, one_batch, pc, scalar
 from paimon_pyds.errors import SnapshotNotFoundError
 from paimon_pyds.maintenance.references import KeptFiles
 from paimon_pyds.metadata.manifest import FileKind, ManifestFile, entry_schema, is_of_compaction
@@ -183,7 +182,7 @@ class Removal:
             return pa.Table.from_batches(self._reader.each(manifests, schema.names), schema)
         except SnapshotNotFoundError:
             if len(manifests) < 2:
-                return schema.empty_table()
+                return empty_table(schema)
             return pa.concat_tables(self._entries([manifest]) for manifest in manifests)
 
     def add_metadata(

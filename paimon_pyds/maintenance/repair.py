@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.commit import Changes, commit
 from paimon_pyds.commit.publisher import Retries, on_newest, removing_unpublished
 from paimon_pyds.commit_message import Increment, vector_places
@@ -220,9 +220,9 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = False) -> Unex
         live = live_of(store, snapshot)
         paths = file_locations(store, store.latest_schema(), live).paths
         there = list(concurrent_map(store.io.exists, paths, threads_of(options)))
-        gone = live.filter(pa.array([not one for one in there], pa.bool_()))
+        gone = live.filter(array([not one for one in there], pa.bool_()))
         lost = [path for path, one in zip(paths, there, strict=True) if not one]
-        files = pa.table({"file_path": pa.array(lost, pa.string()), "record_count": gone.column("row_count")})
+        files = pa.table({"file_path": array(lost, pa.string()), "record_count": gone.column("row_count")})
         if dry_run or not lost or snapshot is None:
             return UnexistingFiles(files, None, dry_run)
         entries = () if snapshot.index_manifest is None else store.read_index_manifest(snapshot.index_manifest)

@@ -17,9 +17,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import array, from_numpy, is_true, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, grouped, is_true, pc, scalar, to_numpy
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.execution.executor import Executor, LocalExecutor
 from paimon_pyds.maintenance.findings import ERROR, RESTORE, Finding, Findings, Verification
@@ -190,7 +189,7 @@ class _Walk:
         if not live.num_rows:
             return
         bucketed = live.filter(pc.greater(live["total_buckets"], scalar(0, pa.int32())))
-        totals = bucketed.group_by("partition").aggregate([("total_buckets", "min"), ("total_buckets", "max")])
+        totals = grouped(bucketed, ["partition"], [("total_buckets", "min"), ("total_buckets", "max")])
         too_high = bucketed.filter(pc.greater_equal(bucketed["bucket"], bucketed["total_buckets"]))
         mixed = totals.filter(pc.not_equal(totals["total_buckets_min"], totals["total_buckets_max"]))
         for path in _paths(branch, schema, too_high):

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
 from paimon_pyds import formats
 from paimon_pyds.bucket.hash_index import Hashes, HashIndex
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import from_numpy, pc, to_numpy
 from paimon_pyds.deletion.vector import read_vector
 from paimon_pyds.errors import CorruptFileError, PaimonError
 from paimon_pyds.execution.live_files import index_source, planned_live_files

@@ -8,11 +8,10 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.bucket.functions import bucket_of
 from paimon_pyds.bucket.hash_index import Hashes
-from paimon_pyds.buffers import is_true, one_batch
+from paimon_pyds.buffers import array, is_true, one_batch, pc
 from paimon_pyds.errors import MissingColumnError, UnsupportedError
 from paimon_pyds.execution.live_files import data_batches
 from paimon_pyds.expression.operators import compare
@@ -139,7 +138,7 @@ class _Statistics:
             return f"{nulls:,} NULLs, the manifest says {listed:,}"
         if not ends:
             return ""
-        found = pc.min_max(pa.array([end.as_py() for end in ends], ends[0].type))
+        found = pc.min_max(array([end.as_py() for end in ends], ends[0].type))
         for name, bound in (("min", column.min[0]), ("max", column.max[0])):
             value = scalar_to_internal(found[name])
             equal: Predicate = Leaf(Op.EQ, ref, (value,))
@@ -230,7 +229,7 @@ class _Keys:
             what = f"{self._unsorted:,} of {self._file.row_count:,} keys are not greater than the one before"
             findings.add("key-order", self._file.path, what)
         elif self._first is not None and self._last is not None and self._file.run is not None:
-            ends = pa.array(self._file.run.key_range, pa.binary())
+            ends = array(self._file.run.key_range, pa.binary())
             decoded = [decode_column(ends, self._types, i, arity=True) for i in range(len(self._types))]
             if any(column.unknown is not None for column in decoded):
                 return

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true, with_one_nan
+from paimon_pyds.buffers import from_numpy, is_true, pc, with_one_nan
 from paimon_pyds.merge.grouped_rows import GroupedRows, Positions, is_valid, take_or_null
 from paimon_pyds.sort.keys import comparable_column
 

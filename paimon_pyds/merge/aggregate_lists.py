@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import array, from_numpy, pc, to_numpy
 from paimon_pyds.merge.equal_values import Codes, Entries, entries_of, equality_codes, from_entries, pair_codes
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, flags_buffer, is_valid, take_or_null
 
@@ -104,7 +103,7 @@ def listagg_distinct(values: pa.Array, rows: GroupedRows, delimiter: str, *, ski
     ]
     at = np.full(rows.count, -1, np.int64)
     at[split_anew] = np.arange(len(split_anew))
-    return pc.if_else(from_numpy(at >= 0), take_or_null(pa.array(folded, values.type), at), joined)
+    return pc.if_else(from_numpy(at >= 0), take_or_null(array(folded, values.type), at), joined)
 
 
 def _blurs(pieces: pa.Array, delimiter: str) -> Flags:
@@ -134,7 +133,7 @@ def _wanted(values: pa.Array, skips_blanks: bool) -> Flags:
     """Which texts are joined: those that are not empty, or not of white space only."""
     if skips_blanks:
         values = pc.utf8_ltrim(values, characters=_WHITE_SPACE)
-    return np.asarray(to_numpy(pc.binary_length(values).fill_null(0)) > 0, np.bool_)
+    return np.asarray(to_numpy(pc.fill_null(pc.binary_length(values), 0)) > 0, np.bool_)
 
 
 def _joined(

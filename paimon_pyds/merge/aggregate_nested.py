@@ -15,9 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import binary_parts, from_numpy, to_numpy
+from paimon_pyds.buffers import binary_parts, from_numpy, pc, to_numpy
 from paimon_pyds.merge.equal_values import Codes, Entries, entries_of, equality_codes, from_entries, pair_codes
 from paimon_pyds.merge.grouped_rows import Flags, GroupedRows, Positions, is_valid, take_or_null
 from paimon_pyds.records import dataclass

@@ -13,10 +13,9 @@ from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import array, from_numpy
+from paimon_pyds.buffers import array, from_numpy, pc
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 from paimon_pyds.merge.grouped_rows import GroupedRows, is_valid, take_or_null
 from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true, one_batch, to_numpy
+from paimon_pyds.buffers import from_numpy, is_true, one_batch, pc, to_numpy
 from paimon_pyds.merge.equal_values import equality_codes
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.merge.key_values import DELETE, INSERT, LEVEL, UPDATE_AFTER, UPDATE_BEFORE, VALUE_KIND, is_retract

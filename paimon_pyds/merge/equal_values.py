@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from xxhash import xxh64_intdigest
 
-from paimon_pyds.buffers import from_numpy, to_numpy, with_one_nan
+from paimon_pyds.buffers import from_numpy, pc, to_numpy, with_one_nan
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.merge.grouped_rows import Flags, Positions, flags_buffer, is_valid
@@ -106,7 +106,7 @@ def equality_hashes(values: pa.Array) -> Hashes:
     else:
         encoded = _same_nan(values).dictionary_encode()
         hashes = np.append(_value_hashes(encoded.dictionary), _NULL)
-        return np.asarray(hashes[to_numpy(encoded.indices.fill_null(len(hashes) - 1))], np.uint64)
+        return np.asarray(hashes[to_numpy(pc.fill_null(encoded.indices, len(hashes) - 1))], np.uint64)
     return np.where(is_valid(values), found, _NULL)
 
 
@@ -179,7 +179,7 @@ def _sorted_numbers(values: Codes) -> Codes:
 def _numbered(values: pa.Array) -> Codes:
     """The place of each value among the different ones, in the order of their first appearance; NULL comes last."""
     encoded = values.dictionary_encode()
-    codes = encoded.indices.fill_null(len(encoded.dictionary)) if encoded.indices.null_count else encoded.indices
+    codes = pc.fill_null(encoded.indices, len(encoded.dictionary)) if encoded.indices.null_count else encoded.indices
     return to_numpy(codes).astype(np.int64)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy, is_true, one_batch, pc, scalar, to_numpy
+from paimon_pyds.buffers import array, from_numpy, grouped, is_true, one_batch, pc, scalar, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.manifest import file_identities
 from paimon_pyds.metadata.manifest_reader import unpadded
@@ -94,8 +94,9 @@ def without_common(newer: pa.RecordBatch, older: pa.RecordBatch) -> pa.RecordBat
     """
     found = both_states(newer, older)
     found = found.filter(from_numpy(_differs(found)))
-    totals = pa.Table.from_batches([found.filter(pc.greater(found["total_buckets"], 0))]).group_by("partition")
-    numbers = totals.aggregate([("total_buckets", "count_distinct")])["total_buckets_count_distinct"]
+    bucketed = pa.Table.from_batches([found.filter(pc.greater(found["total_buckets"], 0))])
+    totals = grouped(bucketed, ["partition"], [("total_buckets", "count_distinct")])
+    numbers = totals["total_buckets_count_distinct"]
     if (pc.max(numbers).as_py() or 0) > 1:
         raise UnsupportedError(
             "a partition has different numbers of buckets in the two states, and their rows can't be compared",

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, is_true, to_numpy
+from paimon_pyds.buffers import from_numpy, is_true, pc, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.merge.grouped_rows import Flags

@@ -13,9 +13,8 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, index_bits, sorted_positions, to_numpy
+from paimon_pyds.buffers import from_numpy, index_bits, pc, sorted_positions, to_numpy
 from paimon_pyds.merge.grouped_rows import Flags, Positions
 from paimon_pyds.sort.keys import SortKeys
 
@@ -80,7 +79,7 @@ def _integers(values: pa.Array) -> Codes:
     least = pc.min(values).as_py()
     if least == _MIN:
         return _ranks(values)
-    return to_numpy(values.cast(pa.int64()).fill_null(least - 1 if least is not None else 0))
+    return to_numpy(pc.fill_null(values.cast(pa.int64()), least - 1 if least is not None else 0))
 
 
 def _low_halves(values: pa.Array) -> Codes:
@@ -130,7 +129,7 @@ def _sorted_values(values: pa.Array) -> tuple[Positions, Flags]:
     ordered = values.take(positions)
     again = np.zeros(max(0, len(values) - 1), np.bool_)
     if len(again):
-        again = to_numpy(pc.equal(ordered.slice(1), ordered.slice(0, len(again))).fill_null(False))
+        again = to_numpy(pc.fill_null(pc.equal(ordered.slice(1), ordered.slice(0, len(again))), False))
         again[: max(0, values.null_count - 1)] = True
     return to_numpy(positions).astype(np.int64), again
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import array, pc, to_numpy
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.key_values import DELETE, UPDATE_BEFORE, is_retract
@@ -25,7 +24,7 @@ def parse_row_kinds(texts: pa.Array, column: str) -> pa.Array:
     Raises SchemaError: NULL, or a text that is no row kind."""
     if texts.null_count:
         raise SchemaError(f"column {column}: a row kind can't be NULL", hint=f"give one of {', '.join(ROW_KINDS)}")
-    kinds = pc.index_in(pc.utf8_upper(texts), pa.array(ROW_KINDS))
+    kinds = pc.index_in(pc.utf8_upper(texts), array(ROW_KINDS))
     if kinds.null_count:
         wrong = texts.filter(kinds.is_null())[0].as_py()
         raise SchemaError(f"column {column}: {wrong!r:.100} is no row kind", hint=f"give one of {', '.join(ROW_KINDS)}")

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import one_batch, sliced, to_numpy
+from paimon_pyds.buffers import one_batch, pc, sliced, to_numpy
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.merge.grouped_rows import Flags
 from paimon_pyds.merge.key_values import DELETE, INSERT, KEY_PREFIX, VALUE_KIND
@@ -202,8 +201,8 @@ def _compare(key: pa.Array) -> tuple[Flags, Flags]:
         former, latter = to_numpy(before), to_numpy(after)
         return latter < former, latter == former
     null_before, null_after = to_numpy(before.is_null()), to_numpy(after.is_null())
-    below = to_numpy(pc.less(after, before).fill_null(False)) | (null_after & ~null_before)
-    same = to_numpy(pc.equal(after, before).fill_null(False)) | (null_after & null_before)
+    below = to_numpy(pc.fill_null(pc.less(after, before), False)) | (null_after & ~null_before)
+    same = to_numpy(pc.fill_null(pc.equal(after, before), False)) | (null_after & null_before)
     return below, same
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import is_of_compaction
 from paimon_pyds.metadata.schema import utf8_bytes

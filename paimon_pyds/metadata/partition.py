@@ -120,7 +120,7 @@ def partitions_meeting(schema: TableSchema, predicate: Predicate) -> Callable[[S
     """Which of some partitions (arity + BinaryRow) a condition on their columns is true for."""
 
     def meeting(rows: Sequence[bytes]) -> set[bytes]:
-        mask = partition_mask(schema, predicate, pa.array(rows, pa.binary())) if rows else ()
+        mask = partition_mask(schema, predicate, array(rows, pa.binary())) if rows else ()
         return {row for row, matches in zip(rows, mask, strict=True) if matches}
 
     return meeting

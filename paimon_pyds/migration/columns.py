@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import scalar
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.records import dataclass
 from paimon_pyds.types.arrow import arrow_type, scalar_to_internal
@@ -282,8 +283,8 @@ def partition_value(text: str | None, type_: DataType, name: str) -> Any:
         raise refused
     try:
         if pa.types.is_timestamp(target):
-            stamp = pa.scalar(text.removesuffix("Z")).cast(pa.timestamp(target.unit))
+            stamp = scalar(text.removesuffix("Z")).cast(pa.timestamp(target.unit))
             return scalar_to_internal(stamp)
-        return scalar_to_internal(pa.scalar(text).cast(target))
+        return scalar_to_internal(scalar(text).cast(target))
     except pa.ArrowException as error:
         raise refused from error

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import rows_table
 from paimon_pyds.commit import Changes, Increment, commit
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, OptionError, SchemaError, UnsupportedError
@@ -303,7 +304,7 @@ def _files_table(plan: Plan) -> pa.Table:
         "partition": pa.string(),
         **dict.fromkeys(("rows", "bytes", "schema_id"), pa.int64()),
     }
-    return pa.Table.from_pylist(rows, pa.schema(schema))
+    return rows_table(rows, pa.schema(schema))
 
 
 # ----------------------------------------------------------------------------------------------------- what is made

@@ -25,10 +25,12 @@ def describe_options(schema: SchemaLike) -> pa.Table:
     """
     import pyarrow as pa
 
+    from paimon_pyds.buffers import array
+
     rows = list(_described(schema))
     names = ("key", "value", "default", "set", "status", "why")
     types = (pa.string(), pa.string(), pa.string(), pa.bool_(), pa.string(), pa.string())
-    columns = [pa.array([row[i] for row in rows], type_) for i, type_ in enumerate(types)]
+    columns = [array([row[i] for row in rows], type_) for i, type_ in enumerate(types)]
     return pa.table(columns, names=list(names))
 
 

@@ -160,7 +160,7 @@ def _found(values: pa.Array, given: pa.Array, column: ColumnRef) -> Int64s:
     """The place of each given value among some values; -1 where it is none of them."""
     if pa.types.is_dictionary(given.type):
         places = np.append(_found(values, given.dictionary, column), -1)
-        found = places[to_numpy(given.indices.fill_null(0))]
+        found = places[to_numpy(pc.fill_null(given.indices, 0))]
         found[~is_true(given.is_valid())] = -1
         return np.asarray(found, np.int64)
     given = _plain(given if given.type == values.type else given.cast(values.type), column)
@@ -171,12 +171,12 @@ def _found(values: pa.Array, given: pa.Array, column: ColumnRef) -> Int64s:
         if (start, stop) != (0, len(values)):
             found = _found(values.slice(start, stop - start), given, column)
             return np.where(found < 0, -1, found + start)
-    return np.asarray(to_numpy(pc.index_in(given, values).fill_null(-1)), np.int64)
+    return np.asarray(to_numpy(pc.fill_null(pc.index_in(given, values), -1)), np.int64)
 
 
 def _searched(values: pa.Array, given: pa.Array) -> Int64s:
     there = is_true(given.is_valid())
-    known, wanted = _integers(values), _integers(given.fill_null(values[0]) if given.null_count else given)
+    known, wanted = _integers(values), _integers(pc.fill_null(given, values[0]) if given.null_count else given)
     at: Int64s = np.minimum(np.searchsorted(known, wanted), len(values) - 1)
     at[(known[at] != wanted) | ~there] = -1
     return at

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import Flags, Int64s, array, from_numpy, pc, scalar
+from paimon_pyds.buffers import Flags, Int64s, array, from_numpy, is_true, pc, scalar, to_numpy
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.among import holds
 from paimon_pyds.predicate.like import like_regex
@@ -118,7 +118,7 @@ def _in_ranges(ranges: Ranges, values: _Values) -> _Values:
     steps = steps_of(_plain(values, ranges.column))
     last = np.searchsorted(ranges.low, steps, "right") - 1
     found = (last >= 0) & (steps <= ranges.high[np.maximum(last, 0)])
-    return pa.array(found, mask=np.asarray(values.is_null()) if values.null_count else None)
+    return array(found, mask=is_true(values.is_null()) if values.null_count else None)
 
 
 def _is_costly(predicate: Predicate) -> bool:
@@ -140,12 +140,12 @@ def _evaluate_open(
     if len(rows):
         part = batch if len(rows) == batch.num_rows else _rows_of(predicate, batch, rows)
         mask[rows] = _filled(_evaluate(predicate, part))
-    return pa.array(mask)
+    return array(mask)
 
 
 def _filled(found: _Values) -> Flags:
     """A mask whose nulls are false, to be written to."""
-    return np.array(pc.fill_null(found, scalar(False, pa.bool_())), np.bool_)
+    return np.array(to_numpy(pc.fill_null(found, scalar(False, pa.bool_()))), np.bool_)
 
 
 def _rows_of(predicate: Predicate, batch: pa.RecordBatch | pa.Table, rows: Int64s) -> pa.RecordBatch | pa.Table:

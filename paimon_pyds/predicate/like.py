@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import pc
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.predicate.tree import Op
 
@@ -76,7 +76,7 @@ def normal_like(pattern: str, escape: str = "\\") -> tuple[Op, str]:
             return Op.CONTAINS, text
     normal = "".join(escape_like(p) if isinstance(p, str) else "%" if p is ANY else "_" for p in parts)
     try:
-        pc.match_substring_regex(pa.array([""]), pattern=like_regex(normal))
+        pc.match_substring_regex(array([""]), pattern=like_regex(normal))
     except pa.ArrowInvalid:
         raise PredicateError(
             f"the LIKE pattern {pattern!r:.200} of {len(pattern):,} characters is too large",

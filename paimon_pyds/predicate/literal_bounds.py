@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import Int64s, scalar, to_numpy
+from paimon_pyds.buffers import Int64s, pc, scalar, to_numpy
 from paimon_pyds.errors import PredicateError
 from paimon_pyds.sql import casts, values
 from paimon_pyds.sql.tree import Literal
@@ -85,7 +85,7 @@ def steps_of(values: pa.Array) -> Int64s:
     if pa.types.is_temporal(values.type):
         values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
     if values.null_count:
-        values = values.fill_null(scalar(0, values.type))
+        values = pc.fill_null(values, scalar(0, values.type))
     if not pa.types.is_floating(values.type):
         return np.asarray(to_numpy(values), np.int64)
     floats = np.asarray(to_numpy(values), np.float64)

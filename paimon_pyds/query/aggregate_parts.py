@@ -14,10 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import fixed_values
+from paimon_pyds.buffers import array, empty_table, fixed_values, grouped, pc, to_numpy
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.index.aggregate import COUNTING, ORDERING, SUMMING, IndexedColumn
 from paimon_pyds.index.keys import Key, order_codec
@@ -96,7 +95,7 @@ class Distinct(Fold):
         keys, counts, nulls = part
         self._nulls += nulls
         if len(keys):
-            self._parts.append(pa.table({"key": keys, "count": pa.array(counts, pa.int64())}))
+            self._parts.append(pa.table({"key": keys, "count": array(counts, pa.int64())}))
             self._rows += len(keys)
         if self._rows > 2 * _MERGE_ROWS and len(self._parts) > 1:
             self._merge()
@@ -104,21 +103,22 @@ class Distinct(Fold):
     def _merge(self) -> pa.Table:
         key = self._codec.array(self._codec.values([])).type
         schema = pa.schema([("key", key), ("count", pa.int64())])
-        whole = pa.concat_tables([schema.empty_table(), *self._parts])
-        merged = whole.group_by("key").aggregate([("count", "sum")]).select(["key", "count_sum"])
+        whole = pa.concat_tables([empty_table(schema), *self._parts])
+        merged = grouped(whole, ["key"], [("count", "sum")]).select(["key", "count_sum"])
         merged = merged.rename_columns(["key", "count"])
         self._parts, self._rows = [merged], merged.num_rows
         return merged
 
     def result(self) -> pa.Table:
-        merged = self._merge().filter(pc.field("count") > 0).sort_by("key")
+        merged = self._merge()
+        merged = merged.filter(pc.greater(merged["count"], 0)).sort_by("key")
         keys = merged.column("key").combine_chunks()
         keys = keys if isinstance(keys, pa.Array) else pa.concat_arrays(keys.chunks)
         values = self._codec.values(keys) if self._codec.codec is not None else keys
         counts = merged.column("count")
         if self._nulls:
             values = pa.concat_arrays([pa.nulls(1, values.type), values])
-            counts = pa.chunked_array([pa.array([self._nulls], pa.int64()), *counts.chunks], pa.int64())
+            counts = pa.chunked_array([array([self._nulls], pa.int64()), *counts.chunks], pa.int64())
         return pa.Table.from_arrays([pa.chunked_array([values]), counts], names=[self._field.name, "count"])
 
 
@@ -207,15 +207,15 @@ class Sum(Fold):
 
     def _floats(self, keys: Any) -> npt.NDArray[np.float64]:
         values = self._codec.values(keys)
-        return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+        return np.asarray(to_numpy(values), np.float64)
 
     def of_values(self, values: pa.Array) -> tuple[Any, int]:
         there = values.drop_null()
         if self._float:
             with np.errstate(invalid="ignore", over="ignore"):
-                return float(np.asarray(there.to_numpy(zero_copy_only=False), np.float64).sum()), len(there)
+                return float(np.asarray(to_numpy(there), np.float64).sum()), len(there)
         if self._codec.codec is not None:
-            return _exact_sum(self._codec.array(there).to_numpy(zero_copy_only=False)), len(there)
+            return _exact_sum(to_numpy(self._codec.array(there))), len(there)
         return _wide_sum(there), len(there)
 
     def add(self, part: tuple[Any, int]) -> None:

@@ -19,9 +19,8 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.buffers import array, from_numpy, grouped, one_batch, pc, scalar, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import PaimonError, UnsupportedError
 from paimon_pyds.merge.grouped_rows import Positions
@@ -119,16 +118,16 @@ class KeyPlaces:
         if self.replaced is not None:
             return self._none_elsewhere(keys, partitions, numbers)
         where = from_numpy(at)
-        where = pc.if_else(pc.less(where, 0), pa.scalar(None, pa.int64()), where)
-        buckets = rows.column(_BUCKET).take(where).fill_null(0)
+        where = pc.if_else(pc.less(where, 0), scalar(None, pa.int64()), where)
+        buckets = pc.fill_null(rows.column(_BUCKET).take(where), 0)
         return Places(partitions.take(where), to_numpy(buckets).astype(np.int32))
 
     def _none_elsewhere(self, keys: pa.RecordBatch, partitions: pa.Array, numbers: Positions) -> Places:
         assert self.replaced is not None
         there = partitions.unique().to_pylist()
-        others = pc.invert(pc.is_in(partitions, pa.array(self.replaced(there), pa.binary())))
+        others = pc.invert(pc.is_in(partitions, array(self.replaced(there), pa.binary())))
         if pc.any(others, min_count=0).as_py():
-            key = keys.slice(int(numbers[pc.index(others, True).as_py()]), 1)
+            key = keys.slice(int(numbers[pc.index(others, scalar(True)).as_py()]), 1)
             raise UnsupportedError(
                 f"the key {_named(key)} is in a partition that is not overwritten",
                 path=self.store.root,
@@ -238,7 +237,7 @@ class KeyPlaces:
         entries = ManifestReader(self.store).live_files(self.snapshot, ("file_name", "creation_time"))
         oldest = time.time_ns() // 1_000_000 - self._ttl
         oldest = min(oldest, local_clock_ms(oldest))  # files that were written here before have the clock of UTC
-        old = pc.less(entries["creation_time"].fill_null(0), oldest)
+        old = pc.less(pc.fill_null(entries["creation_time"], 0), oldest)
         return frozenset(entries["file_name"].filter(old).to_pylist())
 
     def _young(self, files: tuple[PlannedFile, ...]) -> tuple[PlannedFile, ...]:
@@ -254,8 +253,8 @@ class KeyPlaces:
         wanted = EntryFilter(self.schema, partitions=frozenset({partition}))
         names = ("bucket", "row_count", "delete_row_count")
         live = pa.Table.from_batches([ManifestReader(self.store, wanted).live_files(self.snapshot, names)])
-        rows = pc.subtract(live["row_count"], pc.multiply(live["delete_row_count"].fill_null(0), 2))
-        sums = pa.table({"bucket": live["bucket"], "rows": rows}).group_by("bucket").aggregate([("rows", "sum")])
+        rows = pc.subtract(live["row_count"], pc.multiply(pc.fill_null(live["delete_row_count"], 0), 2))
+        sums = grouped(pa.table({"bucket": live["bucket"], "rows": rows}), ["bucket"], [("rows", "sum")])
         return dict(zip(sums["bucket"].to_pylist(), sums["rows_sum"].to_pylist(), strict=True))
 
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.bucket import bucket_of
-from paimon_pyds.buffers import array, from_numpy, is_true, one_batch
+from paimon_pyds.buffers import array, empty_table, from_numpy, is_true, one_batch, pc
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.formats.threads import in_order
@@ -82,7 +81,7 @@ def lookup_rows(scan: Scan, keys: Any, schemas: Callable[[], Sequence[TableSchem
     starts = range(0, len(firsts), _KEYS_AT_ONCE)
     parts = [_found(scan, SortedKeys(schema, wanted.slice(start, _KEYS_AT_ONCE), schemas)) for start in starts]
     if not parts:
-        return scan.arrow_schema.empty_table()
+        return empty_table(scan.arrow_schema)
     found = pa.concat_tables(parts)
     rows = one_batch(found.select([*schema.primary_keys]))
     kept, numbers = matching(fields, wanted, rows)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array as arrow_array
+from paimon_pyds.buffers import pc, scalar, to_numpy
 from paimon_pyds.index.keys import Key, OrderCodec
 from paimon_pyds.predicate.tree import Const
 from paimon_pyds.records import dataclass
@@ -74,12 +75,12 @@ class BestRows:
         for i, array in enumerate(keys):
             columns[f"n{i}"] = pc.is_null(array).cast(pa.int8())  # booleans don't sort everywhere
             columns[f"k{i}"] = array
-        columns["file"] = pa.array(np.full(len(rows), file, np.int64))
-        columns["row"] = pa.array(rows)
+        columns["file"] = arrow_array(np.full(len(rows), file, np.int64))
+        columns["row"] = arrow_array(rows)
         part = pa.table(columns)
         if self.worst is not None:
             part = part.filter(self._may_enter(part))
-        entered: npt.NDArray[np.int64] = part.column("row").to_numpy()
+        entered: npt.NDArray[np.int64] = to_numpy(part.column("row"))
         if not len(entered):
             return entered
         self._parts.append(part)
@@ -94,8 +95,8 @@ class BestRows:
         column, key, ties = self.worst.column, self.worst.key, len(self._keys) > 1
         is_null, values = pc.equal(part.column("n0"), 1), part.column("k0")
         if key is None:
-            others = pa.scalar(not column.nulls_first)
-            return pc.if_else(is_null, pa.scalar(ties), others)
+            others = scalar(not column.nulls_first)
+            return pc.if_else(is_null, scalar(ties), others)
         compare = {
             (True, True): pc.greater_equal, (True, False): pc.greater,
             (False, True): pc.less_equal, (False, False): pc.less,
@@ -104,7 +105,7 @@ class BestRows:
 
     def _scalar(self, key: Key, type_: pa.DataType) -> pa.Scalar:
         codec = self._keys[0].codec
-        return codec.array(codec.values([key]))[0] if codec.codec is None else pa.scalar(key, type_)
+        return codec.array(codec.values([key]))[0] if codec.codec is None else scalar(key, type_)
 
     def _compact(self) -> None:
         whole = pa.concat_tables(self._parts)
@@ -128,7 +129,7 @@ class BestRows:
         if self._parts:
             self._compact()
             best = self._parts[0]
-            return best.column("file").to_numpy(), best.column("row").to_numpy()
+            return to_numpy(best.column("file")), to_numpy(best.column("row"))
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 

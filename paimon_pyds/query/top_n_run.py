@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import array, to_numpy
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn
 from paimon_pyds.index.keys import order_codec
@@ -170,7 +171,7 @@ class _Run:
         if column.low is None:
             keys = pa.nulls(len(positions), codec.array(codec.values([])).type)
         else:
-            keys = codec.array(codec.values([column.low])).take(pa.array(np.zeros(len(positions), np.int64)))
+            keys = codec.array(codec.values([column.low])).take(array(np.zeros(len(positions), np.int64)))
         self._best.add([keys], number, positions)
         self._tally.answered(file)
 
@@ -232,7 +233,7 @@ class _Run:
         for batch in read_file(self._sort_spec(file, narrow), one, batch_rows=_BATCH_ROWS, trace=trace):
             kept += batch.num_rows
             keys = [key.codec.array(batch.column(i)) for i, key in enumerate(self._query.keys)]
-            self._best.add(keys, number, batch.column(len(keys)).to_numpy())
+            self._best.add(keys, number, to_numpy(batch.column(len(keys))))
         self._tally.count_bytes_of(file)
         self._tally.read(trace)
         return kept
@@ -277,7 +278,7 @@ class _Run:
         starts = np.cumsum([0, *map(len, keys)])
         for start, part in zip(starts, keys, strict=False):
             self._best.add([part], 0, np.arange(start, start + len(part)))
-        return table.take(pa.array(self._best.result()[1])).select(wanted)
+        return table.take(array(self._best.result()[1])).select(wanted)
 
     def _read_as(self, spec: ReadSpec, files: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> pa.Table:
         """All columns of the chosen rows, in the order given."""
@@ -294,7 +295,7 @@ class _Run:
         if len(merged := np.sort(rows[files == self._merged.number])):
             table = pa.concat_tables([table, self._merged.at(merged).cast(schema)])
         in_file_order = np.lexsort((rows, files))
-        return table.take(pa.array(np.argsort(in_file_order)))
+        return table.take(array(np.argsort(in_file_order)))
 
 
 class _MergedRows:
@@ -323,7 +324,7 @@ class _MergedRows:
             rows = np.arange(self._seen, self._seen + batch.num_rows)
             entered = self._best.add(keys, self.number, rows)
             if len(entered):
-                kept = pa.Table.from_batches([batch]).select(returned).take(pa.array(entered - self._seen))
+                kept = pa.Table.from_batches([batch]).select(returned).take(array(entered - self._seen))
                 self._hold(kept, entered)
             self._seen += batch.num_rows
 
@@ -341,7 +342,7 @@ class _MergedRows:
     def at(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         """The rows at some positions, which ascend."""
         held = np.concatenate(self._positions)
-        return pa.concat_tables(self._parts).take(pa.array(np.searchsorted(held, positions)))
+        return pa.concat_tables(self._parts).take(array(np.searchsorted(held, positions)))
 
 
 def _positions(rows: BitMap) -> npt.NDArray[np.int64]:

@@ -14,11 +14,10 @@ from contextlib import closing, contextmanager
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_pyds import formats
-from paimon_pyds.buffers import is_true, one_array
+from paimon_pyds.buffers import array, is_true, one_array, pc, scalar, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import FiltersRows, FormatReader, ReadCounters
@@ -356,20 +355,20 @@ def metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDAr
     n = len(rows)
     match name:
         case "__paimon_file_path":
-            return pa.repeat(pa.scalar(file.path, type_), n)
+            return pa.repeat(scalar(file.path, type_), n)
         case "__paimon_row_index":
-            return pa.array(rows, type_)
+            return array(rows, type_)
         case "__paimon_bucket":
-            return pa.repeat(pa.scalar(file.bucket, type_), n)
+            return pa.repeat(scalar(file.bucket, type_), n)
         case "_ROW_ID":
             first = file.first_row_id
-            ids = pa.nulls(n, type_) if first is None else pa.array(rows + first, type_)
+            ids = pa.nulls(n, type_) if first is None else array(rows + first, type_)
             return _held_or(ids, name, spec, file, rows)
         case "_SEQUENCE_NUMBER":
-            return _held_or(pa.repeat(pa.scalar(file.sequence_number, type_), n), name, spec, file, rows)
+            return _held_or(pa.repeat(scalar(file.sequence_number, type_), n), name, spec, file, rows)
     pairs = partition_texts(spec.partition_fields, file.partition, spec.options or {})
-    one = pa.array([list(pairs.items())], type_)
-    return one.take(pa.array(np.zeros(n, np.int8)))
+    one = array([list(pairs.items())], type_)
+    return one.take(array(np.zeros(n, np.int8)))
 
 
 def _held_or(derived: pa.Array, name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
@@ -407,5 +406,5 @@ def _matching(live: LiveRows) -> BitMap:
     if live.is_exact:
         return BitMap(range(live.file.row_count)) if candidates.positions is None else candidates.positions
     batches = read_file(live.spec, live.file.selecting(candidates))
-    found = [np.asarray(batch.column(batch.num_columns - 1)).astype(np.uint32) for batch in batches]
+    found = [to_numpy(batch.column(batch.num_columns - 1)).astype(np.uint32) for batch in batches]
     return BitMap(np.concatenate(found)) if found else BitMap()

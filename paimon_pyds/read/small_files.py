@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_pyds import formats
-from paimon_pyds.buffers import array, from_numpy, is_true
+from paimon_pyds.buffers import array, from_numpy, is_true, scalar
 from paimon_pyds.evolution.columns import Evolution, plan_evolution
 from paimon_pyds.formats.arrays import no_columns
 from paimon_pyds.metadata.partition import partition_values
@@ -80,7 +80,7 @@ class _Joined:
     def __init__(self, spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
         self.spec = spec
         first = files[0]
-        known = dict.fromkeys((f.name for f in spec.partition_fields), pa.scalar(None))
+        known = dict.fromkeys((f.name for f in spec.partition_fields), scalar(None))
         trims = formats.traits_of(first.path).trims_char
         of_file = spec.schemas[first.schema_id]
 

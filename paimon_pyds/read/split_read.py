@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import array
 from paimon_pyds.formats import WHOLE_FILE
 from paimon_pyds.formats.threads import in_order
 from paimon_pyds.merge.filter import merge_filter, merge_keys
@@ -205,7 +206,7 @@ def with_filter(spec: ReadSpec, predicate: Predicate) -> ReadSpec:
 def empty_batch(spec: ReadSpec) -> pa.RecordBatch:
     """A batch of no rows with the result's schema."""
     schema = result_schema(spec)
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([array([], f.type) for f in schema], schema=schema)
 
 
 def check_row_counts(spec: ReadSpec, files: Sequence[PlannedFile]) -> None:

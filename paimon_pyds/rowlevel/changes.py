@@ -32,9 +32,9 @@ from dataclasses import field, replace
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.commit import Changes, VectorPlace, commit, increments_of
 from paimon_pyds.commit.publisher import Retries, on_newest, removing_unpublished
 from paimon_pyds.deletion.files import NewVectors
@@ -243,14 +243,14 @@ class _Attempt:
         return PartitionBucket(*(self.now.entries[name][number].as_py() for name in ("partition", "bucket")))
 
     def _entries(self, numbers: list[int], columns: Sequence[str] = ENTRY_SCHEMA.names) -> pa.RecordBatch | None:
-        return self.now.entries.select(list(columns)).take(pa.array(numbers, pa.int64())) if numbers else None
+        return self.now.entries.select(list(columns)).take(array(numbers, pa.int64())) if numbers else None
 
     def _numbers(self, files: Iterable[int]) -> dict[int, int]:
         """Where files of the base are now."""
         wanted = list(files)
         if self.now is self.base:
             return dict(zip(wanted, wanted, strict=True))
-        mine = self.base.entries.take(pa.array(wanted, pa.int64()))
+        mine = self.base.entries.take(array(wanted, pa.int64()))
         named = pc.indices_nonzero(pc.is_in(self.now.entries["file_name"], mine["file_name"]))
         found = dict(zip(_file_keys(self.now.entries.take(named)), named.to_pylist(), strict=True))
         numbers = {}

@@ -24,10 +24,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.append import RowChanges, commit_messages
-from paimon_pyds.buffers import from_numpy, one_batch
+from paimon_pyds.buffers import array, from_numpy, is_true, one_batch, pc
 from paimon_pyds.commit import Changes, Increment, Overwrite, commit
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage, added_entries
@@ -187,7 +186,7 @@ class Deletes:
         """See `RowChange`. Raises UnsupportedError for a row that a delete would not remove."""
         unordered = np.full(rows.num_rows, bool(self.groups))
         for name in (name for fields in self.groups for name in fields):
-            unordered &= np.asarray(rows.column(name).is_null())
+            unordered &= is_true(rows.column(name).is_null())
         if unordered.any():
             names = ", ".join(name for fields in self.groups for name in fields)
             raise UnsupportedError(
@@ -388,7 +387,7 @@ def _publish_files(target: RowTarget, edits: RowEdits, guard: _Guard) -> Snapsho
     rows = Increment(
         kind=CommitKind.OVERWRITE,
         operation=edits.operation,
-        deleted=target.entries.take(pa.array([removed.number for removed in edits.removed], pa.int64())),
+        deleted=target.entries.take(array([removed.number for removed in edits.removed], pa.int64())),
         replacements=added_entries((bucket, bucket.files) for bucket in buckets),
         guard=guard.check,
         base_snapshot=target.snapshot,

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.bucket.dynamic import KeyShare
-from paimon_pyds.buffers import from_numpy
+from paimon_pyds.buffers import from_numpy, to_numpy
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import ExpressionError, OptionError
@@ -361,7 +361,7 @@ def _file_actions(task: _MergeTask, candidate: Candidate, writer: TableWriter) -
     """What becomes of the rows of a file, by their positions; with vectors new versions are written right away."""
     parts: list[Actions] = []
     for batch in joined_batches(read_file(task.spec, candidate.file), task.rules.keys.batch_rows):
-        positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+        positions = to_numpy(batch.column(batch.num_columns - 1)).astype(np.int64)
         named = _prefixed(batch, task.rules.prefix)
         found = act(task.rules, named)
         if task.rewrite is None:
@@ -379,7 +379,7 @@ def _rewrite(task: _MergeTask, spec: ReadSpec, candidate: Candidate, actions: Ac
     ``spec`` says how to read all columns; ``actions`` are those of the file's rows, by their positions.
     """
     for batch in read_file(spec, candidate.file.selecting(live_rows(spec.io, candidate.file))):
-        positions = np.asarray(batch.column(batch.num_columns - 1)).astype(np.int64)
+        positions = to_numpy(batch.column(batch.num_columns - 1)).astype(np.int64)
         plain = batch.select(batch.schema.names[:-1])
         first, last = np.searchsorted(actions.rows, [positions[0], positions[-1] + 1])
         if first == last:

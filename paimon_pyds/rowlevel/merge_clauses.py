@@ -13,6 +13,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import OptionError, SchemaError, columns_text
 from paimon_pyds.expression.bind import Scope
 from paimon_pyds.expression.bound import BoundExpression, bind_condition, bind_expression
@@ -247,7 +248,7 @@ def _same_column(field: DataField, scopes: MergeScopes, timezone: str) -> BoundE
     bound = bind_expression(f"`{field.name.replace('`', '``')}`", (scopes.source,), timezone=timezone)
     given = scopes.given.field(fields_named(field.name, scopes.source.fields)[0].name)
     try:
-        conform_column(pa.array([], given.type), field, None, origin=origin_of(scopes.given))
+        conform_column(array([], given.type), field, None, origin=origin_of(scopes.given))
     except SchemaError as error:
         cast = f"Update({{{field.name!r}: 'CAST(source.{field.name} AS …)'}})"
         hint = f"cast it first, or name the columns to set, such as {cast}"

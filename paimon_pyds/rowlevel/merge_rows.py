@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import array, to_numpy
 from paimon_pyds.errors import CardinalityError, SchemaError
 from paimon_pyds.expression.bound import BoundExpression
 from paimon_pyds.expression.join import JoinCondition, SourceKeys, expand
@@ -102,7 +103,7 @@ def act(rules: MergeRules, batch: pa.RecordBatch) -> Actions:
     codes = rules.keys.codes(batch)
     if rules.condition.target is not None:
         at = np.flatnonzero(codes >= 0)
-        kept = np.asarray(rules.condition.target.evaluate(batch.take(pa.array(at))))
+        kept = to_numpy(rules.condition.target.evaluate(batch.take(array(at))))
         codes[at[~kept]] = -1
     counts = rules.keys.counts(codes)
     parts: list[Actions] = []
@@ -140,7 +141,7 @@ def _related(rules: MergeRules, batch: pa.RecordBatch, left: _Ints, right: _Ints
     """The pairs for which the rest of the condition holds."""
     if rules.condition.pairs is None or not len(left):
         return left, right
-    kept = np.asarray(rules.condition.pairs.evaluate(_pairs(rules, batch, left, right, rules.condition.pairs.parts)))
+    kept = to_numpy(rules.condition.pairs.evaluate(_pairs(rules, batch, left, right, rules.condition.pairs.parts)))
     return left[kept], right[kept]
 
 
@@ -153,7 +154,7 @@ def _pairs(
     for name in names:
         side, rows = (rules.source, right) if name in rules.source.schema.names else (batch, left)
         found.append(name)
-        arrays.append(side.column(side.schema.get_field_index(name)).take(pa.array(rows)))
+        arrays.append(side.column(side.schema.get_field_index(name)).take(array(rows)))
     if not found:  # a batch without columns does not know its length
         return pa.RecordBatch.from_arrays([pa.nulls(len(left))], names=[""])
     schema = pa.schema([(n, a.type) for n, a in zip(found, arrays, strict=True)], rules.source.schema.metadata)
@@ -201,7 +202,7 @@ def _first_clause(
             break
         if clause.where is not None:
             mask = clause.where.matches(_pairs(rules, batch, left[open_], right[open_], [clause.where]))
-            open_ = open_[np.asarray(mask)]
+            open_ = open_[to_numpy(mask)]
         chosen[open_] = number
     return chosen
 
@@ -246,7 +247,7 @@ def new_versions(
     if len(parts) == 1:
         return parts[0]
     order = np.argsort(np.concatenate(chosen), kind="stable")
-    return pa.Table.from_batches(parts).take(pa.array(order)).combine_chunks().to_batches()[0]
+    return pa.Table.from_batches(parts).take(array(order)).combine_chunks().to_batches()[0]
 
 
 def _versions(
@@ -262,7 +263,7 @@ def _versions(
             arrays.append(fill_default(_values(clause, field, pairs, actions.sources), field))
         else:
             kept = batch.column(batch.schema.get_field_index(rules.prefix + field.name))
-            arrays.append(kept.take(pa.array(actions.rows)))
+            arrays.append(kept.take(array(actions.rows)))
     # NULL in a NOT NULL column is for the writer to refuse, with the column's name.
     nullable = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
@@ -304,13 +305,13 @@ def inserted_rows(
     for clause in clauses:
         rows = left
         if clause.where is not None and len(left):
-            mask = np.asarray(clause.where.matches(source.take(pa.array(left))))
+            mask = to_numpy(clause.where.matches(source.take(array(left))))
             rows, left = left[mask], left[~mask]
         elif clause.where is None:
             left = left[:0]
         if not len(rows) or clause.values is None:
             continue
-        taken = source.take(pa.array(rows))
+        taken = source.take(array(rows))
         arrays = [_values(clause, by_name[name], taken, rows) for name in clause.values]
         schema = pa.schema([pa.field(name, arrow_type(by_name[name].type)) for name in clause.values])
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))

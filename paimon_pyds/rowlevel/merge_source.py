@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import decoded, one_array
+from paimon_pyds.buffers import decoded, empty_table, one_array, pc, to_numpy
 from paimon_pyds.errors import (
     ArgumentTypeError,
     ExpressionError,
@@ -71,7 +70,7 @@ def source_table(data: Any) -> tuple[pa.RecordBatch, tuple[DataField, ...]]:
         raise
     if schema is None:
         raise SchemaError("the source has no rows and no columns", hint="give an Arrow table with a schema")
-    parts = parts or [schema.empty_table()]
+    parts = parts or [empty_table(schema)]
     try:
         table = pa.concat_tables(parts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -258,4 +257,4 @@ def eligible_rows(condition: JoinCondition, source: pa.RecordBatch) -> npt.NDArr
     """Which rows of the source may match at all, by conditions on the source alone."""
     if condition.source is None:
         return np.ones(source.num_rows, np.bool_)
-    return np.asarray(condition.source.evaluate(source))
+    return to_numpy(condition.source.evaluate(source))

@@ -7,9 +7,9 @@ from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import array, pc, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.commit import Overwrite, VectorPlace, vector_places
 from paimon_pyds.commit_message import CommitMessage
@@ -255,8 +255,8 @@ class RowTarget:
 
 
 def _candidates(live: pa.RecordBatch, files: Sequence[PlannedFile]) -> tuple[Candidate, ...]:
-    names = pa.array([file.name for file in files], pa.string())
-    rows = np.flatnonzero(np.asarray(pc.is_in(live["file_name"], names)))
-    columns = (live[c].take(pa.array(rows)).to_pylist() for c in ("partition", "bucket", "file_name"))
+    names = array([file.name for file in files], pa.string())
+    rows = np.flatnonzero(to_numpy(pc.is_in(live["file_name"], names)))
+    columns = (live[c].take(array(rows)).to_pylist() for c in ("partition", "bucket", "file_name"))
     numbers = {(p, b, name): int(row) for row, p, b, name in zip(rows, *columns, strict=True)}
     return tuple(Candidate(numbers[(*file.bucket_id, file.name)], file) for file in files)

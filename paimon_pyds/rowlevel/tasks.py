@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_pyds.bucket.dynamic import KeyShare
+from paimon_pyds.buffers import array
 from paimon_pyds.commit.publisher import removing_unfinished
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.execution.executor import Executor, mapped
@@ -159,5 +160,5 @@ def in_place(
         parts = [pa.RecordBatch.from_arrays(batch.columns, schema=versions.schema), versions]
     if removed is not None:
         order = np.delete(order, removed)
-    table = pa.Table.from_batches(parts).take(pa.array(order)).combine_chunks()
+    table = pa.Table.from_batches(parts).take(array(order)).combine_chunks()
     return table.to_batches()[0] if table.num_rows else batch.slice(0, 0)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import array, to_numpy
 from paimon_pyds.commit_message import CommitMessage
 from paimon_pyds.errors import OptionError, UnknownColumnError, suggest
 from paimon_pyds.execution.executor import Executor, LocalExecutor
@@ -215,13 +216,13 @@ def _rewritten(task: _UpdateTask) -> Iterator[pa.RecordBatch]:
     for candidate, rows in task.files:
         changing = np.frombuffer(rows.to_array(), np.uint32)
         for batch in read_file(task.spec, candidate.file.selecting(live_rows(task.spec.io, candidate.file))):
-            positions = np.asarray(batch.column(batch.num_columns - 1))
+            positions = to_numpy(batch.column(batch.num_columns - 1))
             plain = batch.select(batch.schema.names[:-1])
             at = np.flatnonzero(np.isin(positions, changing, assume_unique=True))
             if not len(at):
                 yield plain
                 continue
-            yield in_place(plain, at, _assigned(plain.take(pa.array(at)), task.assignments, plain.schema.names))
+            yield in_place(plain, at, _assigned(plain.take(array(at)), task.assignments, plain.schema.names))
         worked(candidate.file.path)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import PaimonError, PredicateError
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.statistics import CHECKSUM, Statistics, checksum_text, parse_statistics, parsed_statistics
@@ -45,7 +46,7 @@ def nothing_matches(store: TableStore, request: ScanRequest) -> bool:
     statistics = _statistics(store, request)
     if statistics is None or statistics.merged_record_count is None:
         return False
-    rows = pa.array([statistics.merged_record_count], pa.int64())
+    rows = array([statistics.merged_record_count], pa.int64())
     known = relaxed(request.predicate, lambda part: isinstance(part, Leaf) and not part.column.path)
     return not may_match(known, rows, partial(_stats_of, statistics, rows))[0]
 
@@ -80,12 +81,12 @@ def _stats_of(statistics: Statistics, rows: pa.Array, ref: ColumnRef) -> ColumnS
             bounds = [_value(str(text), type_) for text in texts]
         except PredicateError:
             return None
-    nulls = pa.array([column.null_count], pa.int64())
+    nulls = array([column.null_count], pa.int64())
     return ColumnStats(min=bounds[0], max=bounds[1], null_count=nulls, row_count=rows)
 
 
 def _value(text: str, type_: AtomicType) -> pa.Array:
     if type_.kind is Kind.DATE:  # days
-        return pa.array([int(text)], pa.int32()).view(pa.date32())
+        return array([int(text)], pa.int32()).view(pa.date32())
     value = casts.cast_literal(Literal(text, tree.STRING), type_, "UTC").value
-    return pa.array([value], arrow_type(type_))
+    return array([value], arrow_type(type_))

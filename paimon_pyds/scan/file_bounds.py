@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, is_true, one_array, pc, scalar
+from paimon_pyds.buffers import from_numpy, is_true, one_array, pc, scalar, to_numpy
 from paimon_pyds.evolution.columns import same_type
 from paimon_pyds.index.keys import OrderCodec, order_codec
 from paimon_pyds.merge.files import MERGED
@@ -176,14 +176,14 @@ class _Partitions:
     def __init__(self, entries: pa.RecordBatch, fields: Sequence[DataField]) -> None:
         self.fields = fields
         coded = entries.column("partition").dictionary_encode()
-        self.codes: npt.NDArray[np.int64] = np.asarray(coded.indices, np.int64)
+        self.codes: npt.NDArray[np.int64] = np.asarray(to_numpy(coded.indices), np.int64)
         self.values = partition_values(fields, coded.dictionary) if fields else None
 
     def holds(self, leaf: _Test) -> Mask | None:
         """For each entry whether a condition on partition columns is true; None for other conditions."""
         if self.values is None or not set(self.values.schema.names).issuperset(root_columns(leaf)):
             return None
-        mask = np.asarray(pc.cast(matches(leaf, self.values), pa.uint8())).astype(np.bool_)
+        mask = to_numpy(pc.cast(matches(leaf, self.values), pa.uint8())).astype(np.bool_)
         return mask[self.codes]
 
     def bounds(self, field: DataField) -> list[ColumnBounds] | None:

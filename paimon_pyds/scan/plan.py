@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy, pc, to_numpy
+from paimon_pyds.buffers import array, empty_batch, from_numpy, pc, to_numpy
 from paimon_pyds.caching import collection_paused
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats import traits_of
@@ -243,7 +243,7 @@ class Planner:
             from paimon_pyds.scan.analyzed import nothing_matches  # few states are
 
             if nothing_matches(self.store, self.request):
-                entries = pa.RecordBatch.from_pylist([], entry_schema(frozenset(self.columns)))
+                entries = empty_batch(entry_schema(frozenset(self.columns)))
                 self.note("table", entries, "by the statistics of analyze")
                 return entries
         manifests = self.manifests()

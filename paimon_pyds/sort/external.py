@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import one_batch
+from paimon_pyds.buffers import array, one_batch
 from paimon_pyds.progress import count
 from paimon_pyds.records import dataclass
 from paimon_pyds.sort.keys import CURVES, SortKeys, sort_positions
@@ -222,7 +222,7 @@ def _sample(
 
 
 def _some(batch: pa.RecordBatch, share: float, chance: np.random.Generator) -> pa.RecordBatch:
-    return batch.take(pa.array(np.flatnonzero(chance.random(batch.num_rows) < share)))
+    return batch.take(array(np.flatnonzero(chance.random(batch.num_rows) < share)))
 
 
 class KeySample:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array, grouped, is_true, pc, to_numpy
 from paimon_pyds.records import dataclass
 from paimon_pyds.types import DataField, Kind
 
@@ -69,13 +69,13 @@ class SortKeys:
             code = _range_numbers(column, bounds)
             codes.append(code << np.uint64(_BITS - len(bounds).bit_length()))  # few ranges count as much as many
         words = _interleaved(codes if self.strategy == "zorder" else _hilbert(codes))
-        return [pa.array(word) for word in words]
+        return [array(word) for word in words]
 
 
 def _range_numbers(column: pa.Array, bounds: pa.Array) -> _Words:
     """The range that each value lies in; a bound belongs to the range before it."""
     if pa.types.is_integer(column.type) and not column.null_count and not bounds.null_count:
-        return np.asarray(np.searchsorted(bounds.to_numpy(), column.to_numpy()), np.uint64)
+        return np.asarray(np.searchsorted(to_numpy(bounds), to_numpy(column)), np.uint64)
     positions, ranges = rows_by_range([column], [bounds])
     numbers = np.empty(len(column), np.uint64)
     numbers[positions] = ranges // 2
@@ -88,9 +88,9 @@ def range_bounds(keys: Sequence[pa.Array], ranges: int) -> list[pa.Array]:
     if not rows or ranges < 2:
         return [key.slice(0, 0) for key in keys]
     at = np.unique(np.arange(1, ranges, dtype=np.int64) * rows // ranges)
-    chosen = sort_positions(keys).take(pa.array(at))
+    chosen = sort_positions(keys).take(array(at))
     table = pa.Table.from_arrays([key.take(chosen) for key in keys], names=[str(i) for i in range(len(keys))])
-    distinct = table.group_by(table.column_names).aggregate([]).combine_chunks()
+    distinct = grouped(table, table.column_names).combine_chunks()
     columns = [distinct.column(name).combine_chunks() for name in table.column_names]
     order = sort_positions(columns)
     return [column.take(order) for column in columns]
@@ -106,7 +106,7 @@ def rows_by_range(
     rows, count = len(keys[0]), len(bounds[0])
     # Equal keys keep the order they are given in: bounds, rows, bounds. What came before a row says where it lies.
     whole = [pa.concat_arrays([bound, key, bound]) for key, bound in zip(keys, bounds, strict=True)]
-    order = sort_positions(whole).to_numpy()
+    order = to_numpy(sort_positions(whole))
     reached = np.cumsum(order < count)
     passed = np.cumsum(order >= count + rows)
     mine = (order >= count) & (order < count + rows)
@@ -130,12 +130,12 @@ def comparable_column(column: pa.Array) -> pa.Array:
 
 
 def _float_key(column: pa.Array) -> pa.Array:
-    values = np.array(column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
+    values = np.array(to_numpy(pc.fill_null(column.cast(pa.float64()), 0.0)), np.float64)
     values += 0.0  # -0.0 becomes 0.0
     values[np.isnan(values)] = np.nan  # one NaN, positive: greatest
     bits = values.view(np.int64)
     keys = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
-    return pa.array(keys, mask=np.asarray(column.is_null()))
+    return array(keys, mask=is_true(column.is_null()))
 
 
 def _interleaved(codes: Sequence[_Words]) -> list[_Words]:

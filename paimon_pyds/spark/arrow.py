@@ -12,6 +12,8 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.buffers import array as arrow_array
+from paimon_pyds.buffers import pc, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types.kinds import UNITS_PER_SECOND
 from paimon_pyds.write.nested import (
@@ -75,10 +77,10 @@ def _rescale(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
             return array.cast(target)
         except pa.ArrowInvalid as error:
             raise SchemaError(f"column {column}: {str(error).splitlines()[0]}") from error
-    values = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    values = to_numpy(pc.fill_null(array.view(pa.int64()), 0))
     coarse = np.floor_divide(values, have // want)
     mask = array.is_null() if array.null_count else None
-    numbers = pa.array(coarse, mask=None if mask is None else mask.to_numpy(zero_copy_only=False))
+    numbers = arrow_array(coarse, mask=None if mask is None else to_numpy(mask))
     return numbers.view(target)
 
 

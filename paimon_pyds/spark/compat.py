@@ -146,7 +146,7 @@ def _pandas_function(function: ArrowFunction, wanted: Sequence[pa.DataType], ret
     def arrays(series: tuple[Any, ...]) -> tuple[pa.Array, ...]:
         parts = zip(series[::2], series[1::2], stored, wanted, strict=True)
         return tuple(
-            pa.array(values.to_numpy(), storage, mask=nulls.to_numpy(), from_pandas=False).view(type_)
+            pa.array(values.to_numpy(), storage, mask=nulls.to_numpy(), from_pandas=False).view(type_)  # noqa: TID251
             for values, nulls, storage, type_ in parts
         )
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.buffers import array
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
 from paimon_pyds.progress import phase
 from paimon_pyds.row.encode import hash_ints
@@ -96,7 +97,7 @@ class SparkExecutor:
                 return _arrow(results)
 
     def _spread(self, tasks: Sequence[Any]) -> DataFrame:
-        rows = [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps(t) for t in tasks], pa.binary())]
+        rows = [array(range(len(tasks)), pa.int32()), array([pickle.dumps(t) for t in tasks], pa.binary())]
         frame = self._spark.createDataFrame(pa.Table.from_arrays(rows, schema=_TASKS))
         return frame.repartition(min(self._partitions, len(tasks)))
 
@@ -166,7 +167,7 @@ def _attempt(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
 
 
 def _result(number: int, ok: bool, value: object) -> pa.RecordBatch:
-    columns = [pa.array([number], pa.int32()), pa.array([ok]), pa.array([pickle.dumps(value)], pa.binary())]
+    columns = [array([number], pa.int32()), array([ok]), array([pickle.dumps(value)], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, names=["number", "ok", "result"])
 
 
@@ -186,12 +187,12 @@ def _split_tasks(
                 pieces = [whole[at : at + _PIECE] for at in range(0, max(1, len(whole)), _PIECE)]
                 count = len(pieces)
                 columns = [
-                    pa.array([int(slots[part % len(slots)])] * count, pa.int32()),
-                    pa.array([part] * count, pa.int32()),
-                    pa.array([source] * count, pa.int32()),
-                    pa.array(range(number, number + count), pa.int64()),
-                    pa.array([False] * (count - 1) + [True]),
-                    pa.array(pieces, pa.binary()),
+                    array([int(slots[part % len(slots)])] * count, pa.int32()),
+                    array([part] * count, pa.int32()),
+                    array([source] * count, pa.int32()),
+                    array(range(number, number + count), pa.int64()),
+                    array([False] * (count - 1) + [True]),
+                    array(pieces, pa.binary()),
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=_PIECES)
                 number += count

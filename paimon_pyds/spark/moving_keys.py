@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql import types
 
 from paimon_pyds.bucket.dynamic import assigner_channels
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.buffers import array, from_numpy, pc, scalar, to_numpy
 from paimon_pyds.errors import CommitError
 from paimon_pyds.execution.executor import Executor
 from paimon_pyds.left_out import with_left_out
@@ -134,7 +133,7 @@ def _key_ends(df: DataFrame, keys: KeyColumns, field: DataField) -> pa.Array | N
         return None
     column = keys.arguments[list(keys.given).index(field.name)][0]
     least, greatest = df.agg(F.min(column), F.max(column)).collect()[0]
-    return None if least is None else pa.array([least, greatest], arrow_type(field.type))
+    return None if least is None else array([least, greatest], arrow_type(field.type))
 
 
 def _latest(store: TableStore) -> Snapshot | None:
@@ -150,7 +149,7 @@ def _known_keys(df: DataFrame, places: KeyPlaces, ends: pa.Array | None, executo
     """The keys of the table, as rows of `_PLACES`, read by tasks of Spark; ``ends``: as `_key_ends`."""
     predicate = Const.TRUE if ends is None else between(places.first_key, ends)
     (splits,) = executor.map(partial(_splits, predicate), [places])
-    tasks = df.sparkSession.createDataFrame(pa.table({"split": pa.array(splits, pa.binary())}))
+    tasks = df.sparkSession.createDataFrame(pa.table({"split": array(splits, pa.binary())}))
     spread = tasks.repartition(max(1, min(_MOST_TASKS, len(splits))))
     return spread.mapInArrow(partial(_read_keys, places.schema), _PLACES)
 
@@ -172,9 +171,9 @@ def _key_bytes(rows: pa.RecordBatch, schema: TableSchema) -> pa.Array:
     for field in fields:
         column = rows.column(field.name)
         if field.type.kind in FLOAT_KINDS:
-            values = np.array(column.to_numpy(zero_copy_only=False)) + 0.0  # both zeros are one key
+            values = np.array(to_numpy(column)) + 0.0  # both zeros are one key
             values[np.isnan(values)] = np.nan
-            column = pa.array(values, column.type, from_pandas=False)
+            column = array(values, column.type)
         elif field.type.kind is Kind.CHAR:
             column = pc.utf8_rtrim(column, " ")
         columns.append(column)
@@ -235,8 +234,8 @@ class _Placing:
         if int((at >= 0).sum()) < len(there) and not self.places.may_repeat:
             raise self.places.in_two_places()
         where = from_numpy(at)
-        where = pc.if_else(pc.less(where, 0), pa.scalar(None, pa.int64()), where)
-        old_buckets = batch.column(BUCKET_COLUMN).take(where).fill_null(0)
+        where = pc.if_else(pc.less(where, 0), scalar(None, pa.int64()), where)
+        old_buckets = pc.fill_null(batch.column(BUCKET_COLUMN).take(where), 0)
         partitions = batch.column(_PARTITION).take(where).cast(pa.binary())  # Spark may send it as large binary
         places = Places(partitions, to_numpy(old_buckets).astype(np.int32))
         if keys[0].as_py() == last.key:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import grouped, pc
 from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.options import check_without_key
@@ -129,7 +129,7 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
         table, keys = Table(self._store()), list(self._keys)
         options = self._context.dynamic_options
         if self._delete:
-            distinct = source.group_by(keys).aggregate([]).select(keys)
+            distinct = grouped(source, keys).select(keys)
             table.merge(distinct, keys, when_matched="delete", options=options)
         else:
             _check_unique(source.select(keys))
@@ -138,7 +138,7 @@ class PaimonRowWriter(TwoPhaseWriter[PaimonRowMessage]):
 
 def _check_unique(keys: pa.Table) -> None:
     """Each key once, whether the table has it or not. Keys without a value equal no other."""
-    counts = keys.drop_null().group_by(keys.column_names).aggregate([([], "count_all")])
+    counts = grouped(keys.drop_null(), keys.column_names, [([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1))
     if twice.num_rows:
         first = ", ".join(f"{name} = {twice[name][0]}" for name in keys.column_names)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import pc
+from paimon_pyds.buffers import array, pc
 from paimon_pyds.evolution.casting import can_cast, cast_atomic
 from paimon_pyds.execution.live_files import index_source, live_of, planned_live_files
 from paimon_pyds.index.container import parse_head
@@ -84,7 +84,7 @@ def _entries(store: TableStore, state: TableState, request: Request) -> Iterator
     partition_of = cache(partial(partition_row_text, state.schema.partition_fields))
     for entries in slices(files_in_buckets(store, state.snapshot)):
         partitions = entries.column("partition").dictionary_encode()
-        texts = pa.array(map(partition_of, partitions.dictionary.to_pylist()), pa.string())
+        texts = array(map(partition_of, partitions.dictionary.to_pylist()), pa.string())
         own = {name: entries.column(of_entry) for name, of_entry in _OF_ENTRIES.items()}
         kept = kept_entries(request, entries, {"partition": texts.take(partitions.indices), **own})
         if kept.num_rows:
@@ -177,7 +177,7 @@ class _Statistics:
         names = stats_cols if stats_cols is not None else write_cols or [f.name for f in own]
         types = {f.name: f.type for f in own}
         known = [types[name] for name in names if name in types]
-        batch = self._entries.take(pa.array(rows, pa.int64()))
+        batch = self._entries.take(array(rows, pa.int64()))
         counts: list[list[str]] = []
         lows: list[list[str]] = []
         highs: list[list[str]] = []

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.buffers import array, from_numpy, one_batch, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
 from paimon_pyds.frames import RowStream
@@ -133,7 +133,7 @@ class AuditLog(RowStream):
         return kinds
 
     def _result(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8]) -> pa.RecordBatch:
-        texts = pa.array(ROW_KINDS, pa.string()).take(from_numpy(kinds))
+        texts = array(ROW_KINDS, pa.string()).take(from_numpy(kinds))
         columns = [texts if field == ROWKIND else rows.column(field.name) for field in self.fields]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
@@ -192,7 +192,7 @@ class Binlog(AuditLog):
         columns = []
         for field in self.arrow_schema:
             if field.name == ROWKIND.name:
-                columns.append(pa.array(ROW_KINDS, pa.string()).take(from_numpy(kinds[offsets[1:] - 1])))
+                columns.append(array(ROW_KINDS, pa.string()).take(from_numpy(kinds[offsets[1:] - 1])))
             elif field.name == SEQUENCE_NUMBER:
                 columns.append(rows.column(field.name).take(from_numpy(starts)))
             else:

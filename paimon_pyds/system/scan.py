@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import array, to_numpy
 from paimon_pyds.caching import cached_property
 from paimon_pyds.errors import OptionError
 from paimon_pyds.expression.condition import bind_filter
@@ -60,9 +60,7 @@ class Request:
         predicate = self.about([column.name])
         if predicate is Const.TRUE:
             return list(values)
-        mask = matches(
-            predicate, pa.record_batch([pa.array(values, arrow_schema([column]).field(0).type)], [column.name])
-        )
+        mask = matches(predicate, pa.record_batch([array(values, arrow_schema([column]).field(0).type)], [column.name]))
         return [value for value, keep in zip(values, mask.to_pylist(), strict=True) if keep]
 
 
@@ -161,7 +159,7 @@ def batches_of(
     held: list[Sequence[Any]] = []
 
     def batch() -> pa.RecordBatch:
-        arrays = [pa.array([row[i] for row in held], f.type) for i, f in wanted]
+        arrays = [array([row[i] for row in held], f.type) for i, f in wanted]
         return pa.RecordBatch.from_arrays(arrays, names=[f.name for _, f in wanted])
 
     for row in rows:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import grouped
 from paimon_pyds.errors import OptionError, suggest
 from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.frames import RowStream
@@ -233,10 +234,9 @@ def summed_files(store: TableStore, snapshot: Snapshot | None, *, by_bucket: boo
     columns = ("partition", "bucket", "row_count", "file_size", "creation_time", "total_buckets")
     entries = (live_of if by_bucket else files_in_buckets)(store, snapshot, columns)
     keys = ["partition", "bucket"] if by_bucket else ["partition"]
-    grouped = pa.Table.from_batches([entries]).group_by(keys, use_threads=False)
     sums = [("row_count", "sum"), ("file_size", "sum"), ("row_count", "count"), ("creation_time", "max")]
     sums.append(("total_buckets", "max"))
-    rows: list[dict[str, Any]] = grouped.aggregate(sums).to_pylist()
+    rows: list[dict[str, Any]] = grouped(pa.Table.from_batches([entries]), keys, sums, use_threads=False).to_pylist()
     return rows
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc, scalar
 from paimon_pyds.errors import SchemaError, suggest
 from paimon_pyds.types.kinds import (
     BINARY_KINDS,
@@ -168,7 +168,7 @@ def check_bounds(values: pa.Array, type_: DataType, column: str, path: str | Non
             lengths = pc.utf8_length(values) if kind in STRING_KINDS else pc.binary_length(values)
             longer = pc.greater(lengths, limit or 1)
             if pc.any(longer).as_py():
-                raise misfit(values, pc.index(longer, True).as_py(), column, type_, path=path)
+                raise misfit(values, pc.index(longer, scalar(True)).as_py(), column, type_, path=path)
         case AtomicType(kind=Kind.DECIMAL):
             end = Decimal(10) ** ((type_.precision or 0) - (type_.scale or 0))
             if any(value is not None and value.copy_abs() >= end for value in pc.min_max(values).as_py().values()):

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.merge.key_values import SEQUENCE_NUMBER
 from paimon_pyds.metadata.paths import POSTPONE_BUCKET

@@ -13,9 +13,8 @@ from itertools import count
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import decoded, from_numpy, with_one_nan
+from paimon_pyds.buffers import array, decoded, from_numpy, pc, scalar, with_one_nan
 from paimon_pyds.errors import SchemaError, UnknownColumnError, UnsupportedError, columns_text, suggest
 from paimon_pyds.evolution.cast_text import PARSERS, decimal_text, parser
 from paimon_pyds.expression.cast import to_instant
@@ -325,7 +324,7 @@ def _rounded(column: pa.Array, type_: pa.DataType) -> pa.Array:
 def _whole(column: pa.Array, type_: pa.DataType) -> pa.Array:
     """Floats of pandas as the integers that they were, NaN as NULL."""
     numbers = column.cast(pa.float64())
-    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
+    numbers = pc.if_else(pc.is_nan(numbers), scalar(None, pa.float64()), numbers)
     if pc.any(pc.greater_equal(pc.abs(numbers), 2.0**53)).as_py():
         raise pa.ArrowInvalid("a float of that size may have been another integer")
     return numbers.cast(type_)
@@ -404,7 +403,7 @@ def _parsed(field: DataField, default: str) -> object:
                 data = text.encode()[: type_.length]
                 return data.ljust(type_.length or 0, b"\0") if type_.kind is Kind.BINARY else data
             if type_.kind is Kind.TIMESTAMP_LTZ:
-                clock = pa.array([parser(type_)(text)], pa.int64())
+                clock = array([parser(type_)(text)], pa.int64())
                 return to_instant(clock, type_, default_zone()).view(pa.int64())[0].as_py()
             if type_.kind in PARSERS:
                 return parser(type_)(text)

@@ -10,9 +10,8 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import is_true
+from paimon_pyds.buffers import array, is_true, pc
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.formats import traits_of
 from paimon_pyds.formats.statistics import StatsCollector, encode_stats, stats_modes
@@ -135,8 +134,8 @@ class _SortedRows:
     def update(self, batch: pa.RecordBatch) -> None:
         keys = batch.select(self._keys)
         self._stats.update(keys)
-        last = keys.take(pa.array([batch.num_rows - 1]))
-        self._ends = [self._ends[0] if self._ends else keys.take(pa.array([0])), last]
+        last = keys.take(array([batch.num_rows - 1]))
+        self._ends = [self._ends[0] if self._ends else keys.take(array([0])), last]
         bounds = pc.min_max(batch.column(SEQUENCE_NUMBER)).as_py()
         self._numbers = (min(self._numbers[0], bounds["min"]), max(self._numbers[1], bounds["max"]))
         self._deletes += int(np.count_nonzero(is_retract(batch.column(VALUE_KIND))))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.buffers import is_true
 from paimon_pyds.errors import OptionError, SchemaError, columns_text
 from paimon_pyds.left_out import LeftOut
 from paimon_pyds.merge.key_values import is_retract
@@ -105,7 +106,7 @@ class MissingColumns:
         found = self._replaced.get(name)
         if found is None or found.fields is None:
             return np.full(rows.num_rows, found is not None)
-        valid = [np.asarray(rows.column(field).is_valid()) for field in found.fields]
+        valid = [is_true(rows.column(field).is_valid()) for field in found.fields]
         return np.asarray(np.logical_or.reduce(valid))
 
     def _refused(self, names: Sequence[str], row: int | None) -> SchemaError:

@@ -11,7 +11,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import decoded
+from paimon_pyds.buffers import array as arrow_array
+from paimon_pyds.buffers import decoded, is_true, to_numpy
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.types import positions_named
 
@@ -46,8 +47,7 @@ def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
         array = array.cast(pa.decimal256(76, target.scale))
     found = array.cast(target)
     if t.is_float64(source) and t.is_float32(target):
-        import pyarrow.compute as pc
-
+        from paimon_pyds.buffers import pc
         from paimon_pyds.types.misfits import grown_infinite
 
         if pc.any(grown_infinite(array, found)).as_py():
@@ -57,7 +57,7 @@ def cast_number(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Doubles as decimals, half a unit away from zero."""
-    import pyarrow.compute as pc
+    from paimon_pyds.buffers import pc
 
     exact = pa.decimal256(76, target.scale + 18)  # 17 digits behind those that are zero after rounding
     tiny = pc.less(pc.abs(array), 10.0 ** -(target.scale + 1))
@@ -165,15 +165,15 @@ def _cast_struct(array: pa.StructArray, target: pa.StructType, column: str, leaf
         child = cast_nested(child, member.type, f"{column}.{member.name}", leaf)
         children.append(child if member.nullable else _without_nulls(child))
     if not members:
-        return pa.array([None if null else {} for null in array.is_null().to_pylist()], target)
+        return arrow_array([None if null else {} for null in array.is_null().to_pylist()], target)
     return pa.StructArray.from_arrays(children, fields=members, mask=mask)
 
 
 def _check_member(child: pa.Array, mask: pa.Array | None, column: str) -> None:
     """NULL in a NOT NULL member, counting only rows where the struct itself is there."""
-    nulls = np.asarray(child.is_null())
+    nulls = is_true(child.is_null())
     if mask is not None:
-        nulls = nulls & ~np.asarray(mask)
+        nulls = nulls & ~to_numpy(mask)
     if nulls.any():
         error = SchemaError(f"column {column} is NOT NULL, and has no value in {int(nulls.sum())} of {len(nulls)} rows")
         error.row = int(np.argmax(nulls))
@@ -223,12 +223,12 @@ def _check_elements(array: pa.Array, values: pa.Array, field: pa.Field, column: 
     """NULL in a NOT NULL element, counting only elements that a list of this array really holds."""
     if field.nullable or not values.null_count:
         return
-    offsets = array.offsets.to_numpy()
-    present = np.asarray(array.is_valid())
+    offsets = to_numpy(array.offsets)
+    present = is_true(array.is_valid())
     edges = np.zeros(len(values) + 1, np.int64)
     np.add.at(edges, offsets[:-1][present], 1)
     np.add.at(edges, offsets[1:][present], -1)
-    nulls = np.asarray(values.is_null()) & (np.cumsum(edges[:-1]) > 0)
+    nulls = is_true(values.is_null()) & (np.cumsum(edges[:-1]) > 0)
     if nulls.any():
         error = SchemaError(f"column {column} is NOT NULL, and has no value in {int(nulls.sum())} elements")
         error.row = int(np.argmax(nulls))

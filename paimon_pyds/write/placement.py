@@ -15,10 +15,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.bucket.room import BucketLimits, BucketRoom
-from paimon_pyds.buffers import array, from_numpy, to_numpy
+from paimon_pyds.buffers import array, from_numpy, pc, scalar, to_numpy
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.merge.key_values import DELETE, VALUE_KIND, is_retract
 from paimon_pyds.merge.row_kinds import ROW_KINDS
@@ -99,7 +98,7 @@ class Placed:
         taken = batch.take(from_numpy(self.rows))
         if self.deletes.any():
             old = taken.column(kinds)
-            delete = pa.scalar(DELETE if pa.types.is_integer(old.type) else ROW_KINDS[DELETE], old.type)
+            delete = scalar(DELETE if pa.types.is_integer(old.type) else ROW_KINDS[DELETE], old.type)
             taken = _replaced(taken, kinds, pc.if_else(from_numpy(self.deletes), delete, old))
         fields = schema.partition_fields
         values = partition_values(fields, array(self.partitions, pa.binary()))
@@ -139,7 +138,7 @@ class Placement:
         columns = [rows.column(field.name) for field in self._fields]
         encoded = encode_rows(columns, [field.type for field in self._fields], arity=True)
         coded = pa.concat_arrays([encoded, places.partitions]).dictionary_encode()
-        codes = to_numpy(coded.indices.fill_null(_NOWHERE)).astype(np.int64)
+        codes = to_numpy(pc.fill_null(coded.indices, _NOWHERE)).astype(np.int64)
         partitions, own, old = coded.dictionary.to_pylist(), codes[: len(numbers)], codes[len(numbers) :]
         first = np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]
         begin = np.maximum.accumulate(np.where(first, np.arange(len(numbers)), 0))

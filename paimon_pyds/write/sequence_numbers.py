@@ -22,10 +22,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds import formats
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import grouped, pc, scalar, to_numpy
 from paimon_pyds.commit_message import BucketFiles
 from paimon_pyds.errors import OptionError
 from paimon_pyds.formats import FormatReader, ReadCounters, ReadHints
@@ -91,8 +90,12 @@ class SequenceNumbers:
         live = store.read_newest(lambda newest: reader.live_files(newest, RUN_COLUMNS))
         if not live.num_rows:  # the first group_by of a process takes as long to begin as a small write
             return
-        found = pa.Table.from_batches([live]).group_by(["partition", "bucket"])
-        for row in found.aggregate([("max_sequence_number", "max"), ("total_buckets", "max")]).to_pylist():
+        found = grouped(
+            pa.Table.from_batches([live]),
+            ["partition", "bucket"],
+            [("max_sequence_number", "max"), ("total_buckets", "max")],
+        )
+        for row in found.to_pylist():
             self._greatest[PartitionBucket(row["partition"], row["bucket"])] = row["max_sequence_number_max"]
             if row["total_buckets_max"] > 0:
                 self._totals[row["partition"]] = row["total_buckets_max"]
@@ -132,7 +135,7 @@ def _moved(context: WriteContext, directory: str, file: DataFile, by: int) -> Da
         writer = found.open_writer(context.io, temporary, fields, context.raw_options)
         try:
             for batch in reader.read(fields, RowSelection.ALL, _BATCH_ROWS):
-                moved = pc.add_checked(batch.column(number), pa.scalar(shift, pa.int64()))
+                moved = pc.add_checked(batch.column(number), scalar(shift, pa.int64()))
                 writer.write(batch.set_column(number, batch.schema.field(number), moved))
             size = writer.close()
         except BaseException:

@@ -14,13 +14,12 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.bucket import BucketAssigner, PartitionedRows, bucket_assigner
 from paimon_pyds.bucket.assigner import OneBucket, PlacedRows
 from paimon_pyds.bucket.dynamic import AssignedBuckets, DynamicBuckets, IndexedBuckets, KeyShare
 from paimon_pyds.bucket.hash_index import HashIndex
-from paimon_pyds.buffers import from_numpy, one_batch, to_numpy
+from paimon_pyds.buffers import from_numpy, one_batch, pc, to_numpy
 from paimon_pyds.commit_message import BucketFiles, CommitMessage, KeyHashes, WriteOrigin
 from paimon_pyds.errors import StorageError
 from paimon_pyds.metadata.partition import PartitionBucket

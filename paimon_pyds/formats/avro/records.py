@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_pyds.avro.container import Block, block_bytes, header_bytes
 from paimon_pyds.avro.encode import encode_field, join, list_pieces, varints
 from paimon_pyds.avro.schema import Primitive
-from paimon_pyds.buffers import Flags, Int64s, fixed_binary, fixed_values, slices
+from paimon_pyds.buffers import Flags, Int64s, fixed_binary, fixed_values, pc, scalar, slices, to_numpy
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.arrays import list_window
 from paimon_pyds.formats.avro.types import has_string_keys, map_types
@@ -28,9 +28,9 @@ from paimon_pyds.types.arrow import arrow_schema, arrow_type
 from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.types.model import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType
 
-_NULL = pa.scalar(b"\x00", pa.binary())
-_THERE = pa.scalar(b"\x02", pa.binary())
-_EMPTY = pa.scalar(b"", pa.binary())
+_NULL = scalar(b"\x00", pa.binary())
+_THERE = scalar(b"\x02", pa.binary())
+_EMPTY = scalar(b"", pa.binary())
 _BYTES = Primitive("bytes")
 _AT_ONCE = 65_536
 """Records of a block that are held at once. Blocks of usual files have fewer; reading these whole is faster."""
@@ -149,10 +149,10 @@ def _atoms(values: list[Any], type_: AtomicType) -> pa.Array:
     if type_.kind is Kind.DECIMAL:
         return _decimals(values, type_)
     if type_.kind in TIMESTAMP_KINDS:
-        return pa.array(values, pa.int64()).view(target)
+        return arrow_array(values, pa.int64()).view(target)
     if type_.kind in (Kind.DATE, Kind.TIME):
-        return pa.array(values, pa.int32()).view(target)
-    return pa.array(values, target)
+        return arrow_array(values, pa.int32()).view(target)
+    return arrow_array(values, target)
 
 
 def _decimals(values: list[Any], type_: AtomicType) -> pa.Array:
@@ -202,7 +202,7 @@ def _struct(values: list[Any], type_: RowType) -> pa.Array:
     target = arrow_type(type_)
     mask = None
     if None in values:
-        mask = pa.array([v is None for v in values], pa.bool_())
+        mask = arrow_array([v is None for v in values], pa.bool_())
     children = [to_array([None if v is None else v[f.name] for v in values], f.type) for f in type_.fields]
     if not children:
         validity, nulls = _validity(values)
@@ -217,14 +217,14 @@ def encode_rows(columns: Sequence[pa.Array], fields: Sequence[DataField]) -> pa.
 
 def _join(pieces: Sequence[pa.Array], rows: int) -> pa.Array:
     if not pieces:
-        return pa.array([b""] * rows, pa.binary())
+        return arrow_array([b""] * rows, pa.binary())
     return pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, _EMPTY)
 
 
 def _encode(array: pa.Array, type_: DataType) -> pa.Array:
     """The bytes of each value; a union of null and the type where the type is nullable."""
     if not len(array):
-        return pa.array([], pa.binary())
+        return arrow_array([], pa.binary())
     if not type_.nullable:
         return _values(array, type_)
     if array.null_count == 0:
@@ -232,10 +232,10 @@ def _encode(array: pa.Array, type_: DataType) -> pa.Array:
     there = array.is_valid()
     present = array.filter(there)
     if not len(present):
-        return pa.array([b"\x00"], pa.binary()).take(pa.array(np.zeros(len(array), np.int8)))
+        return arrow_array([b"\x00"], pa.binary()).take(arrow_array(np.zeros(len(array), np.int8)))
     marked = pc.binary_join_element_wise(_THERE, _values(present, type_), _EMPTY)
-    places = np.cumsum(np.asarray(there.cast(pa.int8()), dtype=np.int64)) - 1
-    spread = marked.take(pa.array(places, mask=~np.asarray(there)))
+    places = np.cumsum(np.asarray(to_numpy(there.cast(pa.int8())), dtype=np.int64)) - 1
+    spread = marked.take(arrow_array(places, mask=~to_numpy(there)))
     return pc.fill_null(spread, _NULL)
 
 
@@ -259,24 +259,24 @@ def _values(array: pa.Array, type_: DataType) -> pa.Array:
 
 
 def _items(array: pa.Array, items: pa.Array) -> pa.Array:
-    offsets = array.offsets.to_numpy().astype(np.int64)
+    offsets = to_numpy(array.offsets).astype(np.int64)
     return join(list_pieces(offsets - offsets[0], items))
 
 
 def _atom_bytes(array: pa.Array, type_: AtomicType) -> pa.Array:
     kind = type_.kind
     if kind is Kind.BOOLEAN:
-        return fixed_binary(np.asarray(array.cast(pa.uint8())))
+        return fixed_binary(to_numpy(array.cast(pa.uint8())))
     if kind in INTEGER_KINDS:
-        return varints(array.cast(pa.int64()).to_numpy())
+        return varints(to_numpy(array.cast(pa.int64())))
     if kind in TIMESTAMP_KINDS:
-        return varints(array.view(pa.int64()).to_numpy())
+        return varints(to_numpy(array.view(pa.int64())))
     if kind in (Kind.DATE, Kind.TIME):
-        return varints(array.view(pa.int32()).to_numpy().astype(np.int64))
+        return varints(to_numpy(array.view(pa.int32())).astype(np.int64))
     if kind is Kind.FLOAT:
-        return fixed_binary(array.to_numpy().astype("<f4"))
+        return fixed_binary(to_numpy(array).astype("<f4"))
     if kind is Kind.DOUBLE:
-        return fixed_binary(array.to_numpy().astype("<f8"))
+        return fixed_binary(to_numpy(array).astype("<f8"))
     if kind in STRING_KINDS or kind in BINARY_KINDS:
         return join(encode_field(_BYTES, array))
     return join(encode_field(_BYTES, _decimal_bytes(array)))

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Flags, Octets, Words, unzigzag, zigzag_decoded
+from paimon_pyds.buffers import Flags, Octets, Words, is_true, pc, to_numpy, unzigzag, zigzag_decoded
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 from paimon_pyds.formats.arrays import check_not_shredded, rebuild
 from paimon_pyds.formats.orc.encoding import RUN_WIDTHS, read_varint, unpack
@@ -105,21 +105,21 @@ def _map_from_orc(
 
 def _in_zone(array: pa.Array, orc: OrcType, clocks: Clocks, path: object) -> pa.Array:
     """Nanoseconds that pyarrow read as those of a writer in UTC, as those of the writer's own zone."""
-    counts = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    counts = to_numpy(pc.fill_null(array.view(pa.int64()), 0))
     seconds = counts // 1_000_000_000
     nanos = counts - seconds * 1_000_000_000
     # pyarrow has subtracted a second where it read a moment before 1970.
     stored = seconds + ((seconds < 0) & (nanos > 999_999)) - ORC_EPOCH
     seconds = clocks.seconds(stored, nanos, clock_time=orc.kind is OrcKind.TIMESTAMP, path=path)
-    return pa.array(seconds * 1_000_000_000 + nanos, pa.int64(), mask=np.asarray(array.is_null()))
+    return arrow_array(seconds * 1_000_000_000 + nanos, pa.int64(), mask=is_true(array.is_null()))
 
 
 def _from_nanoseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
     factor = NANOS_PER_UNIT[target.unit]
     counts = array.view(pa.int64())
     if factor > 1:
-        values = counts.fill_null(0).to_numpy(zero_copy_only=False)
-        counts = pa.array(values // factor, pa.int64(), mask=np.asarray(array.is_null()))
+        values = to_numpy(pc.fill_null(counts, 0))
+        counts = arrow_array(values // factor, pa.int64(), mask=is_true(array.is_null()))
     return counts.view(target)
 
 
@@ -179,7 +179,7 @@ def decode_timestamps(stripe: StripeStreams, type_: OrcType, target: pa.DataType
     counts = seconds * factor + nanos // (10**9 // factor)
     whole = np.zeros(len(valid), dtype=np.int64)
     whole[valid] = counts
-    return pa.array(whole, pa.int64(), mask=~valid).view(target)
+    return arrow_array(whole, pa.int64(), mask=~valid).view(target)
 
 
 def _booleans(data: bytes, rows: int, path: object) -> Flags:

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.buffers import sliced, unzigzag
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, PaimonError, UnsupportedError
 from paimon_pyds.formats import FoundRows, ReadCounters, ReadHints, has_kind, is_legacy
@@ -122,7 +123,7 @@ class OrcReader:
             self._counters.rows_decoded += stripe.rows
             columns = self._stripe(number, stripe, fields, types)
             if not window.is_all:
-                rows = pa.array(window.to_array(stripe.rows))
+                rows = arrow_array(window.to_array(stripe.rows))
                 columns = [c.take(rows) for c in columns]
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             yield from sliced(batch, batch_rows, self._hints.batch_bytes)
@@ -272,7 +273,7 @@ def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate
     if not columns and not isinstance(predicate, Const):
         return RowSelection.ALL
     stripes = _statistics(tail, read, path) if columns else [()] * len(tail.stripes)
-    rows = pa.array([stripe.rows for stripe in tail.stripes], pa.int64())
+    rows = arrow_array([stripe.rows for stripe in tail.stripes], pa.int64())
 
     def stats_of(column: ColumnRef) -> ColumnStats | None:
         orc = columns.get(column)
@@ -347,9 +348,9 @@ def _column_stats(type_: DataType, orc: OrcType, stripes: Sequence[_Bounds], row
     low, high = ([getattr(s, name) if bounded else None for s in stripes] for name in ("low", "high"))
     nulls = [None if s.values is None else max(0, r - s.values) for s, r in zip(stripes, rows.to_pylist(), strict=True)]
     return ColumnStats(
-        min=pa.array(low, arrow),
-        max=pa.array(high, arrow),
-        null_count=pa.array(nulls, pa.int64()),
+        min=arrow_array(low, arrow),
+        max=arrow_array(high, arrow),
+        null_count=arrow_array(nulls, pa.int64()),
         row_count=rows,
         nan_counted=np.array([s.nan_counted for s in stripes], np.bool_),
     )

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import array as arrow_array
+from paimon_pyds.buffers import empty_batch, is_true, pc, to_numpy
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.formats import LEGACY_TYPE, LEGACY_ZONE, has_kind, is_legacy
 from paimon_pyds.formats.arrays import list_window, rebuild
@@ -132,7 +133,7 @@ class OrcWriter:
                 key, value = (*type_.children(), AtomicType(Kind.INT))[:2]
                 number = self._gather(list_window(present, present.keys), key, number + 1, found)
                 return self._gather(list_window(present, present.items), value, number, found)
-        counts = present.view(pa.int64()).to_numpy()
+        counts = to_numpy(present.view(pa.int64()))
         found.append((number, split_moments(counts, UNITS_PER_SECOND[array.type.unit], self._path)))
         return number + 1
 
@@ -152,7 +153,7 @@ class OrcWriter:
     def close(self) -> int:
         try:
             if not self._started:  # pyarrow writes nothing at all for a file without a batch
-                self.write(pa.RecordBatch.from_pylist([], schema=arrow_schema(self._fields)))
+                self.write(empty_batch(arrow_schema(self._fields)))
             written = self._sink.size
             if self._spool is None:
                 self._sink.held = []
@@ -230,7 +231,7 @@ def _compacted(array: pa.Array) -> pa.Array:
     """A nested array that begins at the start of its buffers: pyarrow's ORC writer forgets the offsets of slices."""
     if not pa.types.is_nested(array.type):
         return array
-    return array.take(pa.array(np.arange(len(array), dtype=np.int64)))
+    return array.take(arrow_array(np.arange(len(array), dtype=np.int64)))
 
 
 def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
@@ -252,6 +253,6 @@ def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
     if type_.kind is Kind.TIME:
         return array.view(pa.int32())
     if type_.kind in TIMESTAMP_KINDS:
-        mask = np.asarray(array.is_null()) if array.null_count else None
-        return pa.array(np.zeros(len(array), np.int64), pa.int64(), mask=mask).view(target)
+        mask = is_true(array.is_null()) if array.null_count else None
+        return arrow_array(np.zeros(len(array), np.int64), pa.int64(), mask=mask).view(target)
     return pc.cast(array, target)

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Int64s, to_numpy, validity
+from paimon_pyds.buffers import Int64s, is_true, pc, to_numpy, validity
+from paimon_pyds.buffers import array as arrow_array
 from paimon_pyds.errors import CorruptFileError, MissingColumnError, UnsupportedError
 from paimon_pyds.formats.arrays import check_not_shredded, rebuild
 from paimon_pyds.formats.parquet.footer import Chunk, require
@@ -224,14 +224,14 @@ def _timestamps(
     if data is None or not count:
         return pa.nulls(count, type_)
     raw = np.frombuffer(data, _PARTS, count=count, offset=array.offset * INT96_BYTES)
-    nulls = np.asarray(array.is_null()) if array.null_count else None
+    nulls = is_true(array.is_null()) if array.null_count else None
     nanos, days = raw["nanos"].copy(), raw["day"].astype(np.int64)
     for void in (nulls, None if around is None else ~to_numpy(around)):
         if void is not None:  # what stands under a NULL is no value
             nanos[void], days[void] = 0, _JULIAN_EPOCH
     micros = (days - _JULIAN_EPOCH) * _DAY_MICROS + nanos // 1000
     values = _in_unit(micros, nanos % 1000, type_.unit, column, path)
-    return pa.array(values, pa.int64(), mask=nulls).view(type_)
+    return arrow_array(values, pa.int64(), mask=nulls).view(type_)
 
 
 def _in_unit(micros: Int64s, rest: Int64s, unit: str, column: str, path: str) -> Int64s:
@@ -269,7 +269,7 @@ def timestamp_bytes(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _bytes_of_nanos(array: pa.Array) -> pa.Array:
-    values = np.asarray(array.view(pa.int64()).fill_null(0)).astype(np.int64, copy=False)
+    values = to_numpy(pc.fill_null(array.view(pa.int64()), 0)).astype(np.int64, copy=False)
     days = values // (_DAY_MICROS * 1000)
     parts = np.empty(len(values), _PARTS)
     parts["nanos"] = values - days * (_DAY_MICROS * 1000)

@@ -16,9 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import Int64s, from_numpy, one_array, unaligned_words, unsigned_varints, zigzag_decoded
+from paimon_pyds.buffers import Int64s, from_numpy, one_array, pc, unaligned_words, unsigned_varints, zigzag_decoded
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.formats.parquet.arrays import FIXED, INT96, as_fixed
 from paimon_pyds.formats.parquet.footer import MAGIC

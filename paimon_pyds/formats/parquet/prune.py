@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Flags
+from paimon_pyds.buffers import Flags, array, pc, to_numpy
 from paimon_pyds.formats.parquet.footer import Chunk, Leaf
 from paimon_pyds.formats.parquet.page_index import ColumnIndex, listed
 from paimon_pyds.formats.parquet.source import ParquetSource
@@ -99,7 +98,7 @@ def _prune_groups(
             return None
         return column_stats(leaf, column.type, _chunk_bounds(leaf, [footer.chunk(g, leaf.index) for g in groups]))
 
-    rows = pa.array([footer.groups[g][1] - footer.groups[g][0] for g in groups], pa.int64())
+    rows = array([footer.groups[g][1] - footer.groups[g][0] for g in groups], pa.int64())
     return may_match(predicate, rows, stats_of)
 
 
@@ -219,8 +218,8 @@ def file_statistics(source: ParquetSource, field: DataField) -> tuple[Any, Any, 
     stats = column_stats(leaf, field.type, _chunk_bounds(leaf, chunks))
     nulls = None if stats.null_count.null_count else pc.sum(stats.null_count, min_count=0).as_py()
     shortened = any((chunk.statistics or {}).get(i, (0, True))[1] is False for chunk in chunks for i in (7, 8))
-    valued = pc.less(stats.null_count, stats.row_count).fill_null(True)
-    unknown = pa.array(stats.unknown if stats.unknown is not None else np.ones(len(chunks), np.bool_))
+    valued = pc.fill_null(pc.less(stats.null_count, stats.row_count), True)
+    unknown = array(stats.unknown if stats.unknown is not None else np.ones(len(chunks), np.bool_))
     if shortened or field.type.kind in FLOAT_KINDS or pc.any(pc.and_(valued, unknown)).as_py():
         return None, None, nulls
     low, high = pc.min_max(stats.min.filter(valued))["min"], pc.min_max(stats.max.filter(valued))["max"]
@@ -315,21 +314,21 @@ def _unit(field: tuple[int, Any]) -> str | None:
 def column_stats(leaf: Leaf, type_: DataType | None, bounds: _RawBounds) -> ColumnStats:
     """The bounds as values of the column's Arrow type; only the counts where statistics order values otherwise."""
     counts = np.array(bounds.nulls, np.int64)
-    nulls = pa.array(counts, mask=counts < 0)
-    rows = pa.array(bounds.rows, pa.int64())
+    nulls = array(counts, mask=counts < 0)
+    rows = array(bounds.rows, pa.int64())
     if not isinstance(type_, AtomicType) or not orders_values(leaf, type_):
         nothing = pa.nulls(len(rows), arrow_type(type_) if isinstance(type_, AtomicType) else pa.int64())
         return ColumnStats(nothing, nothing, nulls, rows, exact=False, nan_counted=False)
     low, high = _values(bounds.low, leaf, type_), _values(bounds.high, leaf, type_)
     both = (a.cast(pa.uint8()) if pa.types.is_boolean(a.type) else a for a in (low, high))
-    known = pc.less_equal(*both).fill_null(False).to_numpy(zero_copy_only=False)  # false for NaN
+    known = to_numpy(pc.fill_null(pc.less_equal(*both), False))  # false for NaN
     return ColumnStats(low, high, nulls, rows, unknown=~known, exact=False, nan_counted=False)
 
 
 def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa.Array:
     target = arrow_type(type_)
     if leaf.physical == _BYTES:
-        plain = pa.array(bounds, pa.binary())
+        plain = array(bounds, pa.binary())
         try:
             return plain if pa.types.is_binary(target) else plain.cast(target)
         except pa.ArrowInvalid:  # cut inside a character, or no text at all
@@ -339,17 +338,17 @@ def _values(bounds: Sequence[bytes | None], leaf: Leaf, type_: AtomicType) -> pa
         return _decimals(whole, target)
     numbers, known = _numbers(bounds, leaf.physical)
     if pa.types.is_floating(target):
-        return pa.array(numbers, mask=~known).cast(target)
+        return array(numbers, mask=~known).cast(target)
     if pa.types.is_decimal(target):
         return _decimals([int(n) if k else None for n, k in zip(numbers, known, strict=True)], target)
     if pa.types.is_boolean(target):
-        return pa.array(numbers != 0, mask=~known)
+        return array(numbers != 0, mask=~known)
     if pa.types.is_integer(target):
         limits = np.iinfo(f"i{target.bit_width // 8}")
         known &= (numbers >= limits.min) & (numbers <= limits.max)
-        return pa.array(np.where(known, numbers, 0), mask=~known).cast(target)
+        return array(np.where(known, numbers, 0), mask=~known).cast(target)
     stored = pa.int64() if leaf.physical == _INT64 else pa.int32()
-    return pa.array(numbers, mask=~known).cast(stored).view(target)
+    return array(numbers, mask=~known).cast(stored).view(target)
 
 
 def _numbers(bounds: Sequence[bytes | None], physical: int) -> tuple[npt.NDArray[Any], Flags]:
@@ -366,5 +365,5 @@ def _decimals(values: Sequence[int | None], target: pa.DataType) -> pa.Array:
     limit = 10**target.precision
     good = [v if v is not None and -limit < v < limit else None for v in values]
     raw = b"".join((v or 0).to_bytes(16, "little", signed=True) for v in good)
-    valid = pa.array([v is not None for v in good], pa.bool_())
+    valid = array([v is not None for v in good], pa.bool_())
     return pa.Array.from_buffers(target, len(good), [valid.buffers()[1], pa.py_buffer(raw)])

@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_pyds.buffers import to_numpy
+from paimon_pyds.buffers import pc, to_numpy
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.formats.parquet.arrays import INT96_BYTES
 from paimon_pyds.options.option import Kind as ValueKind

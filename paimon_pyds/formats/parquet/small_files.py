@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.buffers import empty_batch, empty_table
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.formats.parquet.arrays import conform_batch
 from paimon_pyds.formats.parquet.footer import MAGIC
@@ -46,7 +47,7 @@ class SmallFiles:
                 return None
             leaves = self._leaves_of(metadata.schema)
             if not leaves:
-                return None if leaves is None else self._schema.empty_table()
+                return None if leaves is None else empty_table(self._schema)
             table = file.reader.read_all(column_indices=leaves, use_threads=False)
         except (pa.ArrowException, PaimonError, OSError, ValueError, MemoryError, OverflowError):
             return None
@@ -82,4 +83,4 @@ class SmallFiles:
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+    return batches[0] if batches else empty_batch(table.schema)

@@ -13,8 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from paimon_pyds.buffers import pc
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.formats.parquet.arrays import INT96, int96_leaves, timestamp_bytes, with_int96
 from paimon_pyds.formats.parquet.footer import MAGIC
