@@ -278,8 +278,8 @@ def ours_predicates(path: str, kind: str) -> dict[str, Any]:
     import numpy as np
 
     from paimon_pyds.index.evaluate import FileIndex
-    from paimon_pyds.predicate.bind import bind
-    from paimon_pyds.predicate.normal_form import parse_filter
+    from paimon_pyds.sql.predicate.bind import bind
+    from paimon_pyds.sql.predicate.normal_form import parse_filter
     from paimon_pyds.storage import FileSource
 
     table = ours(path)

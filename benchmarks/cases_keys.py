@@ -288,12 +288,12 @@ def ours_assigner(path: str, keys: int, known: bool) -> dict[str, Any]:
     """Seconds to find the buckets of keys, those of a hash index that is read first or new ones, which are handed out
     for one; bytes of memory for each key, when all are found and at most."""
     import paimon_pyds as pp
-    from paimon_pyds.bucket.assigner import PartitionedRows
-    from paimon_pyds.bucket.dynamic import DynamicBuckets, KeyShare
-    from paimon_pyds.bucket.hash_index import HashIndex
+    from paimon_pyds.base.options import TableOptions
+    from paimon_pyds.base.row import EMPTY_ROW, hash_rows
+    from paimon_pyds.keys.bucket.assigner import PartitionedRows
+    from paimon_pyds.keys.bucket.dynamic import DynamicBuckets, KeyShare
+    from paimon_pyds.keys.bucket.hash_index import HashIndex
     from paimon_pyds.metadata.partition import PartitionBucket
-    from paimon_pyds.options import TableOptions
-    from paimon_pyds.row import EMPTY_ROW, hash_rows
 
     shutil.rmtree(path, ignore_errors=True)
     table = pp.Table.create(path, pa.schema([pa.field("id", pa.int64(), False)]), ["id"])

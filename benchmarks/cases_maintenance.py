@@ -50,9 +50,9 @@ def ours_maintained_table(path: str, files: int, snapshots: int) -> None:
 
     import paimon_pyds as pp
     from benchmarks import files100k
-    from paimon_pyds.commit import Changes, commit
-    from paimon_pyds.commit_message import CompactIncrement, increments_of
-    from paimon_pyds.options import TableOptions
+    from paimon_pyds.base.options import TableOptions
+    from paimon_pyds.engine.commit import Changes, commit
+    from paimon_pyds.metadata.commit_message import CompactIncrement, increments_of
 
     files100k.make(path, files, {"write-only": "true"})
     table, each, rng = pp.Table.open(path), files // files100k.PARTITIONS, np.random.default_rng(6)

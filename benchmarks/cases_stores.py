@@ -86,8 +86,8 @@ def ours_many_manifests(path: str) -> None:
     import numpy as np
 
     import paimon_pyds as pp
-    from paimon_pyds.commit import Changes, Increment, commit
-    from paimon_pyds.options import TableOptions
+    from paimon_pyds.base.options import TableOptions
+    from paimon_pyds.engine.commit import Changes, Increment, commit
 
     merging = {"manifest.target-file-size": "16 kb", "manifest.full-compaction-threshold-size": "1 gb"}
     table = pp.Table.create(path, files100k.SCHEMA, partition_by=["p"], options=merging)
@@ -122,8 +122,8 @@ def _rust(address: str, name: str) -> Any:
 @case
 def ours_store_point(address: str, name: str, cache: str | None = None, again: bool = False) -> dict[str, Any]:
     """Opening the table and finding a row; ``again``, the same row by the table that is open."""
-    import paimon_pyds.storage.object_store
-    import paimon_pyds.table_scan  # noqa: F401 - the peer has loaded all of itself, too
+    import paimon_pyds.scan
+    import paimon_pyds.storage.object_store  # noqa: F401 - the peer has loaded all of itself, too
 
     table = _ours(address, name, cache)
 
@@ -141,9 +141,9 @@ def ours_store_point(address: str, name: str, cache: str | None = None, again: b
 
 def _forget() -> None:
     from paimon_pyds.index.evaluate import OPEN_INDEXES
-    from paimon_pyds.metadata import ahead
+    from paimon_pyds.metadata import prefetch as ahead
     from paimon_pyds.metadata.store import METADATA_CACHE
-    from paimon_pyds.storage.kept_ranges import KEPT_RANGES
+    from paimon_pyds.storage.range_cache import KEPT_RANGES
 
     for cache in (METADATA_CACHE, OPEN_INDEXES, KEPT_RANGES, ahead._LAST_SEEN):
         cache.clear()
@@ -151,8 +151,8 @@ def _forget() -> None:
 
 @case
 def ours_store_plan(address: str, name: str) -> dict[str, Any]:
-    import paimon_pyds.storage.object_store
-    import paimon_pyds.table_scan  # noqa: F401
+    import paimon_pyds.scan
+    import paimon_pyds.storage.object_store  # noqa: F401 - the peer has loaded all of itself, too
 
     found = _counted(address, lambda: len(_ours(address, name).scan().plan().files))
     assert found["found"] == 100 * MANIFESTS

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import EMPTY_ROW, encode_row, encode_rows
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.engine.commit import Changes, Increment, commit
+from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import EMPTY_ROW, encode_row, encode_rows
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.types import from_arrow_schema
 
 PARTITIONS = 100
 SCHEMA = pa.schema([("p", pa.int32()), *[(f"c{i}", pa.int64()) for i in range(8)], ("s", pa.string())])

@@ -1,4 +1,4 @@
-"""Where the constants of `paimon_pyds.formats.parquet.page_picks` come from: ``python -m benchmarks.page_cost``.
+"""Where the constants of `paimon_pyds.format.parquet.page_picks` come from: ``python -m benchmarks.page_cost``.
 
 Parquet files of one row group, one column each, with pages of two lengths, are read at more and more scattered rows:
 by single pages whatever that costs, and by row group. Each figure is the median of alternating runs, on one thread
@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_pyds.formats import ReadCounters, by_name
-from paimon_pyds.formats.parquet.page_picks import choose
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.format import ReadCounters, by_name
+from paimon_pyds.format.parquet.page_picks import choose
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, parse_type
 
 ROWS = 600_000
 PAGE_ROWS = (1_024, 6_144)
@@ -38,7 +38,7 @@ SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95)
 """Of the pages that hold a wanted row."""
 MANY = 8
 """One row of a page is wanted, or one in so many."""
-_READER = "paimon_pyds.formats.parquet.reader"
+_READER = "paimon_pyds.format.parquet.reader"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,28 +15,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paimon_pyds import errors as errors
     from paimon_pyds import spark as spark
-    from paimon_pyds import types as types
+    from paimon_pyds.base import types as types
+    from paimon_pyds.base.progress import ProgressEvent as ProgressEvent
+    from paimon_pyds.base.progress import show_progress as show_progress
     from paimon_pyds.catalog import Catalog as Catalog
-    from paimon_pyds.migration.migrate import migrate as migrate
-    from paimon_pyds.progress import ProgressEvent as ProgressEvent
-    from paimon_pyds.progress import show_progress as show_progress
-    from paimon_pyds.rowlevel.clauses import Delete as Delete
-    from paimon_pyds.rowlevel.clauses import Insert as Insert
-    from paimon_pyds.rowlevel.clauses import Update as Update
+    from paimon_pyds.engine.rowlevel.clauses import Delete as Delete
+    from paimon_pyds.engine.rowlevel.clauses import Insert as Insert
+    from paimon_pyds.engine.rowlevel.clauses import Update as Update
+    from paimon_pyds.ops.migration.migrate import migrate as migrate
     from paimon_pyds.spark.source import register as register
     from paimon_pyds.table import Table as Table
 
 __version__ = "0.1.0"
 _WHERE = {
     "Catalog": "paimon_pyds.catalog",
-    "Delete": "paimon_pyds.rowlevel.clauses",
-    "Insert": "paimon_pyds.rowlevel.clauses",
-    "ProgressEvent": "paimon_pyds.progress",
+    "Delete": "paimon_pyds.engine.rowlevel.clauses",
+    "Insert": "paimon_pyds.engine.rowlevel.clauses",
+    "ProgressEvent": "paimon_pyds.base.progress",
     "Table": "paimon_pyds.table",
-    "Update": "paimon_pyds.rowlevel.clauses",
-    "migrate": "paimon_pyds.migration.migrate",
+    "Update": "paimon_pyds.engine.rowlevel.clauses",
+    "migrate": "paimon_pyds.ops.migration.migrate",
     "register": "paimon_pyds.spark.source",
-    "show_progress": "paimon_pyds.progress",
+    "show_progress": "paimon_pyds.base.progress",
 }
 __all__ = sorted([*_WHERE, "__version__", "errors"])
 _ELSEWHERE = {

@@ -31,7 +31,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from paimon_pyds.redaction import redact, visible
+from paimon_pyds.base.secrets import redact, visible
 
 _EXCERPT = re.compile(r"\n  [^\n]*\n {2,}\^\Z")
 """The line of a filter and the caret below it, which end a message; no other line break in one is ours."""
@@ -51,7 +51,7 @@ def _presentable(text: str) -> str:
 class PaimonError(Exception):
     """Base of every error raised on purpose.
 
-    Secrets are blanked in all of them, and control characters written out (see `paimon_pyds.redaction`).
+    Secrets are blanked in all of them, and control characters written out (see `paimon_pyds.base.secrets`).
 
     Args:
         message: what happened, one sentence without a full stop.

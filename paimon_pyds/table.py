@@ -10,20 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.compact.options import CompactOptions
+from paimon_pyds.base.frames import ROWS_ELSEWHERE, RowStream, row_count, rows_of
+from paimon_pyds.base.options.option import (
+    columns,
+    mapping,
+    option_texts,
+    path_like,
+    present,
+    text,
+    texts,
+    with_settings,
+)
+from paimon_pyds.base.progress import shown
+from paimon_pyds.base.secrets import RedactedDict
+from paimon_pyds.base.text import one_line
+from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema
+from paimon_pyds.engine.compact.options import CompactOptions
+from paimon_pyds.engine.rowlevel.clauses import MergeOptions
 from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, SchemaError, no_attribute, suggest
-from paimon_pyds.frames import ROWS_ELSEWHERE, RowStream, row_count, rows_of
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore, cache_of
-from paimon_pyds.one_line import one_line
-from paimon_pyds.options.option import columns, mapping, option_texts, path_like, present, text, texts, with_settings
-from paimon_pyds.predicate.argument import one_condition
-from paimon_pyds.progress import shown
-from paimon_pyds.redaction import RedactedDict
-from paimon_pyds.rowlevel.clauses import MergeOptions
-from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
+from paimon_pyds.sql.predicate.argument import one_condition
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -31,36 +40,37 @@ if TYPE_CHECKING:
     import duckdb
     import polars
 
-    from paimon_pyds.commit_message import CommitMessage
-    from paimon_pyds.compact.compact import CompactSummary
-    from paimon_pyds.compact.rescale import RescaleSummary
-    from paimon_pyds.ddl.alter import SchemaChanges
-    from paimon_pyds.ddl.create import TableDefinition
-    from paimon_pyds.execution.executor import Executor
-    from paimon_pyds.explain.explain import Explanation
-    from paimon_pyds.expression.bound import Operand
-    from paimon_pyds.index_tools.advise import AdviceReport
-    from paimon_pyds.index_tools.cost import CostReport
-    from paimon_pyds.index_tools.inspect import IndexDump
-    from paimon_pyds.index_tools.needs import RecordedFilter
-    from paimon_pyds.index_tools.rewrite import RewriteSummary
-    from paimon_pyds.index_tools.verify import VerifyReport
-    from paimon_pyds.layout.data import Layout
-    from paimon_pyds.layout.partitions import PartitionAdvice
-    from paimon_pyds.maintenance.clone import CloneSummary
-    from paimon_pyds.maintenance.compact_manifests import ManifestSummary
-    from paimon_pyds.maintenance.diff import StateName, TableDiff
-    from paimon_pyds.maintenance.findings import RepairPlan, Verification
-    from paimon_pyds.maintenance.orphans import OrphanFiles
-    from paimon_pyds.maintenance.removal import RemovalSummary
-    from paimon_pyds.maintenance.repair import Repair, UnexistingFiles
+    from paimon_pyds.engine.compact.compact import CompactSummary
+    from paimon_pyds.engine.execution.executor import Executor
+    from paimon_pyds.engine.query.aggregates import Answers
+    from paimon_pyds.engine.rowlevel.changes import RowSummary
+    from paimon_pyds.engine.write import WriteContext
+    from paimon_pyds.metadata.commit_message import CommitMessage
     from paimon_pyds.metadata.statistics import Statistics
-    from paimon_pyds.predicate.tree import Predicate
-    from paimon_pyds.query.aggregates import Answers
-    from paimon_pyds.rowlevel.changes import RowSummary
-    from paimon_pyds.sql.order import TopN
-    from paimon_pyds.system.row_changes import AuditLog, Binlog
-    from paimon_pyds.table_scan import Scan
+    from paimon_pyds.ops.ddl.alter import SchemaChanges
+    from paimon_pyds.ops.ddl.create import TableDefinition
+    from paimon_pyds.ops.explain.explain import Explanation
+    from paimon_pyds.ops.index_tools.advise import AdviceReport
+    from paimon_pyds.ops.index_tools.cost import CostReport
+    from paimon_pyds.ops.index_tools.inspect import IndexDump
+    from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter
+    from paimon_pyds.ops.index_tools.rewrite import RewriteSummary
+    from paimon_pyds.ops.index_tools.verify import VerifyReport
+    from paimon_pyds.ops.layout.data import Layout
+    from paimon_pyds.ops.layout.partitions import PartitionAdvice
+    from paimon_pyds.ops.maintenance.clone import CloneSummary
+    from paimon_pyds.ops.maintenance.compact_manifests import ManifestSummary
+    from paimon_pyds.ops.maintenance.diff import StateName, TableDiff
+    from paimon_pyds.ops.maintenance.findings import RepairPlan, Verification
+    from paimon_pyds.ops.maintenance.orphans import OrphanFiles
+    from paimon_pyds.ops.maintenance.removal import RemovalSummary
+    from paimon_pyds.ops.maintenance.repair import Repair, UnexistingFiles
+    from paimon_pyds.ops.rescale.rescale import RescaleSummary
+    from paimon_pyds.ops.system.row_changes import AuditLog, Binlog
+    from paimon_pyds.scan import Scan
+    from paimon_pyds.sql.expression.bound import Operand
+    from paimon_pyds.sql.predicate.tree import Predicate
+    from paimon_pyds.sql.text.order import TopN
     from paimon_pyds.typing import (
         Condition,
         Filter,
@@ -79,7 +89,6 @@ if TYPE_CHECKING:
         SystemName,
         UnmatchedChanges,
     )
-    from paimon_pyds.write import WriteContext
 
 _ELSEWHERE = {
     **ROWS_ELSEWHERE, "columns": "schema.field_names", "dtypes": "schema",
@@ -171,7 +180,7 @@ class Table(RowStream):
             AlreadyExistsError: the table already exists.
             SchemaError, OptionError, UnsupportedError: columns or options that Paimon, or this package, refuses.
         """
-        from paimon_pyds.ddl.create import create_table, unmade_on_failure
+        from paimon_pyds.ops.ddl.create import create_table, unmade_on_failure
         from paimon_pyds.storage import open_file_io
 
         definition, rows = table_definition(schema, primary_key, partition_by, options, comment)
@@ -231,7 +240,7 @@ class Table(RowStream):
 
     def describe_options(self) -> pa.Table:
         """Every option with its value, default, and whether it is honoured, ignorable or refused."""
-        from paimon_pyds.options import describe_options
+        from paimon_pyds.base.options import describe_options
 
         return describe_options(self.schema)
 
@@ -241,7 +250,7 @@ class Table(RowStream):
         ``total_record_count`` of each counts stored rows; ``row_count`` is how many rows a read gives, None where only
         `count` can tell, as in tables with a primary key.
         """
-        from paimon_pyds.scan.known_rows import with_row_count
+        from paimon_pyds.engine.scan.known_rows import with_row_count
 
         store = self._store
         schema = store.latest_schema()
@@ -249,7 +258,7 @@ class Table(RowStream):
 
     def snapshot(self) -> Snapshot | None:
         """The latest snapshot, as in `snapshots`; None for a table that was never written."""
-        from paimon_pyds.scan.known_rows import with_row_count
+        from paimon_pyds.engine.scan.known_rows import with_row_count
 
         store = self._store
         snapshot = store.latest_snapshot()
@@ -261,7 +270,7 @@ class Table(RowStream):
 
     def consumers(self) -> dict[str, int]:
         """The snapshot that each streaming reader of other engines reads next: it stays, and so do later ones."""
-        from paimon_pyds.maintenance.references import consumers
+        from paimon_pyds.ops.maintenance.references import consumers
 
         return consumers(self._store)
 
@@ -280,13 +289,13 @@ class Table(RowStream):
         ``_ROW_ID`` and ``_SEQUENCE_NUMBER`` among its columns.
 
         Args:
-            name: see `paimon_pyds.system.tables.NAMES`.
+            name: see `paimon_pyds.ops.system.tables.NAMES`.
             where: a condition on the columns of the system table, such as ``"partition = '{1}' AND level > 0"`` of
                 ``files``; ``filter`` is another name for it.
             **query: ``columns``, ``limit``, and ``options``: Paimon's scan options, as in `scan`.
         """
-        from paimon_pyds.system.tables import system_scan
-        from paimon_pyds.table_scan import Scan
+        from paimon_pyds.ops.system.tables import system_scan
+        from paimon_pyds.scan import Scan
 
         return system_scan(self._store, Scan, name, where, **query)
 
@@ -308,7 +317,7 @@ class Table(RowStream):
             options: Paimon's scan options, such as ``{"incremental-between": "3,7"}``.
             filter: another name for ``where``.
         """
-        from paimon_pyds.system.row_changes import AuditLog
+        from paimon_pyds.ops.system.row_changes import AuditLog
 
         return AuditLog(self.scan(where, limit=limit, options=options, filter=filter), columns)
 
@@ -319,7 +328,7 @@ class Table(RowStream):
             columns: ``rowkind`` and the table's columns; all by default.
             options: as in `audit_log`.
         """
-        from paimon_pyds.system.row_changes import Binlog
+        from paimon_pyds.ops.system.row_changes import Binlog
 
         return Binlog(self.scan(options=options), columns)
 
@@ -362,8 +371,8 @@ class Table(RowStream):
                 memory.
             filter: another name for ``where``.
         """
-        from paimon_pyds.scan.travel import scan_options
-        from paimon_pyds.table_scan import Scan
+        from paimon_pyds.engine.scan.travel import scan_options
+        from paimon_pyds.scan import Scan
 
         given = scan_options(snapshot, tag, timestamp, options)
         wanted = one_condition(where, filter)
@@ -503,7 +512,7 @@ class Table(RowStream):
             UnsupportedError: the table has no primary key.
             SchemaError: the keys don't have the columns of the primary key, or NULL in one.
         """
-        from paimon_pyds.query.lookup import lookup_rows
+        from paimon_pyds.engine.query.lookup import lookup_rows
 
         keys = present("keys", keys, "rows with the columns of the key")
         with shown("lookup"):
@@ -544,7 +553,7 @@ class Table(RowStream):
             SchemaError: the data does not fit, or would not be stored as it is; nothing was written.
             CommitError: not published; the files were removed.
         """
-        from paimon_pyds.append import append
+        from paimon_pyds.engine.append import append
 
         own = with_settings(options, {"rowkind-column": rowkind_column, "missing-columns": missing_columns})
         with shown("append", progress):
@@ -574,7 +583,7 @@ class Table(RowStream):
         Raises:
             SchemaError: as for `append`; data without columns, or with others than the table's, does not empty it.
         """
-        from paimon_pyds.append import OverwriteMode, overwrite
+        from paimon_pyds.engine.append import OverwriteMode, overwrite
 
         with shown("overwrite", progress):
             snapshot = overwrite(self._store, data, OverwriteMode(partition, dynamic), option_texts(options))
@@ -588,7 +597,7 @@ class Table(RowStream):
             options: as for `append`.
             overwrite: the rows are to be committed as an overwrite.
         """
-        from paimon_pyds.execution.writing import write_context
+        from paimon_pyds.engine.execution.writing import write_context
 
         return write_context(self._store, option_texts(options), overwrite=overwrite)
 
@@ -619,7 +628,7 @@ class Table(RowStream):
             CommitError: not published.
             CommitOutcomeUnknownError: the storage did not say; the files were kept.
         """
-        from paimon_pyds.append import OverwriteMode, commit_messages
+        from paimon_pyds.engine.append import OverwriteMode, commit_messages
 
         mode = OverwriteMode(partition, dynamic) if overwrite else None
         snapshot = commit_messages(self._store, messages, overwrite=mode, options=option_texts(options))
@@ -632,7 +641,7 @@ class Table(RowStream):
         Raises:
             AlreadyCommittedError: the table has some of them, and none was removed.
         """
-        from paimon_pyds.append import abort_uncommitted
+        from paimon_pyds.engine.append import abort_uncommitted
 
         abort_uncommitted(self._store, messages)
 
@@ -642,14 +651,14 @@ class Table(RowStream):
         unset_options: Sequence[str] = (),
         **changes: Unpack[SchemaChanges],
     ) -> TableSchema:
-        """Change options or columns; makes a new schema. See `paimon_pyds.ddl.alter.alter_table`.
+        """Change options or columns; makes a new schema. See `paimon_pyds.ops.ddl.alter.alter_table`.
 
         Args:
             set_options: new values of table options.
             unset_options: table options that get their defaults again.
-            **changes: such as ``add_columns={"n": "INT"}``: see `paimon_pyds.ddl.alter.SchemaChanges`.
+            **changes: such as ``add_columns={"n": "INT"}``: see `paimon_pyds.ops.ddl.alter.SchemaChanges`.
         """
-        from paimon_pyds.ddl.alter import alter_table
+        from paimon_pyds.ops.ddl.alter import alter_table
 
         return alter_table(
             self._store,
@@ -668,7 +677,7 @@ class Table(RowStream):
         options: OptionValues | None = None,
         filter: Condition | None = None,
     ) -> RowSummary:
-        """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.delete`.
+        """Delete the rows for which a condition is true, as one snapshot. See `paimon_pyds.engine.rowlevel.delete`.
 
         Args:
             where: Spark SQL text, such as ``"id IN (1, 2)"``; ``"TRUE"`` for every row.
@@ -679,7 +688,7 @@ class Table(RowStream):
             options: table options for this run.
             filter: another name for ``where``.
         """
-        from paimon_pyds.rowlevel.delete import delete
+        from paimon_pyds.engine.rowlevel.delete import delete
 
         where = one_condition(where, filter)
         with shown("delete", progress):
@@ -697,7 +706,8 @@ class Table(RowStream):
         options: OptionValues | None = None,
         filter: Condition | None = None,
     ) -> RowSummary:
-        """Set columns of the rows for which a condition is true, as one snapshot. See `paimon_pyds.rowlevel.update`.
+        """Set columns of the rows for which a condition is true, as one snapshot. See
+        `paimon_pyds.engine.rowlevel.update`.
 
         Args:
             set: new values by column, such as ``{"price": "price * 1.1", "color": "'red'"}``: Spark SQL text over the
@@ -708,7 +718,7 @@ class Table(RowStream):
             options: table options for this run.
             filter: another name for ``where``.
         """
-        from paimon_pyds.rowlevel.update import update
+        from paimon_pyds.engine.rowlevel.update import update
 
         where = one_condition(where, filter)
         with shown("update", progress):
@@ -728,7 +738,7 @@ class Table(RowStream):
         progress: Progress | None = None,
         options: OptionValues | None = None,
     ) -> RowSummary:
-        """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.rowlevel.merge`.
+        """Bring rows of a source into the table, as one snapshot. See `paimon_pyds.engine.rowlevel.merge_into`.
 
         Clauses without columns take the source's values as `append` does; values that are named are cast as Spark does.
 
@@ -753,7 +763,7 @@ class Table(RowStream):
             CardinalityError: two rows of the source would change one row of the table; nothing was changed.
             SchemaError: a value of a clause without columns does not fit; the message names column, value and row.
         """
-        from paimon_pyds.rowlevel.merge import merge_into
+        from paimon_pyds.engine.rowlevel.merge_into import merge_into
 
         how = MergeOptions(when_matched, when_not_matched, when_not_matched_by_source, option_texts(options))
         with shown("merge", progress):
@@ -779,7 +789,7 @@ class Table(RowStream):
             progress: as for `append`.
             filter: another name for ``where``.
         """
-        from paimon_pyds.index_tools.rewrite import rewrite_file_index
+        from paimon_pyds.ops.index_tools.rewrite import rewrite_file_index
 
         where = one_condition(where, filter)
         with shown("rewrite indexes", progress):
@@ -819,7 +829,7 @@ class Table(RowStream):
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
             filter: another name for ``where``.
         """
-        from paimon_pyds.compact.compact import compact
+        from paimon_pyds.engine.compact.compact import compact
 
         where = one_condition(where, filter)
         how = CompactOptions(where, order_by, order, full, dry_run, option_texts(options))
@@ -848,7 +858,7 @@ class Table(RowStream):
             progress: as for `append`.
             filter: another name for ``where``.
         """
-        from paimon_pyds.layout.overlap import layout_of
+        from paimon_pyds.ops.layout.overlap import layout_of
 
         where = one_condition(where, filter)
         with shown("layout", progress):
@@ -864,7 +874,7 @@ class Table(RowStream):
     ) -> PartitionAdvice:
         """Which column, or which unit of a date, suits as a partition: by statistics, samples and recorded filters.
 
-        The rules are in `paimon_pyds.layout.partitions`.
+        The rules are in `paimon_pyds.ops.layout.partitions`.
 
         Args:
             filters: recorded ones, with how often they were used.
@@ -872,7 +882,7 @@ class Table(RowStream):
             where: a condition on partition columns that files are taken from.
             progress: as for `append`.
         """
-        from paimon_pyds.layout.partitions import advise_partition
+        from paimon_pyds.ops.layout.partitions import advise_partition
 
         with shown("advise", progress):
             return advise_partition(self._store, filters, files=files, where=where)
@@ -903,7 +913,7 @@ class Table(RowStream):
             options: table options for this run, such as ``{"target-file-size": "512 mb"}``.
             filter: another name for ``where``.
         """
-        from paimon_pyds.compact.rescale import RescaleOptions, rescale
+        from paimon_pyds.ops.rescale.rescale import RescaleOptions, rescale
 
         how = RescaleOptions(bucket_num, one_condition(where, filter), dry_run, option_texts(options))
         with shown("rescale", progress):
@@ -937,7 +947,7 @@ class Table(RowStream):
             options: table options for this run, such as ``{"snapshot.clean-empty-directories": "true"}``.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.expire import ExpireOptions, expire_snapshots
+        from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_snapshots
 
         request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
         with shown("expire", progress):
@@ -970,7 +980,7 @@ class Table(RowStream):
             options: table options for this run.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.expire import ExpireOptions, expire_changelogs
+        from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_changelogs
 
         request = ExpireOptions(retain_max, retain_min, older_than, dry_run, option_texts(options), max_deletes)
         with shown("expire", progress):
@@ -999,7 +1009,7 @@ class Table(RowStream):
             dry_run: only look whether it can be done, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.tags import TagOptions, create_tag
+        from paimon_pyds.ops.maintenance.tags import TagOptions, create_tag
 
         with shown("create tag", progress):
             return create_tag(self._store, name, TagOptions(snapshot, timestamp, retain, replace, dry_run))
@@ -1012,7 +1022,7 @@ class Table(RowStream):
             new_name: what it is called from now on.
             dry_run: only look whether it can be done, and change nothing; False by default.
         """
-        from paimon_pyds.maintenance.tags import rename_tag
+        from paimon_pyds.ops.maintenance.tags import rename_tag
 
         return rename_tag(self._store, name, new_name, dry_run=dry_run)
 
@@ -1024,7 +1034,7 @@ class Table(RowStream):
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.tags import delete_tag
+        from paimon_pyds.ops.maintenance.tags import delete_tag
 
         with shown("delete tag", progress):
             return delete_tag(self._store, name, dry_run=dry_run)
@@ -1043,7 +1053,7 @@ class Table(RowStream):
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.tags import expire_tags
+        from paimon_pyds.ops.maintenance.tags import expire_tags
 
         with shown("expire tags", progress):
             return expire_tags(self._store, older_than, dry_run=dry_run)
@@ -1062,8 +1072,8 @@ class Table(RowStream):
         Returns:
             Their names.
         """
-        from paimon_pyds.maintenance.expire import maintenance_options
-        from paimon_pyds.maintenance.tag_creation import create_due_tags
+        from paimon_pyds.ops.maintenance.expire import maintenance_options
+        from paimon_pyds.ops.maintenance.tag_creation import create_due_tags
 
         with shown("create tags", progress):
             store = self._store
@@ -1081,7 +1091,7 @@ class Table(RowStream):
         Returns:
             What it would have read next; None where it was not known.
         """
-        from paimon_pyds.maintenance.consumers import reset_consumer
+        from paimon_pyds.ops.maintenance.consumers import reset_consumer
 
         return reset_consumer(self._store, name, next_snapshot, dry_run=dry_run)
 
@@ -1095,7 +1105,7 @@ class Table(RowStream):
             excluding: one for those that stay.
             dry_run: only report which, and change nothing; False by default.
         """
-        from paimon_pyds.maintenance.consumers import clear_consumers
+        from paimon_pyds.ops.maintenance.consumers import clear_consumers
 
         return clear_consumers(self._store, including, excluding, dry_run=dry_run)
 
@@ -1109,7 +1119,7 @@ class Table(RowStream):
             dry_run: only report which, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.partitions import expire_partitions
+        from paimon_pyds.ops.maintenance.partitions import expire_partitions
 
         with shown("expire partitions", progress):
             summary = expire_partitions(self._store, option_texts(options), dry_run=dry_run)
@@ -1130,7 +1140,7 @@ class Table(RowStream):
         Returns:
             What left the newest state, and how many older snapshots keep their rows. Files go when these expire.
         """
-        from paimon_pyds.maintenance.drop_partitions import truncate
+        from paimon_pyds.ops.maintenance.drop_partitions import truncate
 
         with shown("truncate", progress):
             summary, snapshot = truncate(self._store, option_texts(options), dry_run=dry_run)
@@ -1159,7 +1169,7 @@ class Table(RowStream):
         Returns:
             What left the newest state, as for `truncate`.
         """
-        from paimon_pyds.maintenance.drop_partitions import drop_partitions
+        from paimon_pyds.ops.maintenance.drop_partitions import drop_partitions
 
         where = one_condition(where, filter)
         with shown("drop partitions", progress):
@@ -1184,7 +1194,7 @@ class Table(RowStream):
         Returns:
             The directories, such as ``day=2026-01-31``.
         """
-        from paimon_pyds.maintenance.drop_partitions import mark_partitions_done
+        from paimon_pyds.ops.maintenance.drop_partitions import mark_partitions_done
 
         with shown("mark partitions", progress):
             return mark_partitions_done(self._store, partitions, dry_run=dry_run)
@@ -1201,7 +1211,7 @@ class Table(RowStream):
             dry_run: only report how many would be written anew, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.compact_manifests import compact_manifests
+        from paimon_pyds.ops.maintenance.compact_manifests import compact_manifests
 
         with shown("compact manifests", progress):
             summary = compact_manifests(self._store, option_texts(options), dry_run=dry_run)
@@ -1230,7 +1240,7 @@ class Table(RowStream):
         Returns:
             What was found; None for a table without a snapshot.
         """
-        from paimon_pyds.maintenance.analyze import analyze
+        from paimon_pyds.ops.maintenance.analyze import analyze
 
         with shown("analyze", progress):
             names = None if columns is None else texts("columns", columns)
@@ -1265,7 +1275,7 @@ class Table(RowStream):
         Returns:
             The snapshot that the branch begins with.
         """
-        from paimon_pyds.maintenance.branches import create_branch
+        from paimon_pyds.ops.maintenance.branches import create_branch
 
         return create_branch(self._store, name, tag, ignore_if_exists=ignore_if_exists, dry_run=dry_run)
 
@@ -1277,7 +1287,7 @@ class Table(RowStream):
             new_name: what it is called from now on.
             dry_run: only look whether it can be done, and change nothing; False by default.
         """
-        from paimon_pyds.maintenance.branches import rename_branch
+        from paimon_pyds.ops.maintenance.branches import rename_branch
 
         return rename_branch(self._store, name, new_name, dry_run=dry_run)
 
@@ -1289,21 +1299,21 @@ class Table(RowStream):
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.branches import delete_branch
+        from paimon_pyds.ops.maintenance.branches import delete_branch
 
         with shown("delete branch", progress):
             return delete_branch(self._store, name, dry_run=dry_run)
 
     def fast_forward(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> RemovalSummary:
         """Take over a branch's history: what was committed here since the branch was made goes. No one may write here
-        meanwhile; see `paimon_pyds.maintenance.forward.fast_forward`.
+        meanwhile; see `paimon_pyds.ops.maintenance.forward.fast_forward`.
 
         Args:
             name: of the branch.
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.forward import fast_forward
+        from paimon_pyds.ops.maintenance.forward import fast_forward
 
         with shown("fast forward", progress):
             return fast_forward(self._store, name, dry_run=dry_run)
@@ -1332,7 +1342,7 @@ class Table(RowStream):
             dry_run: only report what would go, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.rollback import rollback
+        from paimon_pyds.ops.maintenance.rollback import rollback
 
         with shown("roll back", progress):
             return rollback(self._store, snapshot, tag, timestamp, watermark, dry_run=dry_run)
@@ -1363,7 +1373,7 @@ class Table(RowStream):
             progress: as for `append`.
             filter: another name for ``where``.
         """
-        from paimon_pyds.maintenance.clone import CloneOptions, clone
+        from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
         from paimon_pyds.storage import open_file_io
 
         copy = TableStore(*open_file_io(path_like("target", target), mapping("storage_options", storage_options or {})))
@@ -1385,7 +1395,7 @@ class Table(RowStream):
             dry_run: only report what would go, and change nothing; False by default. It needs no confirmation.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.purge import purge
+        from paimon_pyds.ops.maintenance.purge import purge
 
         with shown("purge", progress):
             return purge(self._store, confirm, named_states=named_states, dry_run=dry_run)
@@ -1413,7 +1423,7 @@ class Table(RowStream):
             executor: where directories are listed and manifests are read; this machine by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.orphans import remove_orphan_files
+        from paimon_pyds.ops.maintenance.orphans import remove_orphan_files
 
         with shown("find orphans", progress):
             return remove_orphan_files(self._store, older_than, dry_run=dry_run, external=external, executor=executor)
@@ -1430,7 +1440,7 @@ class Table(RowStream):
             executor: where files are looked at; this machine by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.verify import verify
+        from paimon_pyds.ops.maintenance.verify import verify
 
         with shown("verify", progress):
             return verify(self._store, deep=deep, executor=executor)
@@ -1452,7 +1462,7 @@ class Table(RowStream):
             executor: where the work runs; this machine by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.repair import promised, repair
+        from paimon_pyds.ops.maintenance.repair import promised, repair
 
         with shown("repair", progress):
             plan = self.verify(executor=executor) if plan is None else plan
@@ -1466,7 +1476,7 @@ class Table(RowStream):
             dry_run: only report which files, and change nothing; False by default.
             progress: as for `append`.
         """
-        from paimon_pyds.maintenance.repair import remove_unexisting_files
+        from paimon_pyds.ops.maintenance.repair import remove_unexisting_files
 
         with shown("look for missing files", progress):
             return remove_unexisting_files(self._store, dry_run=dry_run)
@@ -1481,13 +1491,13 @@ class Table(RowStream):
             a: the number of a snapshot, the name of a tag, or a datetime for the state of that time.
             b: the same; the newest state by default.
         """
-        from paimon_pyds.maintenance.diff import TableDiff
+        from paimon_pyds.ops.maintenance.diff import TableDiff
 
         return TableDiff(self._store, a, b)
 
     def index_dump(self, where: Filter = None, *, filter: Filter = None) -> list[IndexDump]:
         """What lies in the containers of file indexes, index by index; ``where`` as for `rewrite_file_index`."""
-        from paimon_pyds.index_tools.inspect import dump_table
+        from paimon_pyds.ops.index_tools.inspect import dump_table
 
         return dump_table(self._store, one_condition(where, filter))
 
@@ -1500,7 +1510,7 @@ class Table(RowStream):
         filter: Filter = None,
     ) -> VerifyReport:
         """Compare every file index with the data; arguments as for `rewrite_file_index`."""
-        from paimon_pyds.index_tools.verify import verify_indexes
+        from paimon_pyds.ops.index_tools.verify import verify_indexes
 
         where = one_condition(where, filter)
         with shown("verify indexes", progress):
@@ -1515,7 +1525,7 @@ class Table(RowStream):
         where: Filter = None,
         progress: Progress | None = None,
     ) -> CostReport:
-        """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.index_tools.cost`.
+        """What indexes would cost and bring: built in memory for a few files. See `paimon_pyds.ops.index_tools.cost`.
 
         Args:
             options: the indexes to try, such as ``{"file-index.bitmap.columns": "color"}``; the table's own when None.
@@ -1524,7 +1534,7 @@ class Table(RowStream):
             where: a condition on partition columns.
             progress: as for `append`.
         """
-        from paimon_pyds.index_tools.cost import index_cost
+        from paimon_pyds.ops.index_tools.cost import index_cost
 
         tried = None if options is None else option_texts(options)
         with shown("index cost", progress):
@@ -1540,7 +1550,7 @@ class Table(RowStream):
     ) -> AdviceReport:
         """Which indexes recorded filters call for, and which ones waste space.
 
-        The rules are in `paimon_pyds.index_tools.advise`.
+        The rules are in `paimon_pyds.ops.index_tools.advise`.
 
         Args:
             recorded: filters that were asked, as text or as `RecordedFilter` with how often.
@@ -1548,7 +1558,7 @@ class Table(RowStream):
             where: a condition on partition columns; the other partitions are left out.
             progress: is told how far it is.
         """
-        from paimon_pyds.index_tools.advise import index_advise
+        from paimon_pyds.ops.index_tools.advise import index_advise
 
         with shown("advise", progress):
             return index_advise(self._store, recorded, files=files, where=where)
@@ -1556,7 +1566,7 @@ class Table(RowStream):
     def _maintain(self, committed: int | None, options: OptionValues | None) -> None:
         """Do what follows a commit; None for a call that committed nothing."""
         if committed is not None:
-            from paimon_pyds.maintenance.after_commit import after_commit
+            from paimon_pyds.ops.after_commit import after_commit
 
             after_commit(self._last_store, committed, option_texts(options))
 
@@ -1565,7 +1575,7 @@ class Table(RowStream):
         return one_line(self, self._last_store.root, branch, "" if self._is_there() else "no table is here any more")
 
     def __str__(self) -> str:
-        from paimon_pyds.explain.table_text import table_text
+        from paimon_pyds.ops.explain.table_text import table_text
 
         return table_text(repr(self), self._last_store)
 
@@ -1576,7 +1586,7 @@ class Table(RowStream):
             return True
 
     def _repr_html_(self) -> str:
-        from paimon_pyds.explain.notebook import table_html
+        from paimon_pyds.ops.explain.notebook import table_html
 
         return table_html(self._store)
 
@@ -1585,7 +1595,7 @@ def table_definition(
     schema: Any, primary_key: Any, partition_by: Any, options: OptionValues | None, comment: str | None
 ) -> tuple[TableDefinition, pa.Table | Iterator[pa.RecordBatch] | None]:
     """A new table as the arguments of `Table.create` say, and its rows where ``schema`` was data."""
-    from paimon_pyds.ddl.create import TableDefinition
+    from paimon_pyds.ops.ddl.create import TableDefinition
 
     fields, rows = _columns_and_rows(schema)
     key = [] if primary_key is None else texts("primary_key", primary_key)
@@ -1599,11 +1609,11 @@ def _columns_and_rows(schema: Any) -> tuple[tuple[DataField, ...], pa.Table | It
         return from_arrow_schema(schema), None
     parts = schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list | tuple) else ()
     if isinstance(schema, str):
-        from paimon_pyds.types.columns import parse_columns
+        from paimon_pyds.base.types.sql_columns import parse_columns
 
         return parse_columns(schema), None
     if isinstance(schema, Mapping) and parts and all(isinstance(part, str) for part in parts):
-        from paimon_pyds.types.columns import parse_column
+        from paimon_pyds.base.types.sql_columns import parse_column
 
         ids = count()
         return tuple(parse_column(name, text, ids) for name, text in schema.items()), None

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from paimon_pyds.predicate.tree import Predicate
-    from paimon_pyds.progress import ProgressEvent
-    from paimon_pyds.rowlevel.clauses import Delete, Insert, Update
-    from paimon_pyds.sql.order import TopN
+    from paimon_pyds.base.progress import ProgressEvent
+    from paimon_pyds.engine.rowlevel.clauses import Delete, Insert, Update
+    from paimon_pyds.sql.predicate.tree import Predicate
+    from paimon_pyds.sql.text.order import TopN
 
 OptionValues: TypeAlias = Mapping[str, str | int | float | bool]
 """Options by their names, such as ``{"target-file-size": "512 mb", "write-only": True}``."""

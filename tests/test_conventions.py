@@ -11,8 +11,8 @@ from typing import Any
 
 import paimon_pyds
 from paimon_pyds import Catalog, Table, spark
-from paimon_pyds.frames import RowStream
-from paimon_pyds.table_scan import Scan
+from paimon_pyds.base.frames import RowStream
+from paimon_pyds.scan import Scan
 
 
 def test_only_packages_list_their_names() -> None:
@@ -41,7 +41,7 @@ def _called_by_users() -> Iterator[tuple[str, Any]]:
 
 
 _LOADS_PANDAS = {"to_numpy", "fill_null", "empty_table", "group_by"}
-_WITH_PANDAS = {"buffers.py", "compat.py"}
+_WITH_PANDAS = {"arrays.py", "compat.py"}
 
 
 def test_arrow_is_converted_without_pandas() -> None:

@@ -19,17 +19,17 @@ from pydoc import locate
 from sphinx.cmd.build import main as sphinx
 
 from paimon_pyds import errors
+from paimon_pyds.base.options import OPTIONS
+from paimon_pyds.base.options.option import Option, Status
 from paimon_pyds.cli.main import build_parser
-from paimon_pyds.options import OPTIONS
-from paimon_pyds.options.option import Option, Status
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN_PYTHON = {
     "Table": "paimon_pyds.Table",
-    "Scan": "paimon_pyds.table_scan.Scan",
-    "Scans as frames and streams": "paimon_pyds.frames.RowStream",
+    "Scan": "paimon_pyds.scan.Scan",
+    "Scans as frames and streams": "paimon_pyds.base.frames.RowStream",
     "Catalog": "paimon_pyds.Catalog",
-    "Explanation": "paimon_pyds.explain.explain.Explanation",
+    "Explanation": "paimon_pyds.ops.explain.explain.Explanation",
     "Clauses of a merge": ("paimon_pyds.Update", "paimon_pyds.Insert", "paimon_pyds.Delete"),
     "Progress": ("paimon_pyds.ProgressEvent",),
 }

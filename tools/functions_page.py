@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_pyds.expression.bound import bind_expression
-from paimon_pyds.expression.catalogue import PARTS, Entry, entries
-from paimon_pyds.expression.functions import OTHER_NAMES, all_functions
-from paimon_pyds.types.kinds import BINARY_KINDS
+from paimon_pyds.base.types.kinds import BINARY_KINDS
+from paimon_pyds.sql.expression.bound import bind_expression
+from paimon_pyds.sql.expression.catalogue import PARTS, Entry, entries
+from paimon_pyds.sql.expression.functions import OTHER_NAMES, all_functions
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "functions.md"
 HEAD = """# Functions

@@ -1,4 +1,9 @@
-"""Where tables are found: catalogs of databases and tables."""
+"""Where tables are found: catalogs of databases and tables.
+
+In: a warehouse or a server's address, and names of tables. Out: tables, databases, views, functions' names. Users
+hold `Catalog`, which is the same for every kind; a `backend` is one kind: `filesystem`, `jdbc` (with its lock),
+`rest`.
+"""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from paimon_pyds.catalog.identifier import Identifier
-from paimon_pyds.ddl.create import TableDefinition
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.ddl.create import TableDefinition
 from paimon_pyds.storage import FileIO
 
 
@@ -52,8 +52,8 @@ class CatalogBackend(Protocol):
         """Remove a table with its data."""
 
     def take_back(self, identifier: Identifier, io: FileIO, root: str, digest: str) -> None:
-        """Remove a table that was made just now if nobody has used it since: see `paimon_pyds.ddl.create.unmake`. It
-        stays where the catalog can't tell that in the same step."""
+        """Remove a table that was made just now if nobody has used it since: see
+        `paimon_pyds.ops.ddl.create.unmake`. It stays where the catalog can't tell that in the same step."""
 
     def rename_table(self, identifier: Identifier, new: Identifier) -> None:
         """Give a table another name; the database that it goes to exists."""

@@ -9,6 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from paimon_pyds.base.frames import public_names
+from paimon_pyds.base.options.option import Kind, mapping, parse_value, path_like
+from paimon_pyds.base.secrets import RedactedDict, counted, redact
 from paimon_pyds.catalog.filesystem import FileSystemBackend
 from paimon_pyds.catalog.identifier import (
     DEFAULT_DATABASE,
@@ -17,7 +20,6 @@ from paimon_pyds.catalog.identifier import (
     checked_object_name,
     parse_identifier,
 )
-from paimon_pyds.ddl.create import TakeBack, unmade_on_failure
 from paimon_pyds.errors import (
     AlreadyExistsError,
     ArgumentTypeError,
@@ -29,10 +31,8 @@ from paimon_pyds.errors import (
     no_attribute,
     suggest,
 )
-from paimon_pyds.frames import public_names
-from paimon_pyds.options.option import Kind, mapping, parse_value, path_like
-from paimon_pyds.predicate.argument import one_condition
-from paimon_pyds.redaction import RedactedDict, counted, redact
+from paimon_pyds.ops.ddl.create import TakeBack, unmade_on_failure
+from paimon_pyds.sql.predicate.argument import one_condition
 from paimon_pyds.storage import OPTIONS_OF_ALL
 from paimon_pyds.table import Table, table_definition
 
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from paimon_pyds.base.frames import RowStream
+    from paimon_pyds.base.types import DataField
     from paimon_pyds.catalog.backend import CatalogBackend
-    from paimon_pyds.ddl.alter import SchemaChanges
-    from paimon_pyds.frames import RowStream
     from paimon_pyds.metadata.schema import TableSchema
     from paimon_pyds.metadata.store import TableStore
-    from paimon_pyds.types import DataField
+    from paimon_pyds.ops.ddl.alter import SchemaChanges
     from paimon_pyds.typing import Filter, OptionValues, Rows, SystemArguments
 
 _HIVE_HINT = "open the table by its path, or the warehouse directory as a catalog; Hive is left out of commits then"
@@ -308,7 +308,7 @@ class Catalog:
             raise OptionError(f"{identifier} is no system table", hint=f"write {identifier}$files, or sys.tables")
         if query.pop("options", None):
             raise OptionError("a system table of the whole catalog takes no options of a scan")
-        from paimon_pyds.system.warehouse import Warehouse, warehouse_scan
+        from paimon_pyds.ops.system.warehouse import Warehouse, warehouse_scan
 
         def store(database: str, table: str) -> TableStore:
             return self._backend.store(Identifier(database, table))

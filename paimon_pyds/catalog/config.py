@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from paimon_pyds.base.secrets import RedactedDict, holds_secret, names_secret, raise_alone
 from paimon_pyds.errors import OptionError, SecurityError, StorageError, suggest
-from paimon_pyds.redaction import RedactedDict, holds_secret, names_secret, raise_alone
 
 _DEFAULT = "PAIMON_PYDS_CATALOG"
 _FILE = "PAIMON_PYDS_CONFIG"

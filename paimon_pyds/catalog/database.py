@@ -17,10 +17,10 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from paimon_pyds.base.numerals import whole_number
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import names_secret, raise_alone, redact
 from paimon_pyds.errors import AlreadyExistsError, CommitError, OptionError, StorageError, UnsupportedError, suggest
-from paimon_pyds.numerals import whole_number
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import names_secret, raise_alone, redact
 
 _PATIENCE = 60
 """Seconds that a connection, an answer, or a database of SQLite that is locked, is waited for."""

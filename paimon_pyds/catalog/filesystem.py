@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 
 from paimon_pyds.catalog.identifier import DEFAULT_DATABASE, Identifier, checked_object_name
-from paimon_pyds.ddl.create import TableDefinition, create_table, remove_table, unmake
 from paimon_pyds.errors import AlreadyExistsError, OptionError, StorageError, TableNotFoundError
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table, remove_table, unmake
 from paimon_pyds.storage import FileIO, open_file_io
 
 _SUFFIX = ".db"

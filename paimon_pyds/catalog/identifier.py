@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from paimon_pyds.base.options.option import text
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import OptionError
-from paimon_pyds.options.option import text
-from paimon_pyds.records import dataclass
 
 DEFAULT_DATABASE = "default"
 _BRANCH = "branch_"

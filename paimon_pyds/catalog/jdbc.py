@@ -18,11 +18,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from paimon_pyds.base.options.option import Kind, parse_duration_ms, parse_value
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import redact
 from paimon_pyds.catalog.database import Database
 from paimon_pyds.catalog.filesystem import FileSystemBackend
 from paimon_pyds.catalog.identifier import Identifier
-from paimon_pyds.commit.publisher import FileSystemPublisher
-from paimon_pyds.ddl.create import TableDefinition, remove_table, unmake
+from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -35,9 +37,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options.option import Kind, parse_duration_ms, parse_value
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import redact
+from paimon_pyds.ops.ddl.create import TableDefinition, remove_table, unmake
 from paimon_pyds.storage import FileIO, Lockable
 
 _log = logging.getLogger("paimon_pyds.catalog")

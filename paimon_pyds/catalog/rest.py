@@ -15,11 +15,11 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from paimon_pyds.base.types import field_to_json
 from paimon_pyds.catalog.identifier import Identifier
 from paimon_pyds.catalog.rest_auth import REFRESH_BEFORE_MS, authorization_of
 from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, segment
 from paimon_pyds.catalog.rest_table import ExternalRestTable, RestTable
-from paimon_pyds.ddl.create import TableDefinition, table_schema
 from paimon_pyds.errors import (
     AlreadyExistsError,
     DatabaseNotFoundError,
@@ -30,6 +30,7 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths
 from paimon_pyds.metadata.store import TableStore, cache_of
+from paimon_pyds.ops.ddl.create import TableDefinition, table_schema
 from paimon_pyds.storage import (
     FileIO,
     OutputFile,
@@ -38,9 +39,8 @@ from paimon_pyds.storage import (
     options_of_store,
     saves_requests,
 )
-from paimon_pyds.storage.local_cache import is_option
+from paimon_pyds.storage.disk_cache import is_option
 from paimon_pyds.storage.object_files import NewObject, ObjectInput
-from paimon_pyds.types import field_to_json
 
 _OWN = ("uri", "warehouse", "token", "token.provider", "prefix", "data-token.enabled")
 _TABLE_DEFAULT = "table-default."

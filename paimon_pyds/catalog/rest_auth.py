@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import raise_alone, scrubbed
 
 REFRESH_BEFORE_MS = 3_600_000
 """Tokens are replaced when they expire within this time."""

@@ -16,6 +16,7 @@ from http.client import HTTPException, InvalidURL
 from typing import Any, TypeVar
 from urllib.parse import quote_plus, urlencode
 
+from paimon_pyds.base.secrets import counted, raise_alone, redact, visible
 from paimon_pyds.catalog.rest_auth import Authorization, Request
 from paimon_pyds.errors import (
     AlreadyExistsError,
@@ -26,7 +27,6 @@ from paimon_pyds.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_pyds.redaction import counted, raise_alone, redact, visible
 
 _log = logging.getLogger("paimon_pyds.catalog")
 _TIMEOUT_SECONDS = 60

@@ -15,7 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import grouped, pc, scalar
+from paimon_pyds.base.arrays import grouped, pc, scalar
+from paimon_pyds.base.row import decode_row
+from paimon_pyds.base.zones import local_instant_ms
 from paimon_pyds.catalog.rest_client import MissingResourceError, RestClient, UnansweredError, segment
 from paimon_pyds.errors import (
     AlreadyExistsError,
@@ -28,8 +30,6 @@ from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH, partition_names
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.row import decode_row
-from paimon_pyds.zones import local_instant_ms
 
 _PAUSES_SECONDS = (0.2, 1.0, 3.0)
 

@@ -13,10 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from paimon_pyds.base.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    type_to_json,
+)
 from paimon_pyds.catalog.rest_client import MissingResourceError, NoSuchRequestError, UnansweredError, segment
 from paimon_pyds.catalog.rest_publisher import RestPublisher
-from paimon_pyds.commit.publisher import FileSystemPublisher
-from paimon_pyds.ddl.alter import renamed_options
+from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.errors import (
     AlreadyExistsError,
     BranchNotFoundError,
@@ -31,7 +40,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType, type_to_json
+from paimon_pyds.ops.ddl.alter import renamed_options
 
 _MISSING: dict[str, type[NotFoundError]] = {
     "TABLE": TableNotFoundError,

@@ -10,17 +10,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from paimon_pyds.base.numerals import whole_number
+from paimon_pyds.base.secrets import redact, visible
 from paimon_pyds.cli.examples import EXAMPLES
 from paimon_pyds.cli.output import add_output_arguments
 from paimon_pyds.errors import OptionError, TableNotFoundError
-from paimon_pyds.numerals import whole_number
-from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
+    from paimon_pyds.base.types import DataField
     from paimon_pyds.catalog import Catalog
+    from paimon_pyds.scan import Scan
     from paimon_pyds.table import Table
-    from paimon_pyds.table_scan import Scan
-    from paimon_pyds.types import DataField
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 Run: TypeAlias = Callable[[argparse.Namespace], "int | None"]
@@ -121,7 +121,7 @@ class _OneCondition(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         if getattr(namespace, self.dest) is not None:
-            from paimon_pyds.predicate.argument import SAME_CONDITION
+            from paimon_pyds.sql.predicate.argument import SAME_CONDITION
 
             text = re.sub(r"\b(where|filter)\b", r"--\1", SAME_CONDITION)
             raise argparse.ArgumentError(None, f"{text} — leave one out, or join them with AND")

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import array
+from paimon_pyds.base.arrays import array
+from paimon_pyds.base.types.arrow import from_arrow_type
+from paimon_pyds.base.types.unfit_values import first_refused, misfit
+from paimon_pyds.engine.write.nested import cast_number
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.types.arrow import from_arrow_type
-from paimon_pyds.types.misfits import first_refused, misfit
-from paimon_pyds.write.nested import cast_number
 
 if TYPE_CHECKING:
     import pyarrow.csv as arrow_csv
@@ -235,7 +235,7 @@ class _Kept:
 
 def may_be_rounded(numbers: pa.Array | pa.ChunkedArray) -> bool:
     """Whether some floats are so large that they may have been other integers."""
-    from paimon_pyds.buffers import pc
+    from paimon_pyds.base.arrays import pc
 
     return bool(pc.any(pc.greater_equal(pc.abs(numbers), 2.0**53)).as_py())
 

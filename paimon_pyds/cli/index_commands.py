@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.cli import show
+from paimon_pyds.base.secrets import counted, human_bytes, visible
+from paimon_pyds.cli import display as show
 from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
@@ -22,12 +23,11 @@ from paimon_pyds.cli.arguments import (
     table_options,
 )
 from paimon_pyds.errors import StorageError
-from paimon_pyds.redaction import counted, human_bytes, visible
 
 if TYPE_CHECKING:
-    from paimon_pyds.index_tools.advise import AdviceReport
-    from paimon_pyds.index_tools.cost import CostReport
-    from paimon_pyds.index_tools.needs import RecordedFilter
+    from paimon_pyds.ops.index_tools.advise import AdviceReport
+    from paimon_pyds.ops.index_tools.cost import CostReport
+    from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter
 
 
 def add_index_commands(commands: Commands) -> None:
@@ -92,7 +92,7 @@ def _add_advice_arguments(parser: argparse.ArgumentParser, *, required: bool) ->
 
 
 def _dump(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.index_tools.inspect import dump_container
+    from paimon_pyds.ops.index_tools.inspect import dump_container
 
     path = arguments.table
     if os.path.isfile(path):
@@ -137,7 +137,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.index_tools.inspect import index_eval
+    from paimon_pyds.ops.index_tools.inspect import index_eval
 
     path, store = arguments.container, open_table(arguments).store
     answer = index_eval(store, path, _bytes(path), arguments.where, arguments.rows)
@@ -210,7 +210,7 @@ def _share(part: int, whole: int) -> str:
 
 def _recorded(arguments: argparse.Namespace) -> list[RecordedFilter]:
     """The filters of a file, or those that are given."""
-    from paimon_pyds.index_tools.needs import read_recorded
+    from paimon_pyds.ops.index_tools.recorded_filters import read_recorded
 
     path = arguments.filters
     if path is None:

@@ -17,14 +17,14 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.cli.output import add_csv_arguments, delimiter_of
 from paimon_pyds.errors import OptionError, SchemaError, StorageError, UnknownColumnError, suggest
-from paimon_pyds.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_pyds.types import DataField
+    from paimon_pyds.base.types import DataField
 
 Rows: TypeAlias = "tuple[pa.Schema, Iterator[pa.RecordBatch]]"
 _FORMATS = {
@@ -48,7 +48,7 @@ class InputFormat:
         header: whether the first line of CSV has the names of its columns.
         types: of columns, where texts do not say them.
         named: the columns among them that the command line has types of.
-        notes_missing: of JSON lines, which leave out columns or members (`paimon_pyds.left_out`).
+        notes_missing: of JSON lines, which leave out columns or members (`paimon_pyds.base.left_out`).
     """
 
     name: str | None = None
@@ -66,8 +66,8 @@ class InputFormat:
 
         types, named = list(table or []), ()
         if arguments.types is not None:
-            from paimon_pyds.types import arrow_schema
-            from paimon_pyds.types.columns import parse_columns
+            from paimon_pyds.base.types import arrow_schema
+            from paimon_pyds.base.types.sql_columns import parse_columns
 
             given = arrow_schema(parse_columns(arguments.types))
             types, named = [f for f in types if f.name not in given.names] + list(given), tuple(given.names)
@@ -132,7 +132,7 @@ def matching_keys(arguments: argparse.Namespace, columns: Sequence[DataField]) -
         raise OptionError(f"no suffix says the format of the file of keys {path!r:.100}", hint=hint)
     import pyarrow as pa
 
-    from paimon_pyds.types import arrow_schema
+    from paimon_pyds.base.types import arrow_schema
 
     types = arrow_schema([column for column in columns if column.type.refused() is None])
     return pa.RecordBatchReader.from_batches(*open_inputs([path], InputFormat(types=types)))
@@ -206,7 +206,7 @@ def _opened(path: str, how: InputFormat) -> Rows:
 def _json_lines(data: bytes, path: str, how: InputFormat) -> Rows:
     import pyarrow as pa
 
-    from paimon_pyds.left_out import batches_with_left_out
+    from paimon_pyds.base.left_out import batches_with_left_out
 
     if data.lstrip().startswith(b"["):
         text = "the input is one array, and a line is wanted for each object"
@@ -228,8 +228,8 @@ def _with_notes(rows: pa.Table, data: bytes, path: str) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
-    from paimon_pyds.buffers import pc, to_numpy
-    from paimon_pyds.left_out import find_left_out, with_left_out
+    from paimon_pyds.base.arrays import pc, to_numpy
+    from paimon_pyds.base.left_out import find_left_out, with_left_out
 
     doubtful = np.zeros(rows.num_rows, np.bool_)
     for column in rows.columns:
@@ -270,7 +270,7 @@ def _refused_line(error: Exception, data: bytes, path: str) -> SchemaError:
     """The error of JSON that can't be read, with the line; Arrow counts from the beginning of some block."""
     import pyarrow.json as arrow_json
 
-    from paimon_pyds.types.misfits import first_refused
+    from paimon_pyds.base.types.unfit_values import first_refused
 
     lines = data.splitlines(keepends=True)
     at = first_refused(len(lines), lambda count: arrow_json.read_json(io.BytesIO(b"".join(lines[:count]))))
@@ -300,7 +300,7 @@ def _json(data: bytes, types: Iterable[pa.Field]) -> pa.Table:
     import pyarrow.json as arrow_json
     import pyarrow.types as t
 
-    from paimon_pyds.buffers import pc
+    from paimon_pyds.base.arrays import pc
 
     rows = _in_order(data, {})
     wanted = [field for field in types if field.name in rows.schema.names]
@@ -349,8 +349,8 @@ def _cast_texts(texts: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         return texts.cast(field.type)
     except pa.ArrowInvalid as error:
-        from paimon_pyds.types.arrow import from_arrow_type
-        from paimon_pyds.types.misfits import first_refused, misfit
+        from paimon_pyds.base.types.arrow import from_arrow_type
+        from paimon_pyds.base.types.unfit_values import first_refused, misfit
 
         whole = texts.combine_chunks()
         at = first_refused(len(whole), lambda n: whole.slice(0, n).cast(field.type))

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from paimon_pyds.base.progress import setting, show_progress
+from paimon_pyds.base.secrets import redact, visible
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.progress import setting, show_progress
-from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
     from paimon_pyds.cli.arguments import Commands
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _complain(text: str) -> None:
     """Lines on standard error, without secrets and without what a terminal would obey."""
-    from paimon_pyds.cli.show import drawn
+    from paimon_pyds.cli.display import drawn
 
     for line in redact(text).rstrip("\n").split("\n"):
         print(drawn(visible(line), sys.stderr), file=sys.stderr)

@@ -10,7 +10,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paimon_pyds.cli import show
+from paimon_pyds.base.numerals import whole_number
+from paimon_pyds.base.secrets import redact, visible
+from paimon_pyds.base.text import utc_text
+from paimon_pyds.cli import display as show
 from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
@@ -26,14 +29,11 @@ from paimon_pyds.cli.arguments import (
 )
 from paimon_pyds.cli.asking import add_dry_run, add_yes, check_can_ask, confirm
 from paimon_pyds.cli.output import show_rows
-from paimon_pyds.numerals import whole_number
-from paimon_pyds.one_line import utc_text
-from paimon_pyds.redaction import redact, visible
 
 if TYPE_CHECKING:
-    from paimon_pyds.maintenance.orphans import OrphanFiles
-    from paimon_pyds.maintenance.removal import RemovalSummary
-    from paimon_pyds.maintenance.repair import UnexistingFiles
+    from paimon_pyds.ops.maintenance.orphans import OrphanFiles
+    from paimon_pyds.ops.maintenance.removal import RemovalSummary
+    from paimon_pyds.ops.maintenance.repair import UnexistingFiles
     from paimon_pyds.table import Table
 
 _TIME = "milliseconds since the epoch, or 'yyyy-MM-dd HH:mm:ss', local or with a zone"

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from paimon_pyds.base.secrets import UNSEEN, visible
 from paimon_pyds.errors import OptionError, StorageError
-from paimon_pyds.redaction import UNSEEN, visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +98,7 @@ def show_rows(
     Raises OptionError: a form that a terminal can't show."""
     import pyarrow as pa
 
-    from paimon_pyds.cli import show
+    from paimon_pyds.cli import display as show
 
     form = form_of(arguments)
     with redirected(arguments.out):
@@ -116,7 +116,7 @@ def show_rows(
 
 
 def _markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    from paimon_pyds.cli import show
+    from paimon_pyds.cli import display as show
 
     def row(cells: Iterable[str]) -> str:
         return f"| {' | '.join(visible(cell).replace('|', chr(92) + '|') for cell in cells)} |"
@@ -152,7 +152,7 @@ def _write_csv(lines: list[str]) -> None:
 
 
 def _csv_lines(batch: pa.RecordBatch, delimiter: str, null: str, special: str) -> list[str]:
-    from paimon_pyds.buffers import pc, scalar
+    from paimon_pyds.base.arrays import pc, scalar
 
     columns = []
     for column in batch.columns:
@@ -171,8 +171,8 @@ def _csv_text(column: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.types as t
 
-    from paimon_pyds.buffers import array, pc
-    from paimon_pyds.cli import show
+    from paimon_pyds.base.arrays import array, pc
+    from paimon_pyds.cli import display as show
 
     kind = column.type
     if t.is_date(kind) or t.is_timestamp(kind):

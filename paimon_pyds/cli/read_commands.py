@@ -10,7 +10,10 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.cli import show
+from paimon_pyds.base.numerals import whole_number
+from paimon_pyds.base.progress import shown
+from paimon_pyds.base.secrets import redact
+from paimon_pyds.cli import display as show
 from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
@@ -31,14 +34,11 @@ from paimon_pyds.cli.arguments import (
 from paimon_pyds.cli.inputs import format_of, open_inputs
 from paimon_pyds.cli.output import form_of, show_rows
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
-from paimon_pyds.numerals import whole_number
-from paimon_pyds.progress import shown
-from paimon_pyds.redaction import redact
 
 if TYPE_CHECKING:
-    from paimon_pyds.explain.explain import Explanation
-    from paimon_pyds.layout.data import Layout, LayoutComparison
-    from paimon_pyds.query.answer import Answer
+    from paimon_pyds.engine.query.answer import Answer
+    from paimon_pyds.ops.explain.explain import Explanation
+    from paimon_pyds.ops.layout.data import Layout, LayoutComparison
 
 _TEXT_LIMIT = 100
 _ANSWERS = {
@@ -138,7 +138,7 @@ def _read(arguments: argparse.Namespace) -> None:
 
 def _lookup(arguments: argparse.Namespace) -> None:
     """Print the rows of keys that are given as values, as JSON, or in files."""
-    from paimon_pyds.types.kinds import INTEGER_KINDS, STRING_KINDS
+    from paimon_pyds.base.types.kinds import INTEGER_KINDS, STRING_KINDS
 
     table, rows, files = open_table(arguments), list[Any](), list[str]()
     if not table.primary_key:
@@ -220,7 +220,7 @@ def _show_pictured(arguments: argparse.Namespace, found: Explanation | Layout | 
 
 
 def _describe(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.types import type_to_json
+    from paimon_pyds.base.types import type_to_json
 
     table = open_table(arguments)
     schema, snapshot = table.schema, table.snapshot()
@@ -262,11 +262,11 @@ def _snapshots(arguments: argparse.Namespace) -> None:
 
 
 def _system(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.scan.travel import scan_options
+    from paimon_pyds.engine.scan.travel import scan_options
 
     catalog = warehouse_of(arguments, arguments.warehouse) if arguments.table is None else None
     if (arguments.table is None) == (catalog is None) or (arguments.table and arguments.warehouse):
-        from paimon_pyds.system.tables import NAMES
+        from paimon_pyds.ops.system.tables import NAMES
 
         names = f"the name of a system table follows: {', '.join(NAMES)}"
         raise OptionError("give a table, --warehouse or --catalog", hint=names)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.cli import show
+from paimon_pyds.base.secrets import counted, redact, visible
+from paimon_pyds.cli import display as show
 from paimon_pyds.cli.arguments import (
     TABLE_HELP,
     Commands,
@@ -26,7 +27,6 @@ from paimon_pyds.cli.arguments import (
 from paimon_pyds.cli.asking import add_dry_run, add_yes, confirm
 from paimon_pyds.cli.output import show_rows
 from paimon_pyds.errors import DatabaseNotFoundError, OptionError, UnsupportedError
-from paimon_pyds.redaction import counted, redact, visible
 
 if TYPE_CHECKING:
     from paimon_pyds.catalog import Catalog
@@ -104,7 +104,7 @@ def _repeated(parser: argparse.ArgumentParser, name: str, metavar: str, help_: s
 
 
 def _migrate(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.migration.migrate import migrate
+    from paimon_pyds.ops.migration.migrate import migrate
 
     if arguments.catalog is not None:
         raise UnsupportedError("tables of a catalog can't be made of other files", hint="give the path of TARGET")
@@ -172,7 +172,7 @@ def _tables(arguments: argparse.Namespace) -> None:
         for table in catalog.tables(database)
     ]
     schema = pa.schema([("database", pa.string()), ("table", pa.string()), ("path", pa.string())])
-    from paimon_pyds.buffers import array
+    from paimon_pyds.base.arrays import array
 
     arrays = [array(list(column), pa.string()) for column in zip(*rows, strict=True)] or [[]] * 3
     show_rows(arguments, schema, pa.table(arrays, schema).to_batches(), whole=True)
@@ -194,8 +194,8 @@ def _drop_database(arguments: argparse.Namespace) -> None:
 
 
 def _create(arguments: argparse.Namespace) -> None:
+    from paimon_pyds.base.types.sql_columns import parse_columns
     from paimon_pyds.errors import AlreadyExistsError
-    from paimon_pyds.types.columns import parse_columns
 
     try:
         table = create_table(
@@ -216,7 +216,7 @@ def _create(arguments: argparse.Namespace) -> None:
 
 
 def _alter(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.types.columns import parse_columns
+    from paimon_pyds.base.types.sql_columns import parse_columns
 
     given = arguments
     changes: dict[str, Any] = {
@@ -284,7 +284,7 @@ def _drop(arguments: argparse.Namespace) -> None:
     confirm(arguments, f"drop {path} ({rows})")
     catalog = catalog_of(arguments, arguments.table)
     if catalog is None:
-        from paimon_pyds.ddl.create import remove_table
+        from paimon_pyds.ops.ddl.create import remove_table
 
         remove_table(table.store.io, table.store.root)
     else:

@@ -10,7 +10,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paimon_pyds.cli import show
+from paimon_pyds.base.secrets import counted
+from paimon_pyds.cli import display as show
 from paimon_pyds.cli.arguments import (
     WHERE_PARTITIONS,
     Commands,
@@ -30,14 +31,13 @@ from paimon_pyds.cli.arguments import (
 from paimon_pyds.cli.asking import add_dry_run
 from paimon_pyds.cli.inputs import InputFormat, add_input_arguments, format_of, matching_keys, open_inputs
 from paimon_pyds.errors import OptionError, SchemaError, TableNotFoundError
-from paimon_pyds.redaction import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from paimon_pyds.compact.compact import CompactSummary
-    from paimon_pyds.compact.rescale import RescaleSummary
-    from paimon_pyds.rowlevel.changes import RowSummary
+    from paimon_pyds.engine.compact.compact import CompactSummary
+    from paimon_pyds.engine.rowlevel.changes import RowSummary
+    from paimon_pyds.ops.rescale.rescale import RescaleSummary
     from paimon_pyds.table import Table
 
 _WHERE_ROWS = "Spark SQL text: the rows for which it is true; TRUE for every row"
@@ -125,7 +125,7 @@ def _add_merge(commands: Commands) -> None:
 
 
 def _write(arguments: argparse.Namespace) -> None:
-    from paimon_pyds.write.missing_columns import MISSING_COLUMNS
+    from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
 
     made = False
     try:
@@ -150,7 +150,7 @@ def _write(arguments: argparse.Namespace) -> None:
 
     def counting() -> Iterator[pa.RecordBatch | pa.Table]:
         nonlocal rows
-        from paimon_pyds.buffers import empty_table
+        from paimon_pyds.base.arrays import empty_table
 
         yield empty_table(schema)  # tells the columns where there is no row
         for batch in batches:
@@ -170,7 +170,7 @@ def _write(arguments: argparse.Namespace) -> None:
 
 def _write_options(arguments: argparse.Namespace) -> dict[str, str]:
     """Options of the write, those that have arguments of their own among them."""
-    from paimon_pyds.options.option import with_settings
+    from paimon_pyds.base.options.option import with_settings
 
     given = {"rowkind-column": arguments.rowkind_column, "missing-columns": arguments.missing_columns}
     return with_settings(table_options(arguments), given)
@@ -178,7 +178,7 @@ def _write_options(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _unmade_on_failure(arguments: argparse.Namespace, table: Table) -> AbstractContextManager[None]:
     """A new table is taken away where its first rows fail, as by `Table.create` and `Catalog.create_table`."""
-    from paimon_pyds.ddl.create import unmade_on_failure
+    from paimon_pyds.ops.ddl.create import unmade_on_failure
 
     catalog = catalog_of(arguments, arguments.table)
     if catalog is None:
@@ -192,11 +192,11 @@ def _created(arguments: argparse.Namespace, schema: pa.Schema) -> tuple[Table, d
     """A new table, and the options that are left for the write: the table takes the others as its own."""
     import pyarrow as pa
 
+    from paimon_pyds.base.options import check_appendable, check_writable
+    from paimon_pyds.base.types.arrow import from_arrow_schema
+    from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN
+    from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS
     from paimon_pyds.metadata.schema import TableSchema
-    from paimon_pyds.options import check_appendable, check_writable
-    from paimon_pyds.types.arrow import from_arrow_schema
-    from paimon_pyds.write.incoming import ROW_KIND_COLUMN
-    from paimon_pyds.write.missing_columns import MISSING_COLUMNS
 
     own = _write_options(arguments)
     kinds = own.pop(ROW_KIND_COLUMN, None)

@@ -1,7 +1,7 @@
-"""File indexes: built beside a data file while it is written, asked which of its rows may match a predicate.
+"""File indexes: built while a data file is written, evaluated to find the rows that may match a predicate.
 
-`config` says which indexes a table wants, `build` makes them, `container` packs them, `evaluate` asks them and keeps
-them open. A module per kind: `bloom`, `bitmap`, `bsi`, `range_bitmap` (with its
-`range_dictionary`). Below them are `keys` (values as indexes compare them), `dictionary` (distinct keys of a column),
-`probe` (what a leaf of a predicate asks for) and `slices` (the bits of numbers).
+In: columns of a file, or a predicate and a container's bytes. Out: a container, or selected rows. Other rooms use
+`config`, `build` and `evaluate`, which keeps containers open; each kind is a module: `bloom`, `bitmap`, `bsi`,
+`range_bitmap`. Below them are `keys` (values as indexes compare them), `dictionary`, `probe`, `slices` (the bits of
+numbers) and `roaring`.
 """

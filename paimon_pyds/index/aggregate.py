@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Int64s
-from paimon_pyds.buffers import array as arrow_array
+from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.arrays import array as arrow_array
+from paimon_pyds.base.types import DataType
+from paimon_pyds.base.types.kinds import STRING_KINDS
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bsi import BsiReader
 from paimon_pyds.index.evaluate import FileIndex
@@ -24,8 +26,6 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.slices import BitSlices, best_rows, first_of, slice_counts, slice_total, slice_values
 from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage import ByteSource
-from paimon_pyds.types import DataType
-from paimon_pyds.types.kinds import STRING_KINDS
 
 ORDERING = (RANGE_BITMAP, BSI, BITMAP)
 """Index types by what they cost for a top n or a minimum, cheapest first."""

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Flags, Int64s, Words, array, from_numpy, to_numpy
+from paimon_pyds.base.arrays import Flags, Int64s, Words, array, from_numpy, to_numpy
+from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Points, Probe
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
 _MAX_HASHES = 2048  # the smallest fpp that a double can hold needs 1,075

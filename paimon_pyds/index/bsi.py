@@ -15,15 +15,15 @@ import struct
 import numpy as np
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Flags, Int64s
+from paimon_pyds.base.arrays import Flags, Int64s
+from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.index.dictionary import EncodedColumn, IndexLimitError, check_limits
 from paimon_pyds.index.keys import KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Probe
+from paimon_pyds.index.roaring.codec import encode_mask, read_layout
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, corrupt
-from paimon_pyds.roaring.codec import encode_mask, read_layout
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
 _VERSION = 1

@@ -14,7 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import pc, scalar
+from paimon_pyds.base.arrays import pc, scalar
+from paimon_pyds.base.options.option import Kind as OptionKind
+from paimon_pyds.base.options.option import parse_value
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import DataField, DataType, MapType, fields_named
+from paimon_pyds.base.types.kinds import STRING_KINDS, Kind
 from paimon_pyds.errors import OptionError, UnknownColumnError
 from paimon_pyds.index.bitmap import write_bitmap
 from paimon_pyds.index.bloom import BloomBuilder
@@ -23,12 +28,7 @@ from paimon_pyds.index.container import ContainerHead, checked, write_container
 from paimon_pyds.index.dictionary import ColumnDictionary, IndexLimitError
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, INDEX_TYPES, RANGE_BITMAP, key_codec, supports
 from paimon_pyds.index.range_bitmap import write_range_bitmap
-from paimon_pyds.options.option import Kind as OptionKind
-from paimon_pyds.options.option import parse_value
-from paimon_pyds.records import dataclass
 from paimon_pyds.storage import ByteSource
-from paimon_pyds.types import DataField, DataType, MapType, fields_named
-from paimon_pyds.types.kinds import STRING_KINDS, Kind
 
 _PREFIX = "file-index."
 _OPTIONS: Mapping[str, frozenset[str]] = {

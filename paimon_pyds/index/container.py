@@ -15,7 +15,7 @@ Containers written here have checksums, as an index has none and a flipped bit i
     redundant bytes: tag "XXH4BLK1" · checksum of the head before them uint32
     after the bodies: checksum uint32 per 1,024 bytes of them · checksum uint32 per whole 65,536 bytes of them
 
-That of the head is of `paimon_pyds.buffers`. Those of the bodies are the low four bytes of XXH3 of 64 bits: on two
+That of the head is of `paimon_pyds.base.arrays`. Those of the bodies are the low four bytes of XXH3 of 64 bits: on two
 levels, so that a short read takes few bytes more, and a long one few checksums.
 """
 
@@ -29,10 +29,10 @@ from typing import NamedTuple, TypeVar
 
 from xxhash import xxh3_64_digest
 
-from paimon_pyds.buffers import checksum
+from paimon_pyds.base.arrays import checksum
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.source import Cursor, corrupt
-from paimon_pyds.records import dataclass
 from paimon_pyds.storage import ByteSource
 
 MAGIC = 1493475289347502

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Flags, Int64s, array, pc
+from paimon_pyds.base.arrays import Flags, Int64s, array, pc
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bloom import KEYS_AT_ONCE, BloomBuilder, BloomReader
 from paimon_pyds.index.bsi import BsiReader
@@ -23,7 +24,6 @@ from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.slice_codec import numbers_of
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import corrupt
-from paimon_pyds.records import dataclass
 
 _AT_ONCE = 4_096
 NULL, NOWHERE, FOREIGN = -1, -2, -3

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Int64s, Words, from_numpy, index_bits, pc, scalar, sorted_positions, to_numpy
+from paimon_pyds.base.arrays import Int64s, Words, from_numpy, index_bits, pc, scalar, sorted_positions, to_numpy
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import SchemaError
 from paimon_pyds.index.keys import KeyCodec
-from paimon_pyds.records import dataclass
 
 _DENSE = 2
 _WORD = 64

@@ -16,7 +16,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
 from typing import NamedTuple
 
-from paimon_pyds.caching import ByteLimitedCache
+from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataType
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.bloom import BloomReader
@@ -26,13 +29,10 @@ from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, KeyC
 from paimon_pyds.index.probe import BOUNDS, Answer, ColumnIndexes, IndexReader, Probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache, MeteredSource, Window
-from paimon_pyds.predicate.among import as_leaves, has_few_rows
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import Among, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
-from paimon_pyds.records import dataclass
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.sql.predicate.among import as_leaves, has_few_rows
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage import ByteSource, BytesSource, FileIO, FileSource, forget
-from paimon_pyds.types import DataType
 
 DEFAULT_CACHE = 32 << 20
 _OBJECTS_BYTES = 8192

@@ -27,12 +27,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import Int64s, fixed_values, from_numpy, scalar, validity
-from paimon_pyds.buffers import array as arrow_array
+from paimon_pyds.base.arrays import Int64s, fixed_values, from_numpy, scalar, validity
+from paimon_pyds.base.arrays import array as arrow_array
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import AtomicType, DataType, arrow_type
+from paimon_pyds.base.types.kinds import BINARY_KINDS, INTEGER_KINDS, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.records import dataclass
-from paimon_pyds.types import AtomicType, DataType, arrow_type
-from paimon_pyds.types.kinds import BINARY_KINDS, INTEGER_KINDS, REFUSED_KINDS, STRING_KINDS, TIMESTAMP_KINDS, Kind
 
 BLOOM_FILTER = "bloom-filter"
 BITMAP = "bitmap"
@@ -260,7 +260,7 @@ class OrderCodec:
         keys = keys.cast(pa.int64())
         if self.codec is None or not self.codec.is_float:
             return keys
-        from paimon_pyds.buffers import pc
+        from paimon_pyds.base.arrays import pc
 
         return pc.if_else(pc.equal(keys, -1), scalar(0, pa.int64()), keys)  # -0.0
 

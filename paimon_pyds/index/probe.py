@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataType
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.container import IndexRange
 from paimon_pyds.index.keys import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, Key, KeyCodec, key_codec, supports
-from paimon_pyds.predicate.tree import TEXT_OPS, Leaf, Op
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import DataType
+from paimon_pyds.sql.predicate.tree import TEXT_OPS, Leaf, Op
 
 
 class Points(NamedTuple):

@@ -17,15 +17,15 @@ import struct
 import numpy as np
 from pyroaring import BitMap
 
+from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.index.dictionary import EncodedColumn, check_limits
 from paimon_pyds.index.keys import Key, KeyCodec
 from paimon_pyds.index.probe import Answer, Interval, Nulls, Points, Probe
 from paimon_pyds.index.range_dictionary import RangeDictionary, read_key, write_dictionary, write_key
+from paimon_pyds.index.roaring.codec import encode_bitmap, encode_mask
 from paimon_pyds.index.slice_codec import encode_slices
 from paimon_pyds.index.slices import BitSlices, rows_between
 from paimon_pyds.index.source import ByteCache, Cursor, Window, corrupt
-from paimon_pyds.roaring.codec import encode_bitmap, encode_mask
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage import ByteSource
 
 _VERSION = 1

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from paimon_pyds.buffers import Int64s, fixed_binary, from_numpy, join_binary, pc, to_numpy
+from paimon_pyds.base.arrays import Int64s, fixed_binary, from_numpy, join_binary, pc, to_numpy
 from paimon_pyds.index.dictionary import EncodedColumn
 from paimon_pyds.index.keys import Key, KeyCodec, ascends
 from paimon_pyds.index.source import ByteCache, Cursor, LoadedBytes, Window, corrupt

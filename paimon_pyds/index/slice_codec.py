@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Octets, from_numpy, keep_freed_memory, pc, to_numpy
-from paimon_pyds.records import dataclass
-from paimon_pyds.roaring.codec import encode_packed, pack_rows, whole_containers
+from paimon_pyds.base.arrays import Octets, from_numpy, keep_freed_memory, pc, to_numpy
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.index.roaring.codec import encode_packed, pack_rows, whole_containers
 
 
 def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:

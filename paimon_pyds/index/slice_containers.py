@@ -1,6 +1,7 @@
 """Some containers of several serialized RoaringBitmaps, without reading the others: each holds 65,536 positions.
 
-Headers tell where containers lie (`paimon_pyds.roaring.codec` has the format): those of all bitmaps become columns.
+Headers tell where containers lie (`paimon_pyds.index.roaring.codec` has the format): those of all bitmaps become
+columns.
 What is read of a bitmap is put together as one of these containers only, and checked as any other.
 """
 
@@ -12,10 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Flags, Int64s
-from paimon_pyds.index.source import corrupt
-from paimon_pyds.records import dataclass
-from paimon_pyds.roaring.codec import (
+from paimon_pyds.base.arrays import Flags, Int64s
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.index.roaring.codec import (
     BITMAP_BYTES,
     COOKIE_PLAIN,
     COOKIE_RUNS,
@@ -25,6 +25,7 @@ from paimon_pyds.roaring.codec import (
     decode_bitmap,
     encode_header,
 )
+from paimon_pyds.index.source import corrupt
 from paimon_pyds.storage import ByteSource
 
 _SHARE = 5

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import Int64s, Words, keep_freed_memory
+from paimon_pyds.base.arrays import Int64s, Words, keep_freed_memory
+from paimon_pyds.index.roaring.codec import decode_bitmap
 from paimon_pyds.index.slice_codec import RowOrder, order_rows
 from paimon_pyds.index.slice_containers import containers_of, head_bytes, read_containers
 from paimon_pyds.index.source import ByteCache, views
-from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.storage import ByteSource
 
 ByteRange = tuple[int, int]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import pc
+from paimon_pyds.base.arrays import pc
+from paimon_pyds.base.options import TableOptions
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import is_of_compaction
 from paimon_pyds.metadata.schema import utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import TableStore, read_hint
-from paimon_pyds.options import TableOptions
 from paimon_pyds.storage import is_file
 from paimon_pyds.storage.concurrent import concurrent_map, threads_for
 

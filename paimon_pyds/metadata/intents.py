@@ -16,13 +16,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.json_text import JsonObject
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.store import TableStore, read_hint
-from paimon_pyds.records import dataclass
 from paimon_pyds.storage import discard
-from paimon_pyds.storage.holder import holder, is_left_over
+from paimon_pyds.storage.claims import holder, is_left_over
 
 _EXPIRY, _ROLLBACK, _FORWARD, _DELETION = "expire-before", "roll-back-to", "forward-after", "delete-branch"
 _NAME = re.compile(rf"\.(?P<what>{_EXPIRY}|{_ROLLBACK}|{_FORWARD}|{_DELETION})-(?P<id>[0-9]{{1,18}})\.[0-9a-f-]{{36}}")

@@ -6,8 +6,8 @@ import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
+from paimon_pyds.base.secrets import raise_alone
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.redaction import raise_alone
 
 _INT64 = range(-(2**63), 2**63)
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_pyds.buffers import one_array, pc, scalar
-from paimon_pyds.one_line import one_line, size_text
-from paimon_pyds.records import dataclass
-from paimon_pyds.row.simple_stats import SimpleStats
+from paimon_pyds.base.arrays import one_array, pc, scalar
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.base.text import one_line, size_text
 
 if TYPE_CHECKING:
-    from paimon_pyds.avro.schema import Node
+    from paimon_pyds.format.avro.schema import Node
     from paimon_pyds.metadata.unknown_members import UnknownMember
 
 MANIFEST_VERSION = 2
@@ -322,7 +322,7 @@ def live_entries(batches: Sequence[pa.RecordBatch | pa.Table]) -> pa.Table:
 
 def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
     """What identifies the file of each entry (`IDENTITY_COLUMNS`), as bytes that are equal exactly for equal files."""
-    from paimon_pyds.avro.encode import encode_field, join
+    from paimon_pyds.format.avro.encode import encode_field, join
 
     if not entries.num_rows:
         return pa.nulls(0, pa.binary())
@@ -334,7 +334,7 @@ def file_identities(entries: pa.RecordBatch | pa.Table) -> pa.Array:
 
 @functools.cache
 def _identity_types() -> list[Node]:
-    from paimon_pyds.avro.schema import parse_schema
+    from paimon_pyds.format.avro.schema import parse_schema
 
     strings = {"type": "array", "items": "string"}
     types = ("bytes", "int", "int", "string", strings, ["null", "bytes"], ["null", "string"])

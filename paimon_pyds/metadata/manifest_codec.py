@@ -12,12 +12,19 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.avro.batch_decode import MAX_ITEMS, PADDING, Walk, to_arrow, walk_records
-from paimon_pyds.avro.compression import codec_name
-from paimon_pyds.avro.container import BRANCH, Container, decode_records, first_record, read_container, write_container
-from paimon_pyds.avro.schema import Array, Node, Primitive, Record, Unread, optional
-from paimon_pyds.buffers import Int64s, Octets, array, from_numpy, pc, to_numpy
+from paimon_pyds.base.arrays import Int64s, Octets, array, from_numpy, pc, to_numpy
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.format.avro.batch_decode import MAX_ITEMS, PADDING, Walk, to_arrow, walk_records
+from paimon_pyds.format.avro.compression import codec_name
+from paimon_pyds.format.avro.container import (
+    BRANCH,
+    Container,
+    decode_records,
+    first_record,
+    read_container,
+    write_container,
+)
+from paimon_pyds.format.avro.schema import Array, Node, Primitive, Record, Unread, optional
 from paimon_pyds.metadata.manifest import (
     ENTRY,
     ENTRY_PATHS,
@@ -269,7 +276,7 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
     ``manifest.compression``.
     Raises OptionError: an unknown compression; UnsupportedError: unknown members that can't be written again.
     """
-    from paimon_pyds.avro.encode import blocks_of, join
+    from paimon_pyds.format.avro.encode import blocks_of, join
 
     codec = codec_name(compression)
     batches = entries.combine_chunks().to_batches() if isinstance(entries, pa.Table) else [entries]
@@ -288,7 +295,7 @@ def encode_manifest(entries: pa.RecordBatch | pa.Table, compression: str) -> byt
 def _entry_pieces(
     entries: pa.RecordBatch, schema: Record, unknown: Mapping[str, Sequence[bytes | None]]
 ) -> list[pa.Array]:  # fmt: skip
-    from paimon_pyds.avro.encode import encode_field
+    from paimon_pyds.format.avro.encode import encode_field
 
     columns = {place: entries.column(name) for name, place in ENTRY_PATHS.items()}
     columns["_VERSION"] = from_numpy(np.full(entries.num_rows, MANIFEST_VERSION, np.int64))

@@ -14,21 +14,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array, from_numpy, is_true, one_array, one_batch, pc, scalar, to_numpy, valid_mask
+from paimon_pyds.base.arrays import array, from_numpy, is_true, one_array, one_batch, pc, scalar, to_numpy, valid_mask
+from paimon_pyds.base.progress import counted, current
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.row import decode_column
+from paimon_pyds.base.types import DataType, scalar_to_internal
+from paimon_pyds.base.types.kinds import FLOAT_KINDS, NESTED_KINDS, Kind
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import IDENTITY_COLUMNS, FileKind, ManifestFile, entry_schema, live_entries
 from paimon_pyds.metadata.partition import partition_mask, partition_values
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.predicate.prune import ColumnStats, may_match
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
-from paimon_pyds.progress import counted, current
-from paimon_pyds.records import dataclass
-from paimon_pyds.row import decode_column
+from paimon_pyds.sql.predicate.prune import ColumnStats, may_match
+from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 from paimon_pyds.storage import requests_at_once
-from paimon_pyds.types import DataType, scalar_to_internal
-from paimon_pyds.types.kinds import FLOAT_KINDS, NESTED_KINDS, Kind
 
 _PARALLEL_READS = 8
 _PARALLEL_BYTES = 1 << 20

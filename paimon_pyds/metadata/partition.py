@@ -9,16 +9,16 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import Flags, array, is_true
+from paimon_pyds.base.arrays import Flags, array, is_true
+from paimon_pyds.base.row import decode_row, decode_rows
+from paimon_pyds.base.types import DataField, Kind, arrow_schema, positions_named
+from paimon_pyds.base.types.java_text import partition_text
 from paimon_pyds.errors import OptionError, UnknownColumnError
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
-from paimon_pyds.row import decode_row, decode_rows
-from paimon_pyds.sql import tree
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import DataField, Kind, arrow_schema, positions_named
-from paimon_pyds.types.java_text import partition_text
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_and
+from paimon_pyds.sql.text import tree
+from paimon_pyds.sql.text.tree import Literal
 
 
 class PartitionBucket(NamedTuple):
@@ -105,7 +105,7 @@ def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Pr
     A CHAR value is the one partition that holds exactly this text, blanks at its end included.
     Raises OptionError: as `named_partition`; PredicateError: a value that is none of its column.
     """
-    from paimon_pyds.predicate.bind import bind  # planning does without
+    from paimon_pyds.sql.predicate.bind import bind  # planning does without
 
     leaves: list[Predicate] = []
     for name, value in named_partition(schema, partition).items():

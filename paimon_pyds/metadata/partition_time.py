@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TypeAlias
 
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import decode_row
+from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.java_text import partition_text
 from paimon_pyds.errors import SchemaError, UnsupportedError
 from paimon_pyds.metadata.paths import partition_directory
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import decode_row
-from paimon_pyds.types import DataField
-from paimon_pyds.types.java_text import partition_text
 
 Texts: TypeAlias = Sequence[str | None]
 """Of the values of a partition, None for NULL."""

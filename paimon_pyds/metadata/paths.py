@@ -17,14 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from paimon_pyds.base.options.option import Kind, comma_separated, parse_value
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.row import decode_row
+from paimon_pyds.base.secrets import RedactedDict
+from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.java_text import partition_text
 from paimon_pyds.errors import OptionError, SchemaError, SecurityError, UnsupportedError
-from paimon_pyds.options.option import Kind, comma_separated, parse_value
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import RedactedDict
-from paimon_pyds.row import decode_row
 from paimon_pyds.storage import normalise_location, scheme_of
-from paimon_pyds.types import DataField
-from paimon_pyds.types.java_text import partition_text
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.schema import TableSchema

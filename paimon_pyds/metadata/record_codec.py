@@ -11,9 +11,10 @@ from functools import reduce
 from operator import getitem
 from typing import Any, TypeAlias, TypeVar
 
-from paimon_pyds.avro.compression import codec_name
-from paimon_pyds.avro.container import decode_records, encode_records, read_container
+from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.format.avro.compression import codec_name
+from paimon_pyds.format.avro.container import decode_records, encode_records, read_container
 from paimon_pyds.metadata.manifest import (
     DELETION_VECTORS,
     EXTRA_MANIFEST_FILE,
@@ -28,7 +29,6 @@ from paimon_pyds.metadata.manifest import (
     ManifestFile,
 )
 from paimon_pyds.metadata.unknown_members import KnownSchema, UnknownMember, members_in
-from paimon_pyds.row.simple_stats import SimpleStats
 
 _T = TypeVar("_T")
 _LIST, _EXTRA_LIST, _INDEX = map(KnownSchema, (MANIFEST_FILE, EXTRA_MANIFEST_FILE, INDEX_ENTRY))

@@ -13,6 +13,11 @@ from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from paimon_pyds.base.options.option import comma_separated
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import RedactedDict, counted
+from paimon_pyds.base.text import names_text, one_line
+from paimon_pyds.base.types import DataField, column_named, field_from_json, field_to_json, walk_fields
 from paimon_pyds.errors import (
     BranchNotFoundError,
     CommitOutcomeUnknownError,
@@ -25,15 +30,10 @@ from paimon_pyds.errors import (
 )
 from paimon_pyds.metadata.json_text import JsonObject, texts_in, to_java_json
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
-from paimon_pyds.one_line import names_text, one_line
-from paimon_pyds.options.option import comma_separated
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import RedactedDict, counted
 from paimon_pyds.storage import FileIO, requests_at_once
-from paimon_pyds.types import DataField, column_named, field_from_json, field_to_json, walk_fields
 
 if TYPE_CHECKING:
-    from paimon_pyds.metadata.ahead import SentRequests
+    from paimon_pyds.metadata.prefetch import SentRequests
 
 CURRENT_SCHEMA_VERSION = 3
 _MEMBERS = frozenset({
@@ -233,7 +233,7 @@ class SchemaStore:
         self._sent: SentRequests | None = None
         """Of a store: requests that were sent ahead."""
         if requests_at_once(io):
-            from paimon_pyds.metadata.ahead import SentRequests
+            from paimon_pyds.metadata.prefetch import SentRequests
 
             self._sent = SentRequests(io)
 

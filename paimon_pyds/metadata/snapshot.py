@@ -9,10 +9,10 @@ from dataclasses import field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import counted
+from paimon_pyds.base.text import one_line, utc_text
 from paimon_pyds.metadata.json_text import JsonObject, texts_in, to_java_json
-from paimon_pyds.one_line import one_line, utc_text
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import counted
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.schema import TableSchema
@@ -179,7 +179,7 @@ def snapshot_to_json(snapshot: Snapshot) -> str:
 
 
 class SnapshotPublisher(Protocol):
-    """Makes snapshots visible, one at a time: the file system (`paimon_pyds.commit.publisher`), or another that
+    """Makes snapshots visible, one at a time: the file system (`paimon_pyds.engine.commit.publisher`), or another that
     decides which snapshot is a table's latest, such as a REST catalog or an object store with conditional writes.
 
     It pickles, as stores do.

@@ -9,12 +9,12 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import counted
+from paimon_pyds.base.text import names_text, one_line
 from paimon_pyds.metadata.json_text import JsonObject, to_java_json
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.one_line import names_text, one_line
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import counted
 
 T = TypeVar("T")
 CHECKSUM = "paimon-pyds.statistics-crc32"

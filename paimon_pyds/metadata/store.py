@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from paimon_pyds.caching import ByteLimitedCache
+from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.base.secrets import redact
 from paimon_pyds.errors import (
     BranchNotFoundError,
     CorruptFileError,
@@ -30,7 +31,6 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.paths import MAIN_BRANCH, ExternalPaths, TablePaths
 from paimon_pyds.metadata.schema import SchemaStore, utf8_bytes
 from paimon_pyds.metadata.snapshot import Snapshot, parse_snapshot, snapshot_to_json
-from paimon_pyds.redaction import redact
 from paimon_pyds.storage import FileIO, discard, is_path, open_file_io, requests_at_once
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from paimon_pyds.metadata.manifest import IndexEntry, ManifestFile
     from paimon_pyds.metadata.snapshot import SnapshotPublisher, TableServer
-    from paimon_pyds.storage.arrow import ArrowFileIO, RequestCounts
-    from paimon_pyds.storage.local_cache import LocalCache
+    from paimon_pyds.storage.disk_cache import LocalCache
+    from paimon_pyds.storage.pyarrow_files import ArrowFileIO, RequestCounts
 
 T = TypeVar("T")
 
@@ -298,7 +298,7 @@ class TableStore(SchemaStore):
         if self._sent is None:
             yield
             return
-        from paimon_pyds.metadata.ahead import Seen, last_seen, newest, saw
+        from paimon_pyds.metadata.prefetch import Seen, last_seen, newest, saw
 
         with self._sent.sending(*newest(self)):
             yield
@@ -310,7 +310,7 @@ class TableStore(SchemaStore):
     def _snapshot_ahead(self, id_: int) -> AbstractContextManager[None]:
         if self._sent is None:
             return nullcontext()
-        from paimon_pyds.metadata.ahead import snapshot_requests
+        from paimon_pyds.metadata.prefetch import snapshot_requests
 
         return self._sent.sending(*snapshot_requests(self, id_))
 
@@ -320,7 +320,7 @@ class TableStore(SchemaStore):
     def lists_ahead(self, snapshot: Snapshot | None) -> None:
         """Have a store give all that plans of a snapshot begin with at once. Errors as `read_manifest`."""
         if snapshot is not None and requests_at_once(self.io):
-            from paimon_pyds.metadata.ahead import load_lists
+            from paimon_pyds.metadata.prefetch import load_lists
 
             load_lists(self, snapshot)
 
@@ -444,9 +444,9 @@ class TableStore(SchemaStore):
     def _kept(self, path: str, size: int, groups: Sequence[tuple[str, ...]]) -> list[pa.RecordBatch]:
         """The entries of a manifest in some of `COLUMN_GROUPS`, from this machine's disk where they are there.
         Errors as `read_manifest`."""
-        from paimon_pyds.metadata.kept_entries import kept_entries
         from paimon_pyds.metadata.manifest import entry_schema
-        from paimon_pyds.storage.local_cache import LocalCache
+        from paimon_pyds.metadata.manifest_cache import kept_entries
+        from paimon_pyds.storage.disk_cache import LocalCache
 
         cache = self.local_cache or LocalCache.of()
 
@@ -489,7 +489,7 @@ class TableStore(SchemaStore):
         def load() -> T:
             if not what[1] or not requests_at_once(self.io):
                 return decode(self._read(path, size), path)
-            from paimon_pyds.storage.kept_ranges import KeptRanges
+            from paimon_pyds.storage.range_cache import KeptRanges
 
             ranges = KeptRanges(self.io, path)
             data = ranges.whole(lambda: self._read(path, size))
@@ -537,7 +537,7 @@ def cache_of(storage_options: Mapping[str, str] | None) -> LocalCache | None:
     """The cache on this machine's disk that storage options ask for; None for that of the environment. OptionError."""
     if not storage_options:
         return None
-    from paimon_pyds.storage.local_cache import LocalCache
+    from paimon_pyds.storage.disk_cache import LocalCache
 
     return LocalCache.of(storage_options)
 

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from paimon_pyds.avro.container import BRANCH, schema_node
-from paimon_pyds.avro.schema import (
+from paimon_pyds.base.arrays import pc, scalar
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.format.avro.container import BRANCH, schema_node
+from paimon_pyds.format.avro.schema import (
     Array,
     Node,
     Primitive,
@@ -28,8 +30,6 @@ from paimon_pyds.avro.schema import (
     read_bytes,
     reader_of,
 )
-from paimon_pyds.buffers import pc, scalar
-from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.json_text import texts_in
 
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
@@ -271,7 +271,7 @@ def unpack(value: bytes | None) -> Iterator[UnknownMember]:
 
 def packed(columns: Mapping[str, tuple[Unread, pa.Array]], count: int) -> pa.Array:
     """The column of many entries. ``columns``: the bytes of members by their paths. ``count``: of the entries."""
-    from paimon_pyds.avro.encode import encode_field, join
+    from paimon_pyds.format.avro.encode import encode_field, join
 
     nothing = scalar(b"", pa.binary())
     pieces = []

@@ -12,11 +12,10 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.buffers import array as arrow_array
-from paimon_pyds.buffers import pc, to_numpy
-from paimon_pyds.errors import SchemaError
-from paimon_pyds.types.kinds import UNITS_PER_SECOND
-from paimon_pyds.write.nested import (
+from paimon_pyds.base.arrays import array as arrow_array
+from paimon_pyds.base.arrays import pc, to_numpy
+from paimon_pyds.base.types.kinds import UNITS_PER_SECOND
+from paimon_pyds.engine.write.nested import (
     TIME_HINT,
     MissingMemberError,
     cast_nested,
@@ -25,6 +24,7 @@ from paimon_pyds.write.nested import (
     has_strict_member,
     with_members,
 )
+from paimon_pyds.errors import SchemaError
 
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, *, takes_members: bool = False) -> pa.RecordBatch:
@@ -62,7 +62,7 @@ def _cast_leaf(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         reason = str(error).splitlines()[0]
         if isinstance(error, pa.ArrowInvalid):
-            from paimon_pyds.types.misfits import first_refused, shown
+            from paimon_pyds.base.types.unfit_values import first_refused, shown
 
             reason = shown(array, first_refused(len(array), lambda n: cast_number(array.slice(0, n), target)))
         hint = TIME_HINT if t.is_time(source) else "correct that value, or change the column's type"
@@ -105,7 +105,7 @@ def check_castable(source: pa.DataType, target: pa.DataType, column: str, *, rea
     elif _is_list(source) and t.is_list(target):
         check_castable(source.value_type, target.value_type, f"{column}.element", read=read)
     elif not _same_meaning(source, target):
-        from paimon_pyds.types.arrow import from_arrow_type
+        from paimon_pyds.base.types.arrow import from_arrow_type
 
         of_table = from_arrow_type(source if read else target, itertools.count())
         other = f"{target} in the schema given" if read else f"{source} in the data"
@@ -123,7 +123,7 @@ def _check_struct(source: pa.StructType, target: pa.StructType, column: str, rea
             raise MissingMemberError(column, member.name, names)
         check_castable(source.field(at).type, member.type, f"{column}.{member.name}", read=read)
     if not read:
-        from paimon_pyds.types.misfits import check_no_more_members
+        from paimon_pyds.base.types.unfit_values import check_no_more_members
 
         check_no_more_members(source, target, column)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from paimon_pyds.base.secrets import RedactedDict
 from paimon_pyds.errors import CommitConflictError, CommitError, OptionError
-from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.table import Table
 
 if TYPE_CHECKING:
     from paimon_pyds.catalog import Catalog
-    from paimon_pyds.ddl.create import TakeBack
     from paimon_pyds.metadata.store import TableStore
+    from paimon_pyds.ops.ddl.create import TakeBack
     from paimon_pyds.spark.options import ReadOptions, WriteOptions
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from typing import TypeVar
 
+from paimon_pyds.base.secrets import redact
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.redaction import redact
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., object])

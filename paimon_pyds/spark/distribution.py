@@ -16,21 +16,21 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types
 
-from paimon_pyds.bucket import PartitionedRows, bucket_assigner
-from paimon_pyds.bucket.dynamic import DynamicBuckets, KeyShare, assigner_channels, assigner_of
-from paimon_pyds.buffers import from_numpy, to_numpy
+from paimon_pyds.base.arrays import from_numpy, to_numpy
+from paimon_pyds.base.row import EMPTY_ROW, hash_rows
+from paimon_pyds.base.types import arrow_schema
+from paimon_pyds.engine.write.conform import default_value, match_columns
+from paimon_pyds.engine.write.context import WriteContext
+from paimon_pyds.engine.write.nested import find_name
+from paimon_pyds.engine.write.writer import Router, hash_index
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.row import EMPTY_ROW, hash_rows
+from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner
+from paimon_pyds.keys.bucket.dynamic import DynamicBuckets, KeyShare, assigner_channels, assigner_of
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.clear_errors import clear_iterator
 from paimon_pyds.spark.options import BUCKET_COLUMN
 from paimon_pyds.table import Table
-from paimon_pyds.types import arrow_schema
-from paimon_pyds.write.conform import default_value, match_columns
-from paimon_pyds.write.context import WriteContext
-from paimon_pyds.write.nested import find_name
-from paimon_pyds.write.writer import Router, hash_index
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

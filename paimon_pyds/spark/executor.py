@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_pyds.buffers import array
+from paimon_pyds.base.arrays import array
+from paimon_pyds.base.progress import phase
+from paimon_pyds.base.row.encode import hash_ints
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
-from paimon_pyds.progress import phase
-from paimon_pyds.row.encode import hash_ints
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import lacks_package
 
@@ -56,7 +56,7 @@ class SparkExecutor:
         self._partitions = partitions or 1000
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """See `paimon_pyds.execution.executor.Executor`. Results come when all tasks are done.
+        """See `paimon_pyds.engine.execution.executor.Executor`. Results come when all tasks are done.
 
         What a task says of the data (PaimonError) comes back as it is and ends the work; other errors, and those of the
         storage, are Spark's to try again.
@@ -75,7 +75,7 @@ class SparkExecutor:
         gather: Callable[[int, Iterator[bytes]], R],
         parts: int,
     ) -> Iterator[R]:
-        """See `paimon_pyds.execution.executor.ShufflingExecutor`. Results come when all parts are done.
+        """See `paimon_pyds.engine.execution.executor.ShufflingExecutor`. Results come when all parts are done.
 
         The data travels as rows of 16 KiB at most, which Spark sorts, and spills where it must.
 

@@ -12,13 +12,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import DataField, RowType, timestamp_unit
+from paimon_pyds.base.types.kinds import NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.engine.write.nested import find_name
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_or, negate
-from paimon_pyds.records import dataclass
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import DataField, RowType, timestamp_unit
-from paimon_pyds.types.kinds import NESTED_KINDS, REFUSED_KINDS, TIMESTAMP_KINDS, Kind
-from paimon_pyds.write.nested import find_name
+from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, make_or, negate
+from paimon_pyds.sql.text.tree import Literal
 
 _COMPARISONS = {
     "EqualTo": Op.EQ,

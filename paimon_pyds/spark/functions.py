@@ -11,27 +11,27 @@ from datetime import date, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.progress import phase, shown
+from paimon_pyds.base.zones import session_zone
+from paimon_pyds.engine.write.conform import SPARK
 from paimon_pyds.errors import CommitConflictError, OptionError
-from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.argument import one_condition
-from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark.catalogs import given_table
 from paimon_pyds.spark.executor import SparkExecutor
-from paimon_pyds.spark.preparation import Prepared, prepared
 from paimon_pyds.spark.session_changes import note_change
-from paimon_pyds.write.conform import SPARK
-from paimon_pyds.zones import session_zone
+from paimon_pyds.spark.write_shuffle import Prepared, prepared
+from paimon_pyds.sql.predicate.argument import one_condition
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from paimon_pyds.compact.compact import CompactSummary
-    from paimon_pyds.compact.rescale import RescaleSummary
-    from paimon_pyds.index_tools.rewrite import RewriteSummary
-    from paimon_pyds.maintenance.orphans import OrphanFiles
-    from paimon_pyds.rowlevel.changes import RowSummary
+    from paimon_pyds.engine.compact.compact import CompactSummary
+    from paimon_pyds.engine.rowlevel.changes import RowSummary
+    from paimon_pyds.ops.index_tools.rewrite import RewriteSummary
+    from paimon_pyds.ops.maintenance.orphans import OrphanFiles
+    from paimon_pyds.ops.rescale.rescale import RescaleSummary
     from paimon_pyds.table import Table
     from paimon_pyds.typing import (
         Condition,
@@ -107,9 +107,9 @@ def write(
         if ready.changed is not None:
             note_change(df.sparkSession, ready.changed, ready.changed.latest_snapshot_id())
         if ready.table is not None:
-            from paimon_pyds.commit.publisher import logging_errors
-            from paimon_pyds.compact.after_write import compact_since
-            from paimon_pyds.maintenance.after_commit import maintain
+            from paimon_pyds.engine.commit.publisher import logging_errors
+            from paimon_pyds.engine.compact.after_write import compact_since
+            from paimon_pyds.ops.after_commit import maintain
 
             table, own = ready.table, ready.own
             compact_since(table.store, ready.before, own, SparkExecutor(df.sparkSession))
@@ -119,7 +119,7 @@ def write(
 
 def _saved(df: DataFrame, path: str, mode: str, options: Mapping[str, str]) -> Prepared:
     """Write the rows; again where keys had to be looked for, and another commit has written some of them meanwhile."""
-    from paimon_pyds.commit.publisher import Retries
+    from paimon_pyds.engine.commit.publisher import Retries
 
     retries = Retries.of(TableOptions(options))
     while True:

@@ -19,21 +19,26 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types
 
-from paimon_pyds.bucket.dynamic import assigner_channels
-from paimon_pyds.buffers import array, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.base.arrays import array, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.base.left_out import with_left_out
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.row import encode_rows
+from paimon_pyds.base.types import DataField, arrow_type
+from paimon_pyds.base.types.kinds import FLOAT_KINDS, Kind
+from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
+from paimon_pyds.engine.cross_partition.placement import NewBuckets, Placement, Places
+from paimon_pyds.engine.execution.executor import Executor
+from paimon_pyds.engine.read import read_split
+from paimon_pyds.engine.write.context import WriteContext
+from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN, IncomingRows
+from paimon_pyds.engine.write.nested import find_name
 from paimon_pyds.errors import CommitError
-from paimon_pyds.execution.executor import Executor
-from paimon_pyds.left_out import with_left_out
-from paimon_pyds.merge.key_set import between
+from paimon_pyds.keys.bucket.dynamic import assigner_channels
+from paimon_pyds.keys.merge.key_set import between
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.predicate.tree import Const, Predicate
-from paimon_pyds.query.key_places import KeyPlaces
-from paimon_pyds.read import read_split
-from paimon_pyds.records import dataclass
-from paimon_pyds.row import encode_rows
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import conform_batch
 from paimon_pyds.spark.clear_errors import clear_iterator
@@ -41,12 +46,7 @@ from paimon_pyds.spark.distribution import KeyColumns, parallelism, partition_co
 from paimon_pyds.spark.options import BUCKET_COLUMN
 from paimon_pyds.spark.types import spark_field
 from paimon_pyds.spark.writer import incoming_columns
-from paimon_pyds.types import DataField, arrow_type
-from paimon_pyds.types.kinds import FLOAT_KINDS, Kind
-from paimon_pyds.write.context import WriteContext
-from paimon_pyds.write.incoming import ROW_KIND_COLUMN, IncomingRows
-from paimon_pyds.write.nested import find_name
-from paimon_pyds.write.placement import NewBuckets, Placement, Places
+from paimon_pyds.sql.predicate.tree import Const, Predicate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

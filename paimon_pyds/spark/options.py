@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from paimon_pyds.base.numerals import whole_number
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import RedactedDict
 from paimon_pyds.errors import OptionError
-from paimon_pyds.numerals import whole_number
-from paimon_pyds.predicate.argument import one_condition
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import RedactedDict
 from paimon_pyds.spark.location import (
     CATALOG_PREFIXES,
     OF_CATALOGS,
@@ -23,6 +22,7 @@ from paimon_pyds.spark.location import (
     options_of_catalog,
     table_location,
 )
+from paimon_pyds.sql.predicate.argument import one_condition
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.store import TableStore
@@ -352,8 +352,8 @@ _PREFIXES = (*STORAGE_PREFIXES, *CATALOG_PREFIXES)
 
 def _paimon_name(key: str) -> str:
     """Paimon's own spelling of a lower-cased key. Raises OptionError for a key that is no option."""
+    from paimon_pyds.base.options import OPTIONS, option_of
     from paimon_pyds.errors import suggest
-    from paimon_pyds.options import OPTIONS, option_of
 
     for name in OPTIONS:
         if name.lower() == key:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paimon_pyds.base.types import DataField, RowType, arrow_type
+from paimon_pyds.engine.write.nested import find_name
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, suggest
 from paimon_pyds.spark.arrow import check_castable
-from paimon_pyds.types import DataField, RowType, arrow_type
-from paimon_pyds.write.nested import find_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,7 +126,7 @@ def resolve_schema(fields: Sequence[DataField], target: pa.Schema) -> list[str]:
 
 def check_metadata_columns(names: Sequence[str]) -> None:
     """Raise OptionError for a name that is no metadata column."""
-    from paimon_pyds.split import METADATA_FIELDS
+    from paimon_pyds.metadata.split import METADATA_FIELDS
 
     unknown = [name for name in names if name not in METADATA_FIELDS]
     if unknown:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_pyds.caching import ByteLimitedCache, cached_property
+from paimon_pyds.base.cache import ByteLimitedCache, cached_property
 from paimon_pyds.errors import OptionError, PredicateError, StorageError
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.clear_errors import clear_errors, clear_iterator
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from paimon_pyds.engine.query.top_n_run import TopNQuery
+    from paimon_pyds.engine.scan.result import ScanPlan
     from paimon_pyds.metadata.snapshot import Snapshot
-    from paimon_pyds.query.top_n_run import TopNQuery
-    from paimon_pyds.scan.result import ScanPlan
+    from paimon_pyds.metadata.split import Split
+    from paimon_pyds.scan import Scan
     from paimon_pyds.spark.options import ReadOptions
     from paimon_pyds.spark.state import Loaded, ReadState
-    from paimon_pyds.split import Split
-    from paimon_pyds.table_scan import Scan
 
 BATCH_ROWS = 65_536
 """Rows of a batch at most: Spark copies each batch through a socket, small ones cost more."""
@@ -82,8 +82,8 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
     @cached_property
     def _scan(self) -> Scan:
         """The scan of the wanted columns, its filter bound."""
+        from paimon_pyds.metadata.split import METADATA_FIELDS
         from paimon_pyds.spark.projection import resolve_schema
-        from paimon_pyds.split import METADATA_FIELDS
 
         self._check_projection()
         available = [*self._state.schema.fields, *METADATA_FIELDS.values()]
@@ -141,13 +141,13 @@ class PaimonReader(DataSourceReader):  # type: ignore[misc]
 def rows_of(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """The table's rows that a partition of a plan is about: none for what Spark makes up where a plan is empty."""
     if isinstance(partition, TopNPartition):
-        from paimon_pyds.query.answer import Tally
-        from paimon_pyds.query.top_n_run import run_top_n
+        from paimon_pyds.engine.query.answer import Tally
+        from paimon_pyds.engine.query.top_n_run import run_top_n
 
         return iter(run_top_n(partition.query, Tally()).to_batches(max_chunksize=BATCH_ROWS))
     if not isinstance(partition, SplitPartition):
         return iter(())
-    from paimon_pyds.read import read_split
+    from paimon_pyds.engine.read import read_split
 
     return read_split(partition.split, BATCH_ROWS, limit=partition.limit)
 
@@ -181,10 +181,10 @@ class PaimonPushdownReader(PaimonReader):
 
     def _columns(self) -> dict[str, Any]:
         """The table's columns by the names Spark uses for them; CHAR is left to Spark, which sees texts as stored."""
+        from paimon_pyds.base.types import Kind
+        from paimon_pyds.engine.write.nested import find_name
         from paimon_pyds.spark.filters import PushedColumn
         from paimon_pyds.spark.types import spark_field
-        from paimon_pyds.types import Kind
-        from paimon_pyds.write.nested import find_name
 
         fields = self._scan.schema.fields
         names = [f.name for f in fields]
@@ -246,7 +246,7 @@ def planned(state: ReadState, scan: Scan) -> ScanPlan:
 
 def _key(state: ReadState, scan: Scan, snapshot: Snapshot) -> Hashable:
     """All that a plan depends on. A snapshot is known by its manifest lists: its number can come again."""
-    from paimon_pyds.predicate.show import to_sql
+    from paimon_pyds.sql.predicate.to_sql import to_sql
 
     store, options = state.table.store, state.options
     return (

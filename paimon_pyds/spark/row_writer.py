@@ -16,22 +16,22 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_pyds.buffers import grouped, pc
+from paimon_pyds.base.arrays import grouped, pc
+from paimon_pyds.base.options import check_without_key
+from paimon_pyds.base.types import DataField, arrow_schema
+from paimon_pyds.base.types.kinds import NESTED_KINDS
+from paimon_pyds.engine.rowlevel.replace_rows import check_replaceable, replace_rows
+from paimon_pyds.engine.write import TableWriter, WriteContext
+from paimon_pyds.engine.write.nested import find_name
 from paimon_pyds.errors import CardinalityError, OptionError, SchemaError, UnknownColumnError, UnsupportedError
 from paimon_pyds.metadata.paths import ExternalPaths
-from paimon_pyds.options import check_without_key
-from paimon_pyds.rowlevel.replace_rows import check_replaceable, replace_rows
+from paimon_pyds.metadata.split import METADATA_FIELDS
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.catalogs import CommitCatalog, open_table
 from paimon_pyds.spark.clear_errors import clear_errors
 from paimon_pyds.spark.writer import PaimonCommitMessage, TwoPhaseWriter, dynamic_options
-from paimon_pyds.split import METADATA_FIELDS
 from paimon_pyds.table import Table
-from paimon_pyds.types import DataField, arrow_schema
-from paimon_pyds.types.kinds import NESTED_KINDS
-from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.nested import find_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

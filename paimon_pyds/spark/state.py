@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import AtomicType, DataField, DataType, Kind
+from paimon_pyds.engine.scan.travel import TIME_TRAVEL_OPTIONS, resolve_state, state_options
 from paimon_pyds.errors import NotFoundError, PaimonError, SchemaError
 from paimon_pyds.metadata.schema import TableSchema, schema_digest
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.records import dataclass
-from paimon_pyds.scan.travel import TIME_TRAVEL_OPTIONS, resolve_state, state_options
 from paimon_pyds.spark.catalogs import open_table
 from paimon_pyds.spark.options import ReadOptions, parse_read_options
 from paimon_pyds.table import Table
-from paimon_pyds.types import AtomicType, DataField, DataType, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from paimon_pyds.table_scan import Scan
+    from paimon_pyds.scan import Scan
 
 _HINT = "load the table again, or create the view again"
 _INTEGERS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT})
@@ -150,9 +150,9 @@ def _reads_as(new: DataType, old: DataType) -> bool:
 def state_schema(state: ReadState, options: ReadOptions) -> StructType:
     """Spark's schema of the read: the table's columns, or those of the option ``columns``, then metadata columns.
     Raises PaimonError: the options do not fit the table."""
+    from paimon_pyds.metadata.split import METADATA_FIELDS
     from paimon_pyds.spark.projection import check_metadata_columns, select_columns, split_names
     from paimon_pyds.spark.types import spark_schema
-    from paimon_pyds.split import METADATA_FIELDS
 
     fields: Sequence[DataField] = state.schema.fields
     if options.columns is not None:

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_pyds.catalog import Catalog
 from paimon_pyds.errors import OptionError
+from paimon_pyds.ops.system.scan import SystemScan
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import conform_batch
 from paimon_pyds.spark.catalogs import open_table
@@ -19,7 +20,6 @@ from paimon_pyds.spark.location import SYSTEM_OF_WAREHOUSE
 from paimon_pyds.spark.projection import resolve_schema, select_columns, split_names
 from paimon_pyds.spark.refresh import for_tasks
 from paimon_pyds.spark.types import spark_schema
-from paimon_pyds.system.scan import SystemScan
 
 if TYPE_CHECKING:
     import pyarrow as pa

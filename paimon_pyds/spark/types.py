@@ -20,9 +20,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import types as spark
 
-from paimon_pyds.errors import SchemaError, UnsupportedError
-from paimon_pyds.spark import compat
-from paimon_pyds.types import (
+from paimon_pyds.base.types import (
     ArrayType,
     AtomicType,
     DataField,
@@ -33,7 +31,9 @@ from paimon_pyds.types import (
     RowType,
     parse_type,
 )
-from paimon_pyds.types.kinds import MAX_LENGTH
+from paimon_pyds.base.types.kinds import MAX_LENGTH
+from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.spark import compat
 
 _MAX_COLUMNS = 1 << 30
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"

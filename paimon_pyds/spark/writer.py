@@ -20,10 +20,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_pyds.commit.earlier import check_same_table
-from paimon_pyds.commit.publisher import removing_unpublished
-from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.ddl.create import unmade_on_failure, unmake
+from paimon_pyds.base.options import check_appendable, check_writable, restore_case
+from paimon_pyds.base.types import DataField, arrow_schema, positions_named
+from paimon_pyds.engine.commit.earlier import check_same_table
+from paimon_pyds.engine.commit.publisher import removing_unpublished
+from paimon_pyds.engine.write import TableWriter, WriteContext
+from paimon_pyds.engine.write.conform import match_columns
+from paimon_pyds.engine.write.incoming import ROW_KIND_COLUMN
+from paimon_pyds.engine.write.missing_columns import MISSING_COLUMNS, MissingColumns
+from paimon_pyds.engine.write.nested import MissingMemberError, with_members
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -35,11 +40,12 @@ from paimon_pyds.errors import (
     UnknownColumnError,
     UnsupportedError,
 )
+from paimon_pyds.metadata.commit_message import CommitMessage
 from paimon_pyds.metadata.partition import partition_predicate
 from paimon_pyds.metadata.paths import ExternalPaths
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import check_appendable, check_writable, restore_case
+from paimon_pyds.ops.ddl.create import unmade_on_failure, unmake
 from paimon_pyds.spark import compat
 from paimon_pyds.spark.arrow import check_castable, conform_batch
 from paimon_pyds.spark.catalogs import CommitCatalog, open_catalog, open_table, taking_back_of
@@ -48,12 +54,6 @@ from paimon_pyds.spark.options import BUCKET_COLUMN, WriteOptions
 from paimon_pyds.spark.types import fields_from_spark
 from paimon_pyds.storage import open_file_io
 from paimon_pyds.table import Table
-from paimon_pyds.types import DataField, arrow_schema, positions_named
-from paimon_pyds.write import TableWriter, WriteContext
-from paimon_pyds.write.conform import match_columns
-from paimon_pyds.write.incoming import ROW_KIND_COLUMN
-from paimon_pyds.write.missing_columns import MISSING_COLUMNS, MissingColumns
-from paimon_pyds.write.nested import MissingMemberError, with_members
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -186,7 +186,7 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
     def _publish(self, messages: Sequence[PaimonCommitMessage]) -> None:
         written = [m.message for m in messages if m.message is not None]
         if self._first:
-            from paimon_pyds.append import RowChanges, commit_messages
+            from paimon_pyds.engine.append import RowChanges, commit_messages
             from paimon_pyds.metadata.snapshot import Operation
 
             changes = RowChanges(Operation.WRITE, _check_first)
@@ -198,10 +198,10 @@ class PaimonWriter(TwoPhaseWriter[PaimonCommitMessage]):
 
     def _publish_placed(self, messages: Sequence[CommitMessage]) -> None:
         """Publish rows that went to where their keys were: in a snapshot, which is named instead of a manifest."""
-        from paimon_pyds.append import OverwriteMode, RowChanges, commit_messages  # other tables do without
-        from paimon_pyds.cross_partition import UnchangedKeys, check_places
+        from paimon_pyds.engine.append import OverwriteMode, RowChanges, commit_messages  # other tables do without
+        from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
+        from paimon_pyds.engine.cross_partition.upsert import UnchangedKeys, check_places
         from paimon_pyds.metadata.snapshot import Operation
-        from paimon_pyds.query.key_places import KeyPlaces
 
         store, named = self._store(), self._context.index_manifest
         places = KeyPlaces.of(store, self._context, store.snapshot(int(named)) if named else None)

@@ -1,7 +1,9 @@
-"""Byte storage: local disks and volumes, object stores. `open_file_io` chooses by the scheme of a location.
+"""Byte storage: local disks and volumes, object stores, HDFS. `open_file_io` chooses by the scheme of a location.
 
-A location is a path, absolute or relative, a ``file:`` URI, a ``dbfs:`` path of Databricks, or an object store's URI.
-As in Java Paimon, nothing in a URI is percent-decoded: partition directories hold ``%`` signs of their own.
+In: paths and byte ranges. Out: bytes, listings, atomic creates. Other rooms use `open_file_io`, `FileIO` and
+`discard`. A location is a path, absolute or relative, a ``file:`` URI, a ``dbfs:`` path of Databricks, or an object
+store's URI. As in Java Paimon, nothing in a URI is percent-decoded: partition directories hold ``%`` signs of their
+own.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeGuard, runtime_checkab
 import numpy as np
 import pyarrow as pa
 
-from paimon_pyds.caching import ByteLimitedCache
+from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import raise_alone, redact, scrubbed
 from paimon_pyds.errors import (
     CorruptFileError,
     MissingFileError,
@@ -26,11 +30,9 @@ from paimon_pyds.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import raise_alone, redact, scrubbed
 
 if TYPE_CHECKING:
-    from paimon_pyds.storage.kept_ranges import KeptRanges
+    from paimon_pyds.storage.range_cache import KeptRanges
 
 _HINTS = {
     errno.ENOSPC: "free some space or write to another place; nothing was published",
@@ -228,7 +230,7 @@ class FileSource:
         self._ranges: KeptRanges | None = None
         self.bytes_read = 0
         if kept and requests_at_once(io):
-            from paimon_pyds.storage.kept_ranges import KeptRanges
+            from paimon_pyds.storage.range_cache import KeptRanges
 
             self._ranges = KeptRanges(io, path)
 
@@ -278,7 +280,7 @@ def forget(io: FileIO, path: str) -> None:
     """Keep nothing of a file any longer: it is damaged, and may be replaced by a copy of what it was."""
     LOCAL_INDEXES.take(path)
     if requests_at_once(io):
-        from paimon_pyds.storage.kept_ranges import forget_ranges
+        from paimon_pyds.storage.range_cache import forget_ranges
 
         forget_ranges(io, path)
 
@@ -479,7 +481,7 @@ def open_file_io(
 
         return LocalFileIO(), path
     if scheme in _ARROW_SCHEMES:
-        from paimon_pyds.storage.arrow import ArrowFileIO
+        from paimon_pyds.storage.pyarrow_files import ArrowFileIO
         from paimon_pyds.storage.store_options import family
 
         if family(scheme) != "hdfs" and find_spec("obstore"):

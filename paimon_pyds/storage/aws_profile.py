@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from typing import Any
 
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import raise_alone
 from paimon_pyds.errors import OptionError
-from paimon_pyds.records import dataclass
-from paimon_pyds.redaction import raise_alone
 
 _BY_REQUEST = frozenset({"role_arn", "credential_process", "sso_session", "sso_start_url", "login_session"})
 """Settings of profiles whose keys come from a service or a program."""

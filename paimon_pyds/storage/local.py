@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.errors import AlreadyExistsError, StorageError
-from paimon_pyds.redaction import raise_alone, scrubbed
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, read_coalesced, storage_error, storage_faults
 
 if TYPE_CHECKING:

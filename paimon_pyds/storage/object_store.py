@@ -24,6 +24,7 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions
 
+from paimon_pyds.base.secrets import raise_alone, redact
 from paimon_pyds.errors import (
     AlreadyExistsError,
     CommitError,
@@ -33,11 +34,10 @@ from paimon_pyds.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_pyds.redaction import raise_alone, redact
 from paimon_pyds.storage import FileStatus, OutputFile, check_range, discard, is_file, missing_file, scheme_of
-from paimon_pyds.storage.arrow import ONLY_OBSTORE, ArrowFileIO
 from paimon_pyds.storage.object_files import IN_MEMORY, NewObject, ObjectInput
-from paimon_pyds.storage.second_look import NoListError, names_more
+from paimon_pyds.storage.pyarrow_files import ONLY_OBSTORE, ArrowFileIO
+from paimon_pyds.storage.s3_listing import NoListError, names_more
 from paimon_pyds.storage.store_clients import REQUESTS_AT_ONCE, TIMEOUTS, has_keys, is_served, store_client
 from paimon_pyds.storage.store_options import S3_LIKE, check_account_key, family, option_prefix
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.bucket import PartitionedRows, bucket_assigner, bucket_of
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import EMPTY_ROW
+from paimon_pyds.engine.write.writer import Router
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import EMPTY_ROW
-from paimon_pyds.write.writer import Router
+from paimon_pyds.keys.bucket import PartitionedRows, bucket_assigner, bucket_of
 
 _ROWS = pa.record_batch({"p": [3, 1, 3, None, 1, 3], "k": pa.array(range(6), pa.int64())})
 

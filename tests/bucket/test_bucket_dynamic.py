@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.bucket.dynamic import KeyShare, assigner_channels, assigner_of
-from paimon_pyds.bucket.key_buckets import KeyBuckets
-from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitError, CorruptFileError, OptionError
-from paimon_pyds.options import TableOptions
-from paimon_pyds.write import TableWriter
+from paimon_pyds.keys.bucket.dynamic import KeyShare, assigner_channels, assigner_of
+from paimon_pyds.keys.bucket.key_buckets import KeyBuckets
+from paimon_pyds.metadata.commit_message import CommitMessage
 from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
 from support.fixtures import table_path
@@ -226,8 +226,8 @@ def test_a_key_is_in_one_bucket(
 )
 def test_a_map_of_keys_is_a_dict(known: list[list[int]], added: list[list[int]], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("paimon_pyds.bucket.key_buckets._BLOCK_KEYS", block)
-        patch.setattr("paimon_pyds.bucket.key_buckets._FEW_KEYS", block)
+        patch.setattr("paimon_pyds.keys.bucket.key_buckets._BLOCK_KEYS", block)
+        patch.setattr("paimon_pyds.keys.bucket.key_buckets._FEW_KEYS", block)
         files = [(300 * bucket, partial(np.array, hashes, np.int32)) for bucket, hashes in enumerate(known)]
         model = {number: 300 * bucket for bucket, hashes in reversed([*enumerate(known)]) for number in hashes}
         keys = KeyBuckets.of(files, sum(map(len, known)))

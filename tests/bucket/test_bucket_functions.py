@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.bucket import bucket_of
+from paimon_pyds.base.row import hash_rows
+from paimon_pyds.base.types import parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.row import hash_rows
-from paimon_pyds.types import parse_type
+from paimon_pyds.keys.bucket import bucket_of
 
 INT, BIGINT, STRING = parse_type("INT"), parse_type("BIGINT"), parse_type("STRING")
 
@@ -32,7 +32,7 @@ def test_default_and_mod_stay_in_range(values: list[int | None], buckets: int) -
 
 def test_the_smallest_hash_has_a_bucket() -> None:
     """abs(-2³¹) does not fit Java's int, but the remainder comes first there."""
-    from paimon_pyds.bucket import functions
+    from paimon_pyds.keys.bucket import functions
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(functions, "hash_rows", lambda columns, types: np.array([-(2**31), -7, 7], np.int32))

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_pyds.base.types import RowType
 from paimon_pyds.catalog import Catalog
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SecurityError, TableNotFoundError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.table import Table
-from paimon_pyds.types import RowType
 from support.effort import SEED
 from support.java_rest_catalog import JavaRestCatalog, java_rest_catalog
 from support.messages import ids_of

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.types.sql_columns import parse_columns
 from paimon_pyds.cli.inputs import InputFormat, open_inputs
 from paimon_pyds.cli.main import main, parsed
 from paimon_pyds.cli.output import show_rows
-from paimon_pyds.types.columns import parse_columns
 from support.effort import sampled
 
 DAY, MOMENT = datetime.date(2026, 11, 22), datetime.datetime(2026, 11, 22, 12, 30, 0, 250_000)

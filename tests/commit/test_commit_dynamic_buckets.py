@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.write import TableWriter
 from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
 from support.live_files import table_files
@@ -116,7 +116,7 @@ def test_keys_that_another_commit_put_elsewhere_follow(
 def test_rows_that_stay_where_they_are_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pp.Table.create(tmp_path / "t", _SCHEMA, ("id",), (), {})
     moved = []
-    monkeypatch.setattr("paimon_pyds.dynamic_places._rewritten", lambda *args: moved.append(args))
+    monkeypatch.setattr("paimon_pyds.engine.dynamic_buckets._rewritten", lambda *args: moved.append(args))
     race(monkeypatch, lambda: pp.Table.open(table.path).append(_data([(0, 1, 1, 1), (0, 2, 1, 1)])))
     table.append(_data([(0, 2, 2, 2), (0, 3, 2, 2)]))
     assert not moved

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, Increment, commit
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
     OptionError,
 )
-from paimon_pyds.options import TableOptions
+from paimon_pyds.metadata.commit_message import CommitMessage
 from support.messages import SCHEMA, data, ids_of, table_of_one_row, written
 
 

@@ -10,18 +10,18 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit, increments_of
-from paimon_pyds.commit.earlier import committed_identifiers, latest_snapshot_of_user
-from paimon_pyds.commit_message import CommitMessage, IndexIncrement
-from paimon_pyds.deletion.files import VectorFiles
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import EMPTY_ROW
+from paimon_pyds.engine.commit import Changes, Increment, commit, increments_of
+from paimon_pyds.engine.commit.earlier import committed_identifiers, latest_snapshot_of_user
+from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.commit_message import CommitMessage, IndexIncrement
+from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import EMPTY_ROW
 from support.increments import with_compaction
 from support.messages import SCHEMA, data, ids_of, table_of_one_row, written
 from support.oracle import Oracle, requires_java_oracle

@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, Overwrite, commit, committer
-from paimon_pyds.commit.conflicts import read_base_files
-from paimon_pyds.commit.publisher import FileSystemPublisher
-from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, Increment, Overwrite, commit, committer
+from paimon_pyds.engine.commit.conflicts import read_base_files
+from paimon_pyds.engine.commit.publisher import FileSystemPublisher
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.options import TableOptions
-from paimon_pyds.write import TableWriter
 from support.counting_io import counted
 
 _SCHEMA = pa.schema([("p", pa.string()), ("n", pa.int64())])

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit.publisher import FileSystemPublisher
+from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.errors import CommitConflictError, CommitError, PaimonError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore

@@ -12,8 +12,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit, publisher
-from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import EMPTY_ROW, encode_row
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.engine.commit import Changes, Increment, commit, publisher
 from paimon_pyds.errors import (
     CommitConflictError,
     CommitError,
@@ -22,13 +25,10 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     UnknownColumnError,
 )
+from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import EMPTY_ROW, encode_row
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.types import from_arrow_schema
 from support.races import race
 
 _SCHEMA = pa.schema([("p", pa.string()), ("q", pa.int32()), ("v", pa.int64())])

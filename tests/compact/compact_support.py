@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit, vector_places
-from paimon_pyds.deletion.vector import DeletionVector, write_vectors
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, Increment, commit, vector_places
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.metadata.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.options import TableOptions
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -116,7 +116,7 @@ def delete_positions(table: pp.Table, vectors: Mapping[str, Sequence[int]]) -> N
 
 
 def _positions(table: pp.Table, entry: IndexEntry) -> dict[str, BitMap]:
-    from paimon_pyds.deletion.vector import read_vector
+    from paimon_pyds.metadata.deletion.vector import read_vector
     from paimon_pyds.storage import FileSource
 
     source = FileSource(table.store.io, table.store.paths.index(entry.file_name))

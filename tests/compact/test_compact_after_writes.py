@@ -19,11 +19,11 @@ import pytest
 from compact_support import latest, live
 
 import paimon_pyds as pp
-from paimon_pyds.compact import after_write, key_task
+from paimon_pyds.engine.compact import after_write, key_task
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.engine.write.key_files import SortedRunWriter
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.write.key_files import SortedRunWriter
 from support.counting_io import counted
 from support.effort import LONG, sampled
 from support.maintenance import is_exact
@@ -177,7 +177,7 @@ def test_overwrites_and_commits_of_messages_are_compacted_too(tmp_path: Path) ->
     table.overwrite(_one(2, key=2))
     assert [s.commit_kind.value for s in table.snapshots()][2:] == ["OVERWRITE", "COMPACT"]
     assert (_levels(table), _read(table)) == ([5], ['{"k":2,"a":2,"b":2,"s":2}'])
-    from paimon_pyds.write import TableWriter
+    from paimon_pyds.engine.write import TableWriter
 
     with TableWriter(table.write_context()) as writer:
         writer.write(_one(3).to_batches()[0])
@@ -231,7 +231,8 @@ def test_a_write_that_has_nothing_to_merge_imports_nothing_for_it(tmp_path: Path
         "import sys, pyarrow as pa, paimon_pyds as pp\n"
         "table = pp.Table.open(sys.argv[1])\n"
         "table.append([{'k': 1, 'a': 1, 'b': 1, 's': 1}])\n"
-        "print([name for name in sys.modules if name.startswith(('paimon_pyds.compact.compact', 'paimon_pyds.read.'))])"
+        "print([name for name in sys.modules if "
+        "name.startswith(('paimon_pyds.engine.compact.compact', 'paimon_pyds.engine.read.'))])"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path / "t"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

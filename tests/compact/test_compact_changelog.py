@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.compact import publish as module
+from paimon_pyds.engine.compact import publish as module
 from paimon_pyds.errors import CommitError
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot

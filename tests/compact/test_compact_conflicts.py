@@ -26,7 +26,7 @@ from compact_support import (
 )
 
 import paimon_pyds as pp
-from paimon_pyds.compact import publish as module
+from paimon_pyds.engine.compact import publish as module
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, SnapshotNotFoundError
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore

@@ -11,9 +11,9 @@ from typing import Any
 from compact_support import VECTORS, deleted, ids, index_entries, live, make, rows
 
 import paimon_pyds as pp
-from paimon_pyds.execution.live_files import index_source, planned_live_files
+from paimon_pyds.engine.execution.live_files import index_source, planned_live_files
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.predicate.bind import bind
+from paimon_pyds.sql.predicate.bind import bind
 from support.effort import sampled
 from support.fixtures import requires_shared, table_path
 from support.oracle import Oracle

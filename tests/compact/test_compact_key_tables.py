@@ -21,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.compact import publish as module
+from paimon_pyds.engine.compact import publish as module
 from paimon_pyds.errors import CommitError, SchemaError
-from paimon_pyds.merge.files import key_ranks
+from paimon_pyds.keys.merge.files_to_merge import key_ranks
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.effort import LONG, sampled
 from support.executors import Pickling
@@ -321,8 +321,8 @@ def test_a_level_that_fills_meanwhile_is_a_conflict(tmp_path: Path) -> None:
         return entries.set_column(at, entries.schema.field(at), pa.array([4] * entries.num_rows, pa.int32()))
 
     def meanwhile() -> None:
-        from paimon_pyds.commit import Changes, Increment, commit
-        from paimon_pyds.options import TableOptions
+        from paimon_pyds.base.options import TableOptions
+        from paimon_pyds.engine.commit import Changes, Increment, commit
 
         table.append(pa.table([[29], [1], [1], [1]], schema=SCHEMA))
         fresh = live(table)
@@ -379,7 +379,7 @@ def test_a_kill_at_any_moment_leaves_a_committed_state(tmp_path: Path) -> None:
     for _ in range(10 if LONG else 3):
         before = latest(table).id
         with victims(
-            _write_for_ever, [(str(tmp_path / "t"),)], "paimon_pyds.append", "paimon_pyds.compact.compact"
+            _write_for_ever, [(str(tmp_path / "t"),)], "paimon_pyds.engine.append", "paimon_pyds.engine.compact.compact"
         ) as heard:
             for _ in range(random.randrange(3)):
                 assert heard[0].recv_bytes() == b"r"

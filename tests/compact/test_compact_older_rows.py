@@ -16,13 +16,13 @@ from compact_support import Meanwhile, delete_positions, deleted, index_entries,
 from hypothesis import Phase, given, note, settings
 
 import paimon_pyds as pp
-from paimon_pyds.compact import key_task
-from paimon_pyds.compact.key_task import OlderRows
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.engine.compact import key_task
+from paimon_pyds.engine.compact.key_task import OlderRows
+from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS
+from paimon_pyds.engine.read.live_rows import FileTrace
 from paimon_pyds.errors import OptionError
-from paimon_pyds.merge import key_set
-from paimon_pyds.read.file import DEFAULT_BATCH_ROWS
-from paimon_pyds.read.live_rows import FileTrace
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.keys.merge import key_set
 from support import key_engines
 from support.effort import LONG, sampled
 from support.executors import Pickling

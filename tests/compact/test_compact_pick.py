@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.compact.plan import LiveFile, PickRules, pick_bucket, pick_unaware
+from paimon_pyds.engine.compact.append_plan import LiveFile, PickRules, pick_bucket, pick_unaware
 
 MB = 1 << 20
 RULES = PickRules(

@@ -22,12 +22,12 @@ from compact_support import (
 )
 
 import paimon_pyds as pp
+from paimon_pyds.engine.execution.live_files import index_source, planned_live_files
 from paimon_pyds.errors import CorruptFileError, OptionError, PredicateError, SchemaError, UnsupportedError
-from paimon_pyds.execution.live_files import index_source, planned_live_files
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.normal_form import parse_filter
 from support.effort import sampled
 from support.progress import Seen
 from support.values import lines

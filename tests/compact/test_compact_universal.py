@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.compact.universal import (
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.compact.universal import (
     LevelFile,
     Run,
     Steps,
@@ -21,7 +22,6 @@ from paimon_pyds.compact.universal import (
     sorted_runs,
     steps_of,
 )
-from paimon_pyds.options import TableOptions
 
 RULES = UniversalRules(small_size=70)
 QUICK = replace(RULES, size_amplification=25, trigger=3, highest_level=2)

@@ -10,13 +10,13 @@ import pytest
 from compact_support import VECTORS, Meanwhile, data_files, latest, live
 
 import paimon_pyds as pp
-from paimon_pyds.append import commit_messages
-from paimon_pyds.compact import postpone as module
+from paimon_pyds.engine.append import commit_messages
+from paimon_pyds.engine.compact import postpone as module
+from paimon_pyds.engine.execution.writing import write_context
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitConflictError, CommitError, OptionError, StorageError, UnsupportedError
-from paimon_pyds.execution.writing import write_context
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.write import TableWriter
 from support.executors import Pickling
 from support.maintenance import is_exact
 from support.progress import Seen

@@ -13,9 +13,10 @@ import pytest
 from compact_support import VECTORS, Meanwhile, data_files, index_entries, latest, live
 
 import paimon_pyds as pp
-from paimon_pyds.append import commit_messages
-from paimon_pyds.bucket import bucket_of
-from paimon_pyds.compact import rescale as module
+from paimon_pyds.engine.append import commit_messages
+from paimon_pyds.engine.execution.executor import LocalExecutor
+from paimon_pyds.engine.execution.writing import write_context
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import (
     ArgumentTypeError,
     CommitConflictError,
@@ -24,11 +25,10 @@ from paimon_pyds.errors import (
     OptionError,
     UnsupportedError,
 )
-from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.execution.writing import write_context
+from paimon_pyds.keys.bucket import bucket_of
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.write import TableWriter
+from paimon_pyds.ops.rescale import rescale as module
 from support.effort import sampled
 from support.executors import Pickling
 from support.key_engines import ENGINES, random_rows

@@ -11,8 +11,8 @@ import pytest
 from compact_support import VECTORS, live
 
 import paimon_pyds as pp
-from paimon_pyds.bucket import bucket_of
-from paimon_pyds.types import parse_type
+from paimon_pyds.base.types import parse_type
+from paimon_pyds.keys.bucket import bucket_of
 from support.key_engines import ENGINES, SCHEMA, random_rows, write_kinds
 from support.oracle import Oracle, requires_java_oracle
 from support.values import dumps, lines

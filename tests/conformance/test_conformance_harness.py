@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.types import arrow_schema
-from paimon_pyds.types.kinds import REFUSED_KINDS
+from paimon_pyds.base.types import arrow_schema
+from paimon_pyds.base.types.kinds import REFUSED_KINDS
 from support.fixtures import ARCHIVE, DEV, fixture_dir, fixture_names, meta, requires_shared, table_fields, table_path
 from support.oracle import Oracle, OracleError, requires_java_oracle
 from support.values import arrow_rows, dumps, expected_lines, json_lines, lines

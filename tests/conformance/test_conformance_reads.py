@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.types import DataField, arrow_schema
 from support.effort import FEW, sampled
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_fields, table_path
 from support.oracle_sql import compares_float_zero, matches, to_sql

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import arrow_schema
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.types import arrow_schema
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_fields, table_path
 from support.oracle import Batch, Oracle, Reply
 from support.values import PER_SECOND, arrow_rows, dumps, expected_lines, in_order, lines

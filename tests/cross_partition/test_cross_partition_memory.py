@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import paimon_pyds as pp
 from paimon_pyds import cross_partition
-from paimon_pyds.query import key_places
-from paimon_pyds.read import merged_files
-from paimon_pyds.sort import external
-from paimon_pyds.write import key_writer
+from paimon_pyds.engine.query import key_places
+from paimon_pyds.engine.read import merged_files
+from paimon_pyds.base.sort import external
+from paimon_pyds.engine.write import key_writer
 
 path, window, *sizes = sys.argv[1], *map(int, sys.argv[2:])
 if window:

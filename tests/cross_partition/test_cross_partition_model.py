@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.query import key_places
+from paimon_pyds.engine.cross_partition import key_places
 from support.effort import LONG, sampled
 from support.engine_model import KIND, Row
 from support.moving_keys import ENGINES, OP, Model, create, data, fitting, found

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.cross_partition import check_places
+from paimon_pyds.engine.cross_partition import key_places
+from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
+from paimon_pyds.engine.cross_partition.upsert import check_places
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitError, OptionError, PaimonError, UnsupportedError
-from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.query import key_places
-from paimon_pyds.query.key_places import KeyPlaces
-from paimon_pyds.write import TableWriter
+from paimon_pyds.metadata.commit_message import CommitMessage
 from support.effort import sampled
 from support.races import race
 

@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.alter import alter_table
-from paimon_pyds.ddl.columns import evolve_type, may_cast
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types import DataField, RowType, parse_type, walk_fields
 from paimon_pyds.errors import (
     ArgumentTypeError,
     CommitError,
@@ -26,12 +24,14 @@ from paimon_pyds.errors import (
     UnknownColumnError,
     UnsupportedError,
 )
-from paimon_pyds.evolution.casting import can_cast
+from paimon_pyds.metadata.evolution.casting import can_cast
 from paimon_pyds.metadata.schema import TableSchema, parse_schema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.ddl.alter import alter_table
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
+from paimon_pyds.ops.ddl.schema_columns import evolve_type, may_cast
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import DataField, RowType, parse_type, walk_fields
 from support.fixtures import meta, requires_shared, table_path
 
 ROW = {"type": "ROW", "fields": [{"id": 20, "name": "x", "type": "INT"}, {"id": 21, "name": "y", "type": "STRING"}]}

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import TableDefinition, create_table, fresh_ids, unmake
+from paimon_pyds.base.types import DataField, Kind, from_arrow_schema, parse_type, walk_fields
+from paimon_pyds.base.types.sql_columns import parse_columns
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import (
     AlreadyExistsError,
     ArgumentTypeError,
@@ -22,14 +24,12 @@ from paimon_pyds.errors import (
     UnknownColumnError,
     UnsupportedError,
 )
-from paimon_pyds.formats import has_kind
+from paimon_pyds.format import has_kind
 from paimon_pyds.metadata.schema import TableSchema, parse_schema, schema_digest, schema_to_json
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table, fresh_ids, unmake
 from paimon_pyds.storage.local import LocalFileIO
 from paimon_pyds.table import Table
-from paimon_pyds.types import DataField, Kind, from_arrow_schema, parse_type, walk_fields
-from paimon_pyds.types.columns import parse_columns
-from paimon_pyds.write import TableWriter
 from support.fixtures import DEV, requires_shared
 
 FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []

@@ -10,11 +10,11 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.deletion.files import NewVectors, VectorFiles
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import EMPTY_ROW
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
+from paimon_pyds.metadata.deletion.vector_files import NewVectors, VectorFiles
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import EMPTY_ROW
 
 _BUCKET = (EMPTY_ROW, 0)
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from pyroaring import BitMap
 
-from paimon_pyds.deletion.vector import DeletionVector, read_vector, write_vectors
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.metadata.deletion.vector import DeletionVector, read_vector, write_vectors
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.record_codec import decode_index_manifest, encode_index_manifest
 from paimon_pyds.storage import BytesSource

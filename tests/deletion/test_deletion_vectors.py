@@ -12,8 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from paimon_pyds.deletion.vector import DeletionVector, decode_vector, encode_vector, read_vector, write_vectors
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
+from paimon_pyds.metadata.deletion.vector import (
+    DeletionVector,
+    decode_vector,
+    encode_vector,
+    read_vector,
+    write_vectors,
+)
 from paimon_pyds.storage import BytesSource
 from support.fixtures import DEV, json_lines
 

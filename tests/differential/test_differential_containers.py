@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from test_differential_tables import EXAMPLES
 
-from paimon_pyds import formats
-from paimon_pyds.execution.live_files import index_source
-from paimon_pyds.formats import ReadCounters
+from paimon_pyds import format as formats
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import arrow_schema
+from paimon_pyds.engine.execution.live_files import index_source
+from paimon_pyds.format import ReadCounters
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import PlannedFile, ReadSpec
-from paimon_pyds.types import arrow_schema
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
 from support.live_files import live_files
 from support.random_world import random_world
 from support.table_model import to_sql, to_tree

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.options import TableOptions
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, Increment, commit
+from paimon_pyds.engine.execution.live_files import live_of
 
 FORMATS = ["parquet", "orc", "avro"]
 

@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from pyarrow import orc
 from pyarrow import parquet as pq
 
-from paimon_pyds.table_scan import Scan
+from paimon_pyds.scan import Scan
 from support.effort import LONG
 from support.random_world import random_world
 from support.table_model import Row, as_text, evaluate, to_arrow, to_sql, to_tree

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import publisher
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types.sql_columns import parse_columns
+from paimon_pyds.engine.commit import publisher
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from paimon_pyds.storage import FileStatus
-from paimon_pyds.types.columns import parse_columns
 from support.effort import SEED, sampled
 from support.fixtures import ROOT
 from support.memory_io import MemoryIO

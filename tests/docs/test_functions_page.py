@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import sys
 
-from paimon_pyds.expression.bound import bind_expression
-from paimon_pyds.expression.catalogue import PARTS, entries
-from paimon_pyds.expression.functions import OTHER_NAMES, WORDS, all_functions
+from paimon_pyds.sql.expression.bound import bind_expression
+from paimon_pyds.sql.expression.catalogue import PARTS, entries
+from paimon_pyds.sql.expression.functions import OTHER_NAMES, WORDS, all_functions
 from support.fixtures import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types.sql_columns import parse_columns
 from paimon_pyds.errors import SchemaError, UnsupportedError
-from paimon_pyds.types.columns import parse_columns
 from support.fixtures import ROOT
 
 PAGE = (ROOT / "docs" / "types.md").read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def test_values_in_arrow_and_python(tmp_path: Path, kind: str, arrow: str, spark
 
 def test_every_type_has_its_row() -> None:
     kinds = {re.match(r"\w+", kind)[0] for kind, *_ in TYPES}  # type: ignore[index]
-    from paimon_pyds.types.kinds import REFUSED_KINDS, Kind
+    from paimon_pyds.base.types.kinds import REFUSED_KINDS, Kind
 
     known = {kind.value for kind in Kind if kind not in REFUSED_KINDS} - {"TIMESTAMP_LTZ"}
     assert kinds == known | {"STRING", "BYTES"}

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.selection import STRIP_BINS, RowSelection
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.explain.explain import Explanation, explain
-from paimon_pyds.explain.file import TopNVisit
-from paimon_pyds.explain.scan import interesting, outcome_counts
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.selection import STRIP_BINS, RowSelection
+from paimon_pyds.ops.explain.explain import Explanation, explain
+from paimon_pyds.ops.explain.file import TopNVisit
+from paimon_pyds.ops.explain.scan import interesting, outcome_counts
 from support.effort import sampled
 from support.fixtures import fixture_names, table_path
 

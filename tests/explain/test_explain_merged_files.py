@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.explain.explain import Explanation
-from paimon_pyds.explain.scan import interesting
+from paimon_pyds.ops.explain.explain import Explanation
+from paimon_pyds.ops.explain.scan import interesting
 from support.effort import sampled
 from support.fixtures import DEV, fixture_names, table_path
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.selection import STRIP_BINS, RowSelection
 from paimon_pyds.cli.main import main
-from paimon_pyds.explain.explain import Explanation
-from paimon_pyds.explain.file import READ_PART, ExplainedFile, PagePlan, index_balance
-from paimon_pyds.explain.html import files_bar, joined_strip, row_strips
-from paimon_pyds.explain.scan import outcome_counts, rows_text, short_path, strip_text
+from paimon_pyds.engine.scan.result import PruneStep, SkippedFile
 from paimon_pyds.index.evaluate import IndexAnswer
-from paimon_pyds.scan.result import PruneStep, SkippedFile
-from paimon_pyds.selection import STRIP_BINS, RowSelection
+from paimon_pyds.ops.explain.explain import Explanation
+from paimon_pyds.ops.explain.file import READ_PART, ExplainedFile, PagePlan, index_balance
+from paimon_pyds.ops.explain.html import files_bar, joined_strip, row_strips
+from paimon_pyds.ops.explain.scan import outcome_counts, rows_text, short_path, strip_text
 
 HOSTILE = "<script>alert('x')</script>&\"'"
 _VOID = {"meta", "br", "hr", "img"}

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.arrays import LONGEST_TEXT, MOST_TEXT
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_expression
-from paimon_pyds.expression.functions import all_functions
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_expression
+from paimon_pyds.sql.expression.functions import all_functions
+from paimon_pyds.sql.expression.operands import LONGEST_TEXT, MOST_TEXT
 
 DATA = pa.record_batch(
     {

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_pyds.base.types import AtomicType, DataField, Kind, from_arrow_schema
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_condition, bind_expression
-from paimon_pyds.expression.condition import bind_rows_condition
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import And, Computed, Const, is_computed, leaves
-from paimon_pyds.types import AtomicType, DataField, Kind, from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_condition, bind_expression
+from paimon_pyds.sql.expression.condition import bind_rows_condition
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.tree import And, Computed, Const, is_computed, leaves
 
 BATCH = pa.record_batch(
     {

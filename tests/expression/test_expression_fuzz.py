@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_expression
-from paimon_pyds.sql.lexer import SqlText
-from paimon_pyds.sql.parser import parse
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_expression
+from paimon_pyds.sql.text.lexer import SqlText
+from paimon_pyds.sql.text.parser import parse
 
 DATA = pa.record_batch(
     {

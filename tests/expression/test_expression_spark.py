@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_expression
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_expression
 from support.spark_zone import zone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from expression.function_rows import EXPRESSIONS, table
 
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import ExpressionError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_condition, bind_expression
-from paimon_pyds.expression.functions import spark_name
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_condition, bind_expression
+from paimon_pyds.sql.expression.functions import spark_name
 
 GOLDEN = Path(__file__).with_name("functions_of_spark.tsv")
 """Expressions, their types and their values as texts, as Spark 4.3 gives them in the zone America/Los_Angeles."""

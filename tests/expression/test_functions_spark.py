@@ -10,11 +10,11 @@ import pytest
 from expression.function_rows import DDL, HASHES, NESTED, NUMBERS, TEXT, TIMES, table
 from expression.test_functions import ONE_ROW, ZONE, golden
 
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_expression
-from paimon_pyds.expression.catalogue import PARTS, entries
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_expression
+from paimon_pyds.sql.expression.catalogue import PARTS, entries
 from support.spark_zone import zone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

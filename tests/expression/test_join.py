@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.join import SourceKeys, expand, split_join
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.join import SourceKeys, expand, split_join
 
 _DAY = dt.date(1969, 12, 30)
 _VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

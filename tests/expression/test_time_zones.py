@@ -10,9 +10,9 @@ from zoneinfo import _zoneinfo  # type: ignore[attr-defined]
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.expression.cast import to_instant, to_local
-from paimon_pyds.expression.coercion import TIMESTAMP
-from paimon_pyds.sql import values
+from paimon_pyds.base.types import sql_values as values
+from paimon_pyds.sql.expression.cast import to_instant, to_local
+from paimon_pyds.sql.expression.coercion import TIMESTAMP
 
 ZONES = [
     "America/Los_Angeles", "Asia/Kolkata", "Africa/Freetown", "America/Sao_Paulo", "America/Havana", "Africa/Monrovia",

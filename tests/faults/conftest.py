@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_pyds.write import writer
+from paimon_pyds.engine.write import writer
 
 
 @pytest.fixture(autouse=True)

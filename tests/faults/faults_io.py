@@ -17,9 +17,9 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.scan import Scan
 from paimon_pyds.storage import FileIO, FileStatus, OutputFile
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.table_scan import Scan
 from support.effort import sampled
 from support.live_files import table_files
 from support.maintenance import files_there

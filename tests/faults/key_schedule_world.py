@@ -28,9 +28,9 @@ from schedule_world import (
 from schedules import repeatable
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import CommitConflictError, SchemaError, UnsupportedError
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.memory_io import MemoryIO
 
 _SCHEMA = pa.schema([pa.field("id", pa.int64(), False), ("n", pa.int32()), pa.field("p", pa.int32(), False)])

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import paimon_pyds as pp
-from paimon_pyds.write.writer import TableWriter
+from paimon_pyds.engine.write.writer import TableWriter
 
 Call = Callable[[Path], Any]
 

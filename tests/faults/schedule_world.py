@@ -14,7 +14,11 @@ from pyroaring import BitMap
 from schedules import ActorIO, Killed, Schedule, repeatable
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.engine.execution.executor import LocalExecutor
+from paimon_pyds.engine.execution.writing import abort_messages
+from paimon_pyds.engine.rowlevel.replace_rows import replace_rows
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import (
     CommitConflictError,
     CommitError,
@@ -23,12 +27,8 @@ from paimon_pyds.errors import (
     SchemaError,
     UnsupportedError,
 )
-from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.execution.writing import abort_messages
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.rowlevel.replace_rows import replace_rows
-from paimon_pyds.types import from_arrow_schema
-from paimon_pyds.write import TableWriter
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.live_files import table_files
 from support.memory_io import MemoryIO
 

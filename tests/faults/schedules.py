@@ -17,7 +17,7 @@ from unittest import mock
 
 from faults_io import AFTER, BEFORE, HALF, FaultyIO, full_disk
 
-from paimon_pyds.commit import publisher
+from paimon_pyds.engine.commit import publisher
 from support.memory_io import MemoryIO
 
 _STUCK = 120.0

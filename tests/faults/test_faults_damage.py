@@ -23,7 +23,7 @@ from faults_io import BEFORE, FaultyIO, full_disk
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, StorageError, UnsupportedError
-from paimon_pyds.formats.threads import _pool
+from paimon_pyds.format.threads import _pool
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata import schema as schema_store
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore

@@ -13,14 +13,14 @@ from faults_io import FaultyIO
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit import publisher
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.engine.commit import publisher
+from paimon_pyds.engine.execution.executor import LocalExecutor
+from paimon_pyds.engine.rowlevel.replace_rows import replace_rows
 from paimon_pyds.errors import CommitError
-from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.maintenance.clone import CloneOptions, clone
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
-from paimon_pyds.rowlevel.replace_rows import replace_rows
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
+from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
 from support.effort import sampled
 from support.memory_io import MemoryIO
 

@@ -14,10 +14,10 @@ from faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO
 from schedules import repeatable
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import BranchNotFoundError, CommitError, NotFoundError, PaimonError, TagNotFoundError
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import LONG, sampled
 from support.live_files import table_files
 from support.memory_io import MemoryIO

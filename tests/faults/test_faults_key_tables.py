@@ -30,16 +30,16 @@ from faults_io import (
 )
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, Increment, commit
+from paimon_pyds.engine.execution.executor import LocalExecutor
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.engine.write import key_writer
 from paimon_pyds.errors import CommitOutcomeUnknownError, CorruptFileError, PaimonError, StorageError
-from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.merge.key_values import VALUE_KIND
-from paimon_pyds.merge.merger import RowMerger
+from paimon_pyds.keys.merge.key_values import VALUE_KIND
+from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.options import TableOptions
-from paimon_pyds.write import key_writer
 from support.effort import sampled
 from support.tiny_disk import mounted
 

@@ -19,14 +19,14 @@ import pytest
 from faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO
 
 import paimon_pyds as pp
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.execution.live_files import snapshot_files
 from paimon_pyds.errors import AlreadyExistsError, NotFoundError, PaimonError
-from paimon_pyds.execution.live_files import snapshot_files
-from paimon_pyds.maintenance.clone import CloneOptions, clone
-from paimon_pyds.maintenance.tag_creation import create_due_tags
 from paimon_pyds.metadata.changelogs import expired_changelogs
 from paimon_pyds.metadata.intents import finish_expiry
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore, read_hint
-from paimon_pyds.options import TableOptions
+from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
+from paimon_pyds.ops.maintenance.tag_creation import create_due_tags
 from support.effort import LONG, sampled
 from support.live_files import table_files
 from support.maintenance import files_there, is_exact, named_only, rows_of

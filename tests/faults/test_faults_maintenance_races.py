@@ -17,12 +17,12 @@ import pyarrow as pa
 from schedules import ActorIO, Schedule, repeatable
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import AlreadyExistsError, CommitError, NotFoundError
 from paimon_pyds.metadata.changelogs import expired_changelogs
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from paimon_pyds.storage import FileStatus
-from paimon_pyds.types import from_arrow_schema
 from support.effort import LONG, SEED
 from support.live_files import table_files
 from support.memory_io import MemoryIO

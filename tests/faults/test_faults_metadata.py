@@ -12,10 +12,12 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.deletion.files import VectorFiles
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import EMPTY_ROW
+from paimon_pyds.engine.commit import Changes, Increment, commit
+from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.manifest import DeletionRange, IndexEntry, ManifestFile
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.manifest_reader import ManifestReader
@@ -27,8 +29,6 @@ from paimon_pyds.metadata.record_codec import (
 )
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import EMPTY_ROW
 
 ROWS = 10
 VECTORS = {"deletion-vectors.enabled": "true", "file-index.bitmap.columns": "c"}

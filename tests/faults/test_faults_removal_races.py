@@ -13,10 +13,10 @@ from faults_io import HARMLESS
 from schedules import repeatable
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import CommitConflictError, CommitError, NotFoundError, TagNotFoundError
 from paimon_pyds.metadata.intents import begin_expiry
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import sampled
 from support.executors import ShufflingWorkers
 from support.live_files import table_files

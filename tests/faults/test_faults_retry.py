@@ -12,9 +12,9 @@ import pytest
 from faults_io import AFTER, BEFORE, FaultyIO
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, commit, increments_of
-from paimon_pyds.commit.earlier import committed_identifiers
-from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, commit, increments_of
+from paimon_pyds.engine.commit.earlier import committed_identifiers
 from paimon_pyds.errors import (
     AlreadyCommittedError,
     CommitConflictError,
@@ -22,9 +22,9 @@ from paimon_pyds.errors import (
     PaimonError,
     StorageError,
 )
+from paimon_pyds.metadata.commit_message import CommitMessage
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
-from paimon_pyds.options import TableOptions
 from support.increments import with_compaction
 from support.messages import SCHEMA, data, ids_of, table_of_one_row, written
 

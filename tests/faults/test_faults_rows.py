@@ -28,7 +28,7 @@ from faults_io import (
 )
 
 import paimon_pyds as pp
-from paimon_pyds.execution.executor import LocalExecutor
+from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.side_by_side import PATIENT
@@ -178,7 +178,7 @@ def test_two_that_insert_the_same_keys_are_killed(tmp_path: Path) -> None:
     table.append(pa.table({"id": pa.array(range(50), pa.int64())}))
     rng = random.Random(6)
     for _ in range(int(os.environ.get("PAIMON_PYDS_KILLS", "8")) // 2):
-        with victims(insert_for_ever, [(path, 25)] * 2, "paimon_pyds.rowlevel.merge") as heard:
+        with victims(insert_for_ever, [(path, 25)] * 2, "paimon_pyds.engine.rowlevel.merge_into") as heard:
             assert heard[0].recv_bytes() == b"d"
             time.sleep(rng.uniform(0.05, 0.3))
         ids = sorted(table.scan().to_arrow()["id"].to_pylist())

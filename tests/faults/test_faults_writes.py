@@ -28,11 +28,11 @@ from faults_io import (
 )
 
 import paimon_pyds as pp
-from paimon_pyds.ddl.create import TableDefinition, create_table
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
-from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.tiny_disk import mounted
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64()), ("t", pa.timestamp("us"))])

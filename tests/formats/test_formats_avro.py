@@ -16,18 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.avro import container
-from paimon_pyds.avro.container import BLOCK_BYTES, ContainerReader
-from paimon_pyds.avro.schema import put_bytes, put_long
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
-from paimon_pyds.formats import ReadCounters, by_name
-from paimon_pyds.formats.avro.types import plain_schema, write_schema
-from paimon_pyds.migration.avro_file import describe
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import METADATA_FIELDS
+from paimon_pyds.format import ReadCounters, by_name
+from paimon_pyds.format.avro import container
+from paimon_pyds.format.avro.container import BLOCK_BYTES, ContainerReader
+from paimon_pyds.format.avro.schema import put_bytes, put_long
+from paimon_pyds.format.avro.types import plain_schema, write_schema
+from paimon_pyds.metadata.split import METADATA_FIELDS
+from paimon_pyds.ops.migration.avro_file import describe
+from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, parse_type
 from support.data_files import fields_of, open_reader, read_file, table_of, write_file
 from support.fixtures import requires_shared, table_fields, table_path
 from support.strategies import ATOMS, NESTED, tables

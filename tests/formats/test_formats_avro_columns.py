@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.avro import container, lockstep
-from paimon_pyds.avro.schema import put_bytes, put_long
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.formats.avro import reader as avro_reader
-from paimon_pyds.formats.avro.columns import LocatedRows
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import DataField
+from paimon_pyds.format.avro import container, lockstep
+from paimon_pyds.format.avro import reader as avro_reader
+from paimon_pyds.format.avro.columns import LocatedRows
+from paimon_pyds.format.avro.schema import put_bytes, put_long
 from support.data_files import fields_of, open_reader, read_file, table_of, write_file
 from support.strategies import ATOMS, NESTED, tables
 from support.values import lines

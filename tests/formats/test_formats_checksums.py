@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds import formats
-from paimon_pyds.buffers import block_checksums
+from paimon_pyds import format as formats
+from paimon_pyds.base.arrays import block_checksums
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import CorruptFileError, PaimonError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.orc.encoding import BLOCK_BYTES, BlockSums, OrcChecksums
-from paimon_pyds.formats.orc.input import CheckedRanges
-from paimon_pyds.formats.parquet.page_index import agrees
-from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.formats.parquet.thrift import I32, LIST, check_struct, decode_struct, encode_struct, with_checksum
+from paimon_pyds.format import ReadCounters
+from paimon_pyds.format.orc.encoding import BLOCK_BYTES, BlockSums, OrcChecksums
+from paimon_pyds.format.orc.input import CheckedRanges
+from paimon_pyds.format.parquet.page_index import agrees
+from paimon_pyds.format.parquet.source import ParquetSource
+from paimon_pyds.format.parquet.thrift import I32, LIST, check_struct, decode_struct, encode_struct, with_checksum
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.data_files import read_file
 
 IO = LocalFileIO()

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds.errors import StorageError
-from paimon_pyds.formats import by_name
-from paimon_pyds.formats.parquet import writer as parquet_writer
+from paimon_pyds.format import by_name
+from paimon_pyds.format.parquet import writer as parquet_writer
 from paimon_pyds.storage import open_file_io
 from support.data_files import FullDisk, fields_of, read_file, table_of
 from support.fixtures import DEV, requires_shared, table_fields, table_path

@@ -14,14 +14,14 @@ import pyarrow.orc as orc
 import pytest
 from hypothesis import assume, given
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
-from paimon_pyds.formats import ReadCounters, by_name
-from paimon_pyds.formats.orc.arrays import _booleans, _integers
-from paimon_pyds.formats.orc.encoding import unpack
-from paimon_pyds.formats.orc.tail import OrcKind, parse_stripe_footer, parse_tail
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.format import ReadCounters, by_name
+from paimon_pyds.format.orc.conversion import _booleans, _integers
+from paimon_pyds.format.orc.encoding import unpack
+from paimon_pyds.format.orc.tail import OrcKind, parse_stripe_footer, parse_tail
+from paimon_pyds.sql.predicate.tree import Const
 from support.data_files import fields_of, open_reader, read_file, table_of, write_file
 from support.fixtures import requires_shared, table_fields, table_path
 from support.strategies import tables

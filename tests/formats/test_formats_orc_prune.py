@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema
+from paimon_pyds.engine.read import FileTrace
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters, by_name
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read import FileTrace
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.format import ReadCounters, by_name
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema
 from support.data_files import fields_of
 from support.oracle import Oracle, requires_java_oracle
 

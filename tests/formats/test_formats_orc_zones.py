@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats import ReadCounters, by_name
-from paimon_pyds.formats.orc.zones import ORC_EPOCH, Clocks
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.format import ReadCounters, by_name
+from paimon_pyds.format.orc.zones import ORC_EPOCH, Clocks
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 
 NTZ = "TIMESTAMP(6)"
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, arrow_type, parse_type
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.parquet.arrays import all_but, conform, rows_at_once, without_rows
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import DataField, arrow_schema, arrow_type, parse_type
+from paimon_pyds.format.parquet.conversion import all_but, conform, rows_at_once, without_rows
 from support.data_files import read_file, write_file
 
 ROW = {"type": "ROW", "fields": [{"id": 1, "name": "x", "type": "INT"}, {"id": 2, "name": "y", "type": "TIMESTAMP(3)"}]}

@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema, parse_type
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import gather_values as gather
-from paimon_pyds.formats.parquet import page_picks, reader
-from paimon_pyds.formats.parquet.gather_values import gather_values
-from paimon_pyds.formats.parquet.page_index import PageTable
-from paimon_pyds.formats.parquet.page_picks import PagePick
-from paimon_pyds.formats.parquet.pages import decode_picks, heads_one_by_one, page_heads, read_head, read_heads
-from paimon_pyds.formats.parquet.small_pages import has_small_pages, small_pages
-from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.formats.parquet.thrift import I32, STRUCT, encode_struct
-from paimon_pyds.formats.threads import all_of
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.format import ReadCounters
+from paimon_pyds.format.parquet import gather_values as gather
+from paimon_pyds.format.parquet import page_picks, reader
+from paimon_pyds.format.parquet.gather_values import gather_values
+from paimon_pyds.format.parquet.page_index import PageTable
+from paimon_pyds.format.parquet.page_picks import PagePick
+from paimon_pyds.format.parquet.pages import decode_picks, heads_one_by_one, page_heads, read_head, read_heads
+from paimon_pyds.format.parquet.small_pages import has_small_pages, small_pages
+from paimon_pyds.format.parquet.source import ParquetSource
+from paimon_pyds.format.parquet.thrift import I32, STRUCT, encode_struct
+from paimon_pyds.format.threads import all_of
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema, parse_type
 from support.data_files import read_file
 
 N = 40_000
@@ -88,8 +88,8 @@ def test_gathered_pages_equal_whole_ones(
 
     monkeypatch.setattr(reader, "gather_values", watched)
     monkeypatch.setattr(page_picks, "_SINGLE_PAGE_MICROS", -1e6)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._CONTEXT_BYTES", 1 << 20)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._FEW_PAGES", few_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._CONTEXT_BYTES", 1 << 20)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._FEW_PAGES", few_pages)
     rows = np.sort(np.random.default_rng(5).choice(N, 60, replace=False))
     assert _read(path, rows).equals(TABLE.take(pa.array(rows)))
     if version == "1.0":  # many pages of zstd are decompressed; of others, two columns have plain numbers and no NULL
@@ -119,7 +119,7 @@ def test_a_page_that_ends_early_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, few_pages: int
 ) -> None:
     """pyarrow's codecs fill up with zeros what snappy, gzip and LZ4 don't give."""
-    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._FEW_PAGES", few_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._FEW_PAGES", few_pages)
     values = np.arange(100, dtype=np.int64).tobytes()
     plain = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": np.arange(100)}), plain, write_page_index=True, use_dictionary=False)
@@ -175,8 +175,8 @@ def test_texts_of_one_length_are_gathered(
         return result
 
     monkeypatch.setattr(reader, "gather_values", watched)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._FEW_PAGES", few_pages)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.gather_values._BLOCK_BYTES", 5_000)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._FEW_PAGES", few_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.gather_values._BLOCK_BYTES", 5_000)
     monkeypatch.setattr(page_picks, "_SINGLE_PAGE_MICROS", -1e6)
     rows = np.arange(50, N, 900)
     for one, gathered in (("", True), ("xx", False)):
@@ -302,7 +302,7 @@ def test_small_pages_decoded_whole(
 
     monkeypatch.setattr(reader, "small_pages", watched)
     monkeypatch.setattr(reader, "_SMALL_PAGES_BYTES", 500_000)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.small_pages._COPY_MICROS", -1.0)
+    monkeypatch.setattr("paimon_pyds.format.parquet.small_pages._COPY_MICROS", -1.0)
     rows = np.setdiff1d(np.arange(0, N, every), left_out)
     assert _read(path, rows).combine_chunks().equals(TABLE.take(pa.array(rows)).combine_chunks())
     assert sum(windows) == N

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import CorruptFileError, PaimonError, UnsupportedError
-from paimon_pyds.formats import ReadCounters, by_name
-from paimon_pyds.formats.parquet import thrift
-from paimon_pyds.formats.parquet.footer import Footer, read_footer
-from paimon_pyds.formats.parquet.page_index import decode_column_index, decode_locations
-from paimon_pyds.formats.parquet.thrift import (
+from paimon_pyds.format import ReadCounters, by_name
+from paimon_pyds.format.parquet import thrift
+from paimon_pyds.format.parquet.footer import Footer, read_footer
+from paimon_pyds.format.parquet.page_index import decode_column_index, decode_locations
+from paimon_pyds.format.parquet.thrift import (
     BINARY,
     BOOL_FALSE,
     BOOL_TRUE,
@@ -36,10 +38,8 @@ from paimon_pyds.formats.parquet.thrift import (
     encode_struct,
     skip_struct,
 )  # fmt: skip
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.data_files import open_reader, write_file
 from support.fixtures import fixture_names, table_fields, table_path
 
@@ -169,7 +169,7 @@ def _outcome(path: Path, data: bytes, expected: pa.Table, wanted: RowSelection, 
 
 def _wanted(way: str, monkeypatch: pytest.MonkeyPatch) -> RowSelection:
     if way == "small pages":
-        monkeypatch.setattr("paimon_pyds.formats.parquet.small_pages._COPY_MICROS", -1.0)
+        monkeypatch.setattr("paimon_pyds.format.parquet.small_pages._COPY_MICROS", -1.0)
     return RowSelection.of(range(0, N, 4000)) if way == "pages" else RowSelection.ALL
 
 

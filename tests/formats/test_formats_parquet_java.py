@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.formats import ReadCounters, by_name, by_path
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import DataField, arrow_schema
+from paimon_pyds.format import ReadCounters, by_name, by_path
 from support.data_files import open_reader, read_file
 from support.fixtures import fixture_dir, fixture_names, requires_shared, table_fields, table_path
 from support.pages import always_pages
@@ -25,8 +25,8 @@ def _files(name: str) -> list[Path]:
 @pytest.fixture
 def by_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read by pages wherever that is possible, whatever it costs."""
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
+    monkeypatch.setattr("paimon_pyds.format.parquet.reader.choose", always_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.reader.too_many_rows", lambda selected, rows: False)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_pyds.formats import FormatReader, ReadCounters, ReadHints, by_path
-from paimon_pyds.formats.parquet import reader as parquet_reader
-from paimon_pyds.formats.parquet.page_picks import Estimate
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.format import FormatReader, ReadCounters, ReadHints, by_path
+from paimon_pyds.format.parquet import reader as parquet_reader
+from paimon_pyds.format.parquet.page_picks import Estimate
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import from_arrow_schema
 from support.data_files import write_file
 
 _ROWS = 2_000_000

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.formats import GroupPlan, ReadCounters
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema
+from paimon_pyds.format import GroupPlan, ReadCounters
 from support.data_files import open_reader
 from support.fixtures import ROOT
 from support.pages import always_pages
@@ -100,7 +100,7 @@ def test_kinds_of_pages(version: str, dictionary: bool, codec: str, tmp_path: Pa
 
 def test_columns_that_share_no_page_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each column is cut where its own bytes end; rows stay together."""
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.reader.choose", always_pages)
     path = tmp_path / "a.parquet"
     pq.write_table(TABLE, path, row_group_size=N, data_page_size=2_000, write_page_index=True, use_dictionary=["few"])
     for rows in SELECTIONS.values():

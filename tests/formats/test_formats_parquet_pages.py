@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.caching import ByteLimitedCache
+from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import source
-from paimon_pyds.formats.parquet.footer import Chunk, Footer, Leaf, read_footer
-from paimon_pyds.formats.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_index
-from paimon_pyds.formats.parquet.page_picks import PagePick, choose
-from paimon_pyds.formats.parquet.thrift import I32, I64, LIST, STRUCT, encode_struct
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.format import ReadCounters
+from paimon_pyds.format.parquet import source
+from paimon_pyds.format.parquet.footer import Chunk, Footer, Leaf, read_footer
+from paimon_pyds.format.parquet.page_index import decode_locations, decode_offset_indexes, encode_offset_index
+from paimon_pyds.format.parquet.page_picks import PagePick, choose
+from paimon_pyds.format.parquet.thrift import I32, I64, LIST, STRUCT, encode_struct
 from paimon_pyds.storage import forget, open_file_io
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.data_files import open_reader, read_file, write_file
 from support.pages import always_pages
 from support.values import lines
@@ -85,8 +85,8 @@ def test_selected_rows(path: Path, rows: list[int], monkeypatch: pytest.MonkeyPa
     expected = TABLE.take(rows)
     wanted = RowSelection.of(rows)
     assert read_file(path, FIELDS, wanted).equals(expected)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
+    monkeypatch.setattr("paimon_pyds.format.parquet.reader.choose", always_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.reader.too_many_rows", lambda selected, rows: False)
     counters = ReadCounters()
     assert read_file(path, FIELDS, wanted, counters).equals(expected)
     assert counters.pages_read > 0
@@ -117,8 +117,8 @@ def test_one_row_reads_few_bytes(path: Path) -> None:
 
 def test_page_reads_are_limited_per_pass(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many row groups are not taken on at once."""
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
-    monkeypatch.setattr("paimon_pyds.formats.parquet.reader._PASS_VALUES", 1)
+    monkeypatch.setattr("paimon_pyds.format.parquet.reader.choose", always_pages)
+    monkeypatch.setattr("paimon_pyds.format.parquet.reader._PASS_VALUES", 1)
     counters = ReadCounters()
     rows = [1, 26_000, 52_000]
     assert read_file(path, FIELDS[:4], RowSelection.of(rows), counters).equals(TABLE.select(range(4)).take(rows))
@@ -140,10 +140,10 @@ def test_some_columns_by_pages_and_others_whole(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pa, "cpu_count", lambda: threads)
         patch.setattr(
-            "paimon_pyds.formats.parquet.reader.choose",
+            "paimon_pyds.format.parquet.reader.choose",
             lambda picks, n: (next(turns) & set(picks), choose(picks, n)[1]),
         )
-        patch.setattr("paimon_pyds.formats.parquet.reader._PASS_VALUES", 30_000)
+        patch.setattr("paimon_pyds.format.parquet.reader._PASS_VALUES", 30_000)
         counters = ReadCounters()
         assert read_file(path, FIELDS, RowSelection.of(rows), counters, batch_rows=size).equals(TABLE.take(rows))
     assert counters.bytes_read < 3 * path.stat().st_size
@@ -233,7 +233,7 @@ def test_offset_index_that_lies(path: Path) -> None:
 
 def test_wrong_page_bounds_are_told_from_the_page_headers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that gives a page a row of its neighbour would shift rows; the page headers say so."""
-    from paimon_pyds.formats.parquet import source
+    from paimon_pyds.format.parquet import source
 
     real = source.decode_offset_indexes
 

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.formats import ReadCounters
-from paimon_pyds.formats.parquet import writer
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.types import DataField, arrow_schema, parse_type
+from paimon_pyds.format import ReadCounters
+from paimon_pyds.format.parquet import writer
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op
 from support.data_files import fields_of, open_reader, write_file
 from support.predicate_model import FIELDS, conditions, rows, to_arrow, to_text
 

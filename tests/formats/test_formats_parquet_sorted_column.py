@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_pyds.formats import FoundRows, ReadCounters
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.format import FoundRows, ReadCounters
 from support.data_files import open_reader
 
 ROWS = 9_000

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.formats import ReadCounters, by_name
-from paimon_pyds.formats.parquet import writer
-from paimon_pyds.formats.parquet.settings import WriterOptions, choose_encodings
-from paimon_pyds.formats.parquet.source import ParquetSource
-from paimon_pyds.formats.parquet.thrift import decode_struct
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.format import ReadCounters, by_name
+from paimon_pyds.format.parquet import writer
+from paimon_pyds.format.parquet.settings import WriterOptions, choose_encodings
+from paimon_pyds.format.parquet.source import ParquetSource
+from paimon_pyds.format.parquet.thrift import decode_struct
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.data_files import fields_of, read_file, table_of, write_file
 from support.pages import always_pages
 from support.strategies import tables
@@ -72,8 +72,8 @@ def test_row_groups_are_stitched(
     assert file.read().num_rows == table.num_rows
     assert lines(read_file(path, fields)) == lines(table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("paimon_pyds.formats.parquet.reader.choose", always_pages)
-        patch.setattr("paimon_pyds.formats.parquet.reader.too_many_rows", lambda selected, rows: False)
+        patch.setattr("paimon_pyds.format.parquet.reader.choose", always_pages)
+        patch.setattr("paimon_pyds.format.parquet.reader.too_many_rows", lambda selected, rows: False)
         for step in (2, 5):
             wanted = RowSelection.of(range(0, table.num_rows, step))
             assert lines(read_file(path, fields, wanted)) == lines(table.take(wanted.to_array(table.num_rows)))

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.row import EMPTY_ROW
+from paimon_pyds.base.types import ArrayType, AtomicType, DataField, DataType, Kind, arrow_schema, parse_type
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.formats.statistics import (
+from paimon_pyds.format.statistics import (
     KEY_STATS_EMPTY,
     ColumnStats,
     StatsCollector,
@@ -20,8 +22,6 @@ from paimon_pyds.formats.statistics import (
     stats_modes,
     truncate_max,
 )
-from paimon_pyds.row import EMPTY_ROW
-from paimon_pyds.types import ArrayType, AtomicType, DataField, DataType, Kind, arrow_schema, parse_type
 
 INT = AtomicType(Kind.INT)
 
@@ -190,7 +190,7 @@ def test_float_bounds_hold_for_every_value(batches: list[list[float | None]]) ->
 
 
 def test_encoding() -> None:
-    pytest.importorskip("paimon_pyds.row")
+    pytest.importorskip("paimon_pyds.base.row")
     fields = _fields("INT", ArrayType(element=INT), "STRING")
     stats = _collect(fields, "full", [1, 2], [[1], None], ["x", None])
     dense, names = encode_stats(stats)

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_pyds.formats.statistics import StatsCollector, stats_modes
-from paimon_pyds.types import DataField, Kind, arrow_schema, field_from_json
+from paimon_pyds.base.types import DataField, Kind, arrow_schema, field_from_json
+from paimon_pyds.format.statistics import StatsCollector, stats_modes
 from support.fixtures import DEV, json_lines, requires_shared
 
 _EPOCH_DAY = 719162  # days from 0001-01-01 to 1970-01-01

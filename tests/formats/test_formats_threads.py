@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.formats.threads import in_order
+from paimon_pyds.format.threads import in_order
 
 
 def _counting(items: list[int], closed: list[int], number: int) -> Generator[int, None, None]:

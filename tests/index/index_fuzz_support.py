@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_pyds.base.types import DataField, arrow_type, parse_type
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.aggregate import COUNTING, IndexedColumn, index_columns
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.decode import decode_index
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate
+from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, Op, Or, Predicate
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.effort import LONG
 from support.fixtures import DEV, json_lines
 

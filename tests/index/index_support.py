@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataType, arrow_type
 from paimon_pyds.index.bitmap import BitmapReader
 from paimon_pyds.index.dictionary import ColumnDictionary, EncodedColumn
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Nulls, Points
 from paimon_pyds.index.source import ByteCache
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataType, arrow_type
 from support.oracle_filters import internal_value
 
 EPOCH = dt.datetime(1970, 1, 1)

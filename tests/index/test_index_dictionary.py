@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_pyds.base.types import parse_type
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.keys import key_codec
-from paimon_pyds.types import parse_type
 
 ROWS = 40_000
 

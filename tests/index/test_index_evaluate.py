@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_pyds.base.types import DataField, arrow_type, parse_type
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.container import write_container
@@ -13,9 +14,8 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES
 from paimon_pyds.index.range_bitmap import RangeBitmapReader
 from paimon_pyds.index.source import ByteCache
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, Op, Or
+from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, Op, Or
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, arrow_type, parse_type
 
 ROWS = 200_000
 INT, STRING = parse_type("INT"), parse_type("STRING")

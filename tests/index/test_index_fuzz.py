@@ -15,7 +15,7 @@ from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.aggregate import COUNTING
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.keys import INDEX_TYPES
-from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
+from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap
 from paimon_pyds.storage import BytesSource
 
 EACH = FUZZ if FUZZ >= 100_000 else FUZZ // 4

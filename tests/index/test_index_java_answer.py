@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_pyds.base.types import DataField, DataType, MapType
 from paimon_pyds.cli.main import main
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index_tools.inspect import java_answer
-from paimon_pyds.predicate.bind import bind_as_written
+from paimon_pyds.ops.index_tools.inspect import java_answer
+from paimon_pyds.sql.predicate.bind import bind_as_written
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, DataType, MapType
 from support.effort import sampled
 from support.fixtures import DEV, fixture_names, json_lines, meta, table_fields, table_path
 from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from index_support import agrees, predicate
 
+from paimon_pyds.base.types import DataField, arrow_type, parse_type
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, supports
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.effort import sampled
 from support.java_quirks import is_coarse, tells_zeros_apart
 from support.oracle import Oracle, requires_java_oracle

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from index_support import agrees, positions, predicate, same_answers
 
+from paimon_pyds.base.types import DataField, DataType, MapType, arrow_schema
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec, parse_index_specs
 from paimon_pyds.index.container import parse_head
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.predicate.exact import matches
+from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, DataType, MapType, arrow_schema
 from support.fixtures import DEV, json_lines, meta, table_fields, table_path
 from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart
 

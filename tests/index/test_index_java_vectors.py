@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from index_support import agrees, column, predicate, same_answers
 
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, parse_type
 from support.fixtures import DEV, json_lines
 from support.java_quirks import is_coarse, is_java_bug, tells_zeros_apart
 

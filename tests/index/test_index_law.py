@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_support import positions
 
+from paimon_pyds.base.types import DataField, DataType, Kind, arrow_type, parse_type, scalar_to_internal
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, supports
-from paimon_pyds.predicate.among import among
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import Among, And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
+from paimon_pyds.sql.predicate.among import among
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, DataType, Kind, arrow_type, parse_type, scalar_to_internal
 from support.effort import LONG
 from support.strategies import values
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.caching import ByteLimitedCache
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.evaluate import OPEN_INDEXES, open_embedded_index, open_side_index
-from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 

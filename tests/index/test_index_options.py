@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import OptionError, UnknownColumnError
 from paimon_pyds.index.build import parse_index_specs
 from paimon_pyds.index.keys import supports
-from paimon_pyds.types import DataField, parse_type
 
 STRINGS = {"type": "MAP", "key": "STRING NOT NULL", "value": "STRING"}
 FIELDS = tuple(

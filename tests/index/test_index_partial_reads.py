@@ -16,6 +16,7 @@ from index_fuzz_support import FUZZ, mutated
 from index_support import encoded
 from pyroaring import BitMap
 
+from paimon_pyds.base.types import parse_type
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.bsi import BsiReader, write_bsi
 from paimon_pyds.index.container import parse_head
@@ -23,12 +24,11 @@ from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Interval
 from paimon_pyds.index.range_bitmap import RangeBitmapReader, write_range_bitmap
+from paimon_pyds.index.roaring.codec import decode_bitmap
 from paimon_pyds.index.slice_containers import read_containers
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import ByteCache, MeteredSource
-from paimon_pyds.roaring.codec import decode_bitmap
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import parse_type
 from support.fixtures import DEV, json_lines
 
 CONTAINERS = 12

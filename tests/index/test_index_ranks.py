@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.buffers import sorted_positions
+from paimon_pyds.base.arrays import sorted_positions
 from paimon_pyds.index.dictionary import ranked
 
 ROWS = 30_000

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from index_support import encoded
 
+from paimon_pyds.base.types import parse_type
 from paimon_pyds.index.bsi import BsiReader, write_bsi
 from paimon_pyds.index.keys import key_codec
 from paimon_pyds.index.probe import Interval, make_probe
 from paimon_pyds.index.range_bitmap import RangeBitmapReader, write_range_bitmap
 from paimon_pyds.index.source import ByteCache, MeteredSource
-from paimon_pyds.predicate.tree import Op
+from paimon_pyds.sql.predicate.tree import Op
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import parse_type
 
 ROWS = 20_000
 TYPE = parse_type("BIGINT")

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.errors import CorruptFileError, OptionError
-from paimon_pyds.execution.executor import LocalExecutor
 
 
 def _double(number: int) -> int:

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes
+from paimon_pyds.engine.execution.live_files import index_source, live_of
 from paimon_pyds.errors import (
     CommitConflictError,
     CommitError,
@@ -24,15 +26,13 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from paimon_pyds.execution.live_files import index_source, live_of
 from paimon_pyds.index.container import parse_head
-from paimon_pyds.index_tools import rewrite as module
-from paimon_pyds.index_tools.rewrite import next_index_name
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
-from paimon_pyds.split import PlannedFile
+from paimon_pyds.ops.index_tools import rewrite as module
+from paimon_pyds.ops.index_tools.rewrite import next_index_name
 from support.fixtures import requires_shared, table_path
 from support.live_files import live_files
 from support.oracle import Oracle, requires_java_oracle

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.progress import phase, shown
 from paimon_pyds.errors import CorruptFileError, OptionError
-from paimon_pyds.progress import phase, shown
 from paimon_pyds.spark import rewrite_file_index
 from paimon_pyds.spark.executor import SparkExecutor
 from support.progress import Seen

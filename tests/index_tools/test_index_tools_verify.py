@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, arrow_type, parse_type
 from paimon_pyds.errors import CorruptFileError, OptionError
 from paimon_pyds.index.bloom import BloomReader
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
@@ -23,10 +24,9 @@ from paimon_pyds.index.decode import bloom_difference, codes_in, decode_index
 from paimon_pyds.index.dictionary import ColumnDictionary
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import INDEX_TYPES, key_codec, supports
-from paimon_pyds.index_tools.inspect import dump_container
-from paimon_pyds.index_tools.verify import VerifyReport
+from paimon_pyds.ops.index_tools.inspect import dump_container
+from paimon_pyds.ops.index_tools.verify import VerifyReport
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.fixtures import DEV, requires_shared, table_path
 from support.live_files import live_files
 from support.progress import Seen

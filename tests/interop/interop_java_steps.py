@@ -7,7 +7,7 @@ from pathlib import Path
 from interop_worlds import filters
 
 import paimon_pyds as pp
-from paimon_pyds.types import parse_type
+from paimon_pyds.base.types import parse_type
 from support.oracle import Batch
 from support.table_model import evaluate
 from support.table_world import OWN, World

@@ -12,7 +12,7 @@ import pytest
 from interop_java_steps import SharedWorld
 from interop_worlds import JAVA_NAMES, filters, kept_lines, one_zero, pools, told
 
-from paimon_pyds.types import Kind, parse_type
+from paimon_pyds.base.types import Kind, parse_type
 from support.effort import LONG
 from support.java_quirks import asks_for_nulls, is_coarse, leaves
 from support.oracle import Batch, Oracle, Reply

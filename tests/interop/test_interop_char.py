@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 

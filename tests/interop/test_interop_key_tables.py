@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.types import DataField, parse_type
-from paimon_pyds.write import TableWriter
 from support.key_engines import ENGINES, SCHEMA, random_rows, write_kinds
 from support.oracle import Oracle, Reply, requires_java_oracle
 from support.values import lines

@@ -18,8 +18,8 @@ import pytest
 from interop_key_turns import TurnWorld
 
 import paimon_pyds as pp
+from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import OptionError
-from paimon_pyds.execution.live_files import live_of
 from support.effort import LONG, SEED, sampled
 from support.java_quirks import shows_level_0
 from support.key_model import ENGINES, Engine

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.base.types import DataField, parse_type
 from support.oracle import Oracle, requires_java_oracle
 
 pytestmark = [pytest.mark.java, requires_java_oracle]

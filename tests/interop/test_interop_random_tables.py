@@ -28,10 +28,10 @@ from interop_worlds import (
     told,
 )
 
+from paimon_pyds.base.types import arrow_schema
 from paimon_pyds.index.evaluate import FileIndex
-from paimon_pyds.index_tools.inspect import java_answer
-from paimon_pyds.predicate.bind import bind_as_written
-from paimon_pyds.types import arrow_schema
+from paimon_pyds.ops.index_tools.inspect import java_answer
+from paimon_pyds.sql.predicate.bind import bind_as_written
 from support.effort import LONG
 from support.java_quirks import asks_for_nulls, is_coarse, leaves, tells_zeros_apart
 from support.oracle import Batch, Oracle, Reply

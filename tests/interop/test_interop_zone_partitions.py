@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.effort import LONG
 from support.oracle import Oracle
 from support.values import arrow_rows, dumps, in_order, lines

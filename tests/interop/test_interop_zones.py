@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.effort import LONG
 from support.oracle import Oracle, Reply
 from support.oracle_filters import from_oracle

@@ -15,8 +15,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError
-from paimon_pyds.index_tools.needs import RecordedFilter
-from paimon_pyds.layout.partitions import PartitionAdvice, PartitionChoice
+from paimon_pyds.ops.index_tools.recorded_filters import RecordedFilter
+from paimon_pyds.ops.layout.partitions import PartitionAdvice, PartitionChoice
 
 _START = datetime.datetime(2024, 1, 30)
 _SCHEMA = pa.schema([
@@ -121,7 +121,7 @@ def test_recorded_filters_choose(tmp_path: Path) -> None:
 
 
 def test_few_rows_of_a_sample_stand_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from paimon_pyds.layout import partitions
+    from paimon_pyds.ops.layout import partitions
 
     monkeypatch.setattr(partitions, "_ROWS", 300)
     found = _choices(_table(tmp_path / "t", _rows(6000, 60)).advise_partition(files=4))

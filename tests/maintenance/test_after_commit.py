@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.options import TableOptions
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.maintenance.tag_creation import create_due_tags
 from paimon_pyds.metadata.snapshot import snapshot_to_json
-from paimon_pyds.options import TableOptions
+from paimon_pyds.ops.maintenance.tag_creation import create_due_tags
 from support.effort import sampled
 from support.maintenance import is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle

@@ -16,8 +16,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.maintenance.expire import merged
 from paimon_pyds.metadata.changelogs import changelog_ids
+from paimon_pyds.ops.maintenance.expire import merged
 from support.effort import sampled
 from support.live_files import table_files
 from support.maintenance import files_there, has_all, is_exact, named_only, rows_of

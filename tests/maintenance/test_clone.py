@@ -15,8 +15,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import AlreadyExistsError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
-from paimon_pyds.maintenance import clone
 from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.ops.maintenance import clone
 from support.maintenance import files_there, is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.s3_server import serving
@@ -241,7 +241,7 @@ def test_two_copies_to_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 _KILLED = """
 import os, signal, sys
 import paimon_pyds as pp
-from paimon_pyds.maintenance import clone
+from paimon_pyds.ops.maintenance import clone
 run = getattr(clone._Copy, sys.argv[3])
 def killed(*arguments):
     if sys.argv[3] == "_copy":

@@ -11,9 +11,9 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
-from paimon_pyds.maintenance import compact_manifests as module
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.ops.maintenance import compact_manifests as module
 from support.maintenance import is_exact, rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.cli.main import main
-from paimon_pyds.ddl.create import TableDefinition, create_table
 from paimon_pyds.errors import CorruptFileError, NotFoundError, OptionError, SnapshotNotFoundError
 from paimon_pyds.metadata.intents import begin_expiry
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.memory_io import MemoryIO
 from support.oracle import Oracle, requires_java_oracle
 

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.engine.read import candidate_keys
 from paimon_pyds.errors import ArgumentTypeError, TagNotFoundError, UnsupportedError
-from paimon_pyds.maintenance import diff_rows
-from paimon_pyds.read import candidate_keys
+from paimon_pyds.ops.maintenance import diff_rows
 from support.effort import LONG, sampled
 from support.fixtures import fixture_names, table_path
 
@@ -216,7 +216,7 @@ def test_keys_are_looked_up_in_what_both_states_have(tmp_path: Path, monkeypatch
     table.append(pa.table({"k": range(400_000), "v": ["value"] * 400_000}, schema))
     table.compact(full=True)
     table.append(pa.table({"k": [5, 250_000, 500_000], "v": ["a", "value", "c"]}, schema))
-    from paimon_pyds.read import merged_files
+    from paimon_pyds.engine.read import merged_files
 
     found = []
     keys_of = merged_files.changed_keys

@@ -12,7 +12,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, OptionError, UnsupportedError
-from paimon_pyds.maintenance import drop_partitions as module
+from paimon_pyds.ops.maintenance import drop_partitions as module
 from support.maintenance import is_exact, rows_of
 from support.messages import ids_of
 from support.oracle import Oracle, requires_java_oracle

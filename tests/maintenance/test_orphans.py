@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.engine.execution.executor import Executor
 from paimon_pyds.errors import NotFoundError, OptionError, SecurityError
-from paimon_pyds.execution.executor import Executor
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.executors import ShufflingWorkers
 from support.fixtures import fixture_names, table_path
@@ -133,7 +133,7 @@ def test_tables_of_java_have_none(name: str, tmp_path: Path) -> None:
 def test_nothing_goes_where_a_state_is_damaged(
     table: pp.Table, what: str, executor: Executor | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paimon_pyds.maintenance.orphans._PAUSES", ())
+    monkeypatch.setattr("paimon_pyds.ops.maintenance.orphans._PAUSES", ())
     orphan = _put(table.path, "index/index-x-0")
     for path in Path(table.path).glob(what):
         path.unlink()

@@ -12,9 +12,9 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.maintenance.findings import Finding, RepairPlan
-from paimon_pyds.maintenance.repair import Repair
 from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.ops.maintenance.findings import Finding, RepairPlan
+from paimon_pyds.ops.maintenance.repair import Repair
 from support.maintenance import rows_of
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines

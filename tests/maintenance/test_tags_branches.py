@@ -25,8 +25,8 @@ from paimon_pyds.errors import (
     SnapshotNotFoundError,
     TagNotFoundError,
 )
-from paimon_pyds.maintenance import rollback as rollback_module
 from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.ops.maintenance import rollback as rollback_module
 from paimon_pyds.storage.local import LocalFileIO
 from support.maintenance import has_all, is_exact, named_only, rows_of
 from support.oracle import Oracle, requires_java_oracle

@@ -18,10 +18,10 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.deletion.vector import DeletionVector, write_vectors
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import BranchNotFoundError, TableNotFoundError
-from paimon_pyds.maintenance import verify as verify_module
-from paimon_pyds.maintenance.findings import KINDS, Finding, Verification
+from paimon_pyds.metadata.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, HASH, IndexEntry
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import (
@@ -30,8 +30,8 @@ from paimon_pyds.metadata.record_codec import (
     encode_index_manifest,
     encode_manifest_list,
 )
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.ops.maintenance import verify as verify_module
+from paimon_pyds.ops.maintenance.findings import KINDS, Finding, Verification
 from support.effort import LONG, SEED, sampled
 from support.executors import Pickling
 from support.fixtures import fixture_names, table_path

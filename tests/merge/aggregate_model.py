@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paimon_pyds.types import AtomicType, Kind
+from paimon_pyds.base.types import AtomicType, Kind
 
 Rows = Iterable[tuple[Any, bool]]
 """Values from the oldest to the newest, and whether each is taken back."""

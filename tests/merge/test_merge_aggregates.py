@@ -14,10 +14,10 @@ from aggregate_model import DivisionError, LimitError, Model
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.types import AtomicType, arrow_type, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.merge.aggregates import aggregate, configured_aggregate, resolve_aggregate
-from paimon_pyds.options import TableOptions
-from paimon_pyds.types import AtomicType, arrow_type, parse_type
+from paimon_pyds.keys.merge.aggregates import aggregate, configured_aggregate, resolve_aggregate
 
 pytestmark = pytest.mark.smoke
 

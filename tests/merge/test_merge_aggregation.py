@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.merge.merger import RowMerger
+from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.types import from_arrow_schema
 from support.aggregate_model import FUNCTIONS, aggregator
 from support.engine_model import (
     DELETE,

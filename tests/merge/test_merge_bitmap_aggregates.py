@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError, SchemaError
-from paimon_pyds.merge.aggregates import aggregate, resolve_aggregate
-from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap
-from paimon_pyds.roaring.java64 import decode_java64, encode_java64
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap
+from paimon_pyds.index.roaring.java64 import decode_java64, encode_java64
+from paimon_pyds.keys.merge.aggregates import aggregate, resolve_aggregate
 from support.oracle import Oracle, requires_java_oracle
 
 pytestmark = pytest.mark.smoke

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.read import read_split
+from paimon_pyds.engine.read.live_rows import LiveRows
+from paimon_pyds.engine.scan.file_bounds import plan_with_bounds
+from paimon_pyds.engine.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.engine.scan.result import ScanPlan
+from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.tree import Const, root_columns
-from paimon_pyds.read import read_split
-from paimon_pyds.read.live_rows import LiveRows
-from paimon_pyds.scan.file_bounds import plan_with_bounds
-from paimon_pyds.scan.plan import ScanRequest, plan_scan
-from paimon_pyds.scan.result import ScanPlan
-from paimon_pyds.scan.travel import TableState
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.tree import Const, root_columns
 from paimon_pyds.storage.local import LocalFileIO
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, table_path
 from support.values import expected_lines, in_order, lines

@@ -10,11 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.buffers import is_true
-from paimon_pyds.merge.filter import MergeFilter, conditions_on_values, merge_filter
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, Op, Predicate, leaves, make_and, make_or, root_columns
-from paimon_pyds.types import AtomicType, Kind
+from paimon_pyds.base.arrays import is_true
+from paimon_pyds.base.types import AtomicType, Kind
+from paimon_pyds.keys.merge.filter import MergeFilter, conditions_on_values, merge_filter
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.tree import (
+    ColumnRef,
+    Const,
+    Leaf,
+    Op,
+    Predicate,
+    leaves,
+    make_and,
+    make_or,
+    root_columns,
+)
 
 _INT = AtomicType(Kind.INT)
 _COLUMNS = ("p", "k", "v")

@@ -14,9 +14,15 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.merge.aggregates import DEFAULT_AGGREGATE, RULES, aggregate, configured_aggregate, resolve_aggregate
-from paimon_pyds.options import TableOptions
-from paimon_pyds.types import DataField, arrow_type, parse_type
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.types import DataField, arrow_type, parse_type
+from paimon_pyds.keys.merge.aggregates import (
+    DEFAULT_AGGREGATE,
+    RULES,
+    aggregate,
+    configured_aggregate,
+    resolve_aggregate,
+)
 from support.fixtures import fixture_dir, json_lines, read_text, table_fields, table_path
 from support.oracle import Oracle, requires_java_oracle
 from support.values import arrow_rows, dumps, json_rows, lines

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.engine.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.scan.plan import ScanRequest, plan_scan
-from paimon_pyds.scan.travel import TableState
+from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.local import LocalFileIO
 from support.key_engines import ENGINES, SCHEMA, random_rows, write_kinds
 from support.merged_runs import merged_rows

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.scan.plan import ScanRequest, plan_scan
+from paimon_pyds.engine.scan.travel import TableState
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.options import TableOptions
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.scan.plan import ScanRequest, plan_scan
-from paimon_pyds.scan.travel import TableState
+from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.local import LocalFileIO
 from support.fixtures import fixture_dir, fixture_names, meta, requires_shared, table_path
 from support.merged_runs import merged_lines

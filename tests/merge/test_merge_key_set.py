@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.merge import key_set
-from paimon_pyds.merge.key_set import KeySet
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.types import DataField, arrow_type, parse_type
+from paimon_pyds.base.types import DataField, arrow_type, parse_type
+from paimon_pyds.keys.merge import key_set
+from paimon_pyds.keys.merge.key_set import KeySet
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.tree import Const
 
 _TEXTS = st.text("a\x01 b", max_size=3)
 _FLOATS = st.sampled_from([0.0, -0.0, 1.5, -1.5, math.inf, -math.inf, math.nan])

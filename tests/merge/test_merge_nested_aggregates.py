@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nested_aggregate_model import NestedModel, key_of, unordered
 
+from paimon_pyds.base.types import arrow_type, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.merge.aggregates import aggregate, resolve_aggregate
-from paimon_pyds.merge.equal_values import equality_codes
-from paimon_pyds.types import arrow_type, parse_type
+from paimon_pyds.keys.merge.aggregates import aggregate, resolve_aggregate
+from paimon_pyds.keys.merge.equal_values import equality_codes
 
 pytestmark = pytest.mark.smoke
 

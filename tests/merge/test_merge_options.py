@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds.ddl.validate import validate_schema
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import OptionError, PaimonError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.ops.ddl.validate import validate_schema
 
 _PARTIAL = {"merge-engine": "partial-update"}
 _AGGREGATION = {"merge-engine": "aggregation"}

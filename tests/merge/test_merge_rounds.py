@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.merge import windows as window_module
-from paimon_pyds.merge.merger import RowMerger
-from paimon_pyds.merge.windows import SortedBatches, windows_in_rounds
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.keys.merge import windows as window_module
+from paimon_pyds.keys.merge.merger import RowMerger
+from paimon_pyds.keys.merge.windows import SortedBatches, windows_in_rounds
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.types import from_arrow_schema
 from support.engine_model import KIND, SEQ
 
 _COLUMNS = pa.schema([("k", pa.int32()), ("v", pa.int64())])

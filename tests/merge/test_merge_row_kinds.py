@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from paimon_pyds.base.options import TableOptions
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.merge.row_kinds import ROW_KINDS, kept_rows, parse_row_kinds
-from paimon_pyds.options import TableOptions
+from paimon_pyds.keys.merge.row_kinds import ROW_KINDS, kept_rows, parse_row_kinds
 from support.engine_model import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 

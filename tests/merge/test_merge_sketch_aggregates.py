@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
-from paimon_pyds.merge.aggregates import aggregate, resolve_aggregate
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.keys.merge.aggregates import aggregate, resolve_aggregate
 from support.oracle import Oracle, requires_java_oracle
 
 NAMES = ["theta_sketch", "hll_sketch"]

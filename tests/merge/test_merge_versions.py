@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.merge.order_codes import order_codes, sorted_rows
-from paimon_pyds.merge.versions import SequenceFields, sort_versions
-from paimon_pyds.types import arrow_type, parse_type
+from paimon_pyds.base.types import arrow_type, parse_type
+from paimon_pyds.keys.merge.order_codes import order_codes, sorted_rows
+from paimon_pyds.keys.merge.versions import SequenceFields, sort_versions
 from support.engine_model import SEQ, Order, rank, versions_of
 from support.strategies import ATOMS, values
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.merge import windows as windows_module
-from paimon_pyds.merge.merger import RowMerger
-from paimon_pyds.merge.windows import SortedBatches, windows
+from paimon_pyds.keys.merge import windows as windows_module
+from paimon_pyds.keys.merge.merger import RowMerger
+from paimon_pyds.keys.merge.windows import SortedBatches, windows
 from paimon_pyds.metadata.schema import TableSchema
 from support.engine_model import KIND, SEQ, rank
 from support.strategies import values

@@ -17,17 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.row import EMPTY_ROW
+from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError
-from paimon_pyds.metadata.kept_entries import kept_entries
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry
+from paimon_pyds.metadata.manifest_cache import kept_entries
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.row import EMPTY_ROW
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.storage import local_cache
-from paimon_pyds.storage.arrow import ArrowFileIO
+from paimon_pyds.storage import disk_cache as local_cache
+from paimon_pyds.storage.disk_cache import LocalCache
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.storage.local_cache import LocalCache
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 
 NAME = "manifest-01234567-89ab-cdef-0123-456789abcdef-0"
 ON = {"local-cache.enabled": "true"}

@@ -17,11 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.avro import batch_decode
-from paimon_pyds.avro import container as container_module
-from paimon_pyds.avro.container import BLOCK_BYTES, Container, decode_records, read_container, write_container
-from paimon_pyds.avro.schema import Record, parse_schema
+from paimon_pyds.base.row import EMPTY_ROW, encode_row
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.base.types import parse_type
 from paimon_pyds.errors import CorruptFileError, OptionError, UnsupportedError
+from paimon_pyds.format.avro import batch_decode
+from paimon_pyds.format.avro import container as container_module
+from paimon_pyds.format.avro.container import BLOCK_BYTES, Container, decode_records, read_container, write_container
+from paimon_pyds.format.avro.schema import Record, parse_schema
 from paimon_pyds.metadata import manifest_codec
 from paimon_pyds.metadata.manifest import (
     ENTRY,
@@ -42,9 +45,6 @@ from paimon_pyds.metadata.record_codec import (
     encode_index_manifest,
     encode_manifest_list,
 )
-from paimon_pyds.row import EMPTY_ROW, encode_row
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.types import parse_type
 from support.manifests import entry_at
 
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.avro.container import read_container, write_container
-from paimon_pyds.avro.schema import put_long
+from paimon_pyds.base.row import encode_row
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.base.types import parse_type
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
+from paimon_pyds.format.avro.container import read_container, write_container
+from paimon_pyds.format.avro.schema import put_long
 from paimon_pyds.metadata import manifest_codec
 from paimon_pyds.metadata.manifest import ENTRY, DataFile, ManifestEntry
 from paimon_pyds.metadata.manifest_codec import decode_manifest, decode_manifests, encode_manifest, entries_to_batch
 from paimon_pyds.metadata.record_codec import decode_index_manifest, decode_manifest_list
-from paimon_pyds.row import encode_row
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.types import parse_type
 from support.fixtures import DEV
 
 KNOWN = (CorruptFileError, UnsupportedError)

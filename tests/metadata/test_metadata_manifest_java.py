@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.avro.container import read_container
+from paimon_pyds.format.avro.container import read_container
 from paimon_pyds.metadata import manifest_codec
 from paimon_pyds.metadata.manifest import ENTRY, ENTRY_PATHS, ENTRY_SCHEMA, INDEX_ENTRY, MANIFEST_FILE
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest, entries_to_batch

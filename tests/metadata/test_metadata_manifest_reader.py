@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.commit.manifests import ManifestWriter
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import encode_row
+from paimon_pyds.engine.commit.manifests import ManifestWriter
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, FileKind, ManifestEntry, ManifestFile
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
 from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import encode_row
 from support.manifests import entry_at
 
 _COLUMNS = {

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.avro.container import read_container, write_container
-from paimon_pyds.avro.schema import Mapping, Primitive, parse_schema, put_long, reader_of
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.format.avro.container import read_container, write_container
+from paimon_pyds.format.avro.schema import Mapping, Primitive, parse_schema, put_long, reader_of
 from paimon_pyds.metadata.manifest_codec import decode_manifest
 from paimon_pyds.metadata.record_codec import decode_manifest_list
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.base.types.java_text import java_float_text, partition_text
 from paimon_pyds.errors import OptionError, SecurityError, UnsupportedError
 from paimon_pyds.metadata.paths import (
     ExternalPaths,
@@ -20,8 +22,6 @@ from paimon_pyds.metadata.paths import (
 )
 from paimon_pyds.metadata.schema import parse_schema
 from paimon_pyds.storage import normalise_location, scheme_of
-from paimon_pyds.types import DataField, parse_type
-from paimon_pyds.types.java_text import java_float_text, partition_text
 from support.fixtures import DEV, requires_shared
 
 PART_FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []
@@ -158,7 +158,7 @@ def test_escaping_can_be_undone_and_stays_in_one_directory(name: str) -> None:
 @requires_shared
 @pytest.mark.parametrize("name", [n for n in PART_FIXTURES if n.startswith("part_")])
 def test_partition_directories_of_java_are_named_the_same(name: str) -> None:
-    row = pytest.importorskip("paimon_pyds.row")
+    row = pytest.importorskip("paimon_pyds.base.row")
     codec = pytest.importorskip("paimon_pyds.metadata.manifest_codec")
     assert DEV is not None
     table = DEV / name / "table" / "db.db" / "t"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.execution.live_files import snapshot_files
+from paimon_pyds.engine.execution.live_files import snapshot_files
 from paimon_pyds.metadata.store import TableStore
 from support.effort import sampled
 from support.fixtures import fixture_names, table_path

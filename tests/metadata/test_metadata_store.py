@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_pyds.caching import ByteLimitedCache
+from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import (
     BranchNotFoundError,
     CorruptFileError,
@@ -24,7 +25,6 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, snapshot_to_json
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import DataField, parse_type
 from support.fixtures import requires_shared, table_path
 
 

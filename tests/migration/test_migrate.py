@@ -21,9 +21,9 @@ from faults.faults_io import AFTER, BEFORE, FaultyIO
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PaimonError, SchemaError, StorageError
-from paimon_pyds.formats.parquet.thrift import BINARY, I32
-from paimon_pyds.migration import migrate as module
-from paimon_pyds.migration.parquet_file import _Columns
+from paimon_pyds.format.parquet.thrift import BINARY, I32
+from paimon_pyds.ops.migration import migrate as module
+from paimon_pyds.ops.migration.parquet_file import _Columns
 
 _ROWS = pa.table({"k": pa.array(range(6), pa.int32()), "s": ["a", None, "c", "d", "e", "f" * 40]})
 
@@ -438,7 +438,7 @@ def test_every_operation_fails_in_turn(tmp_path: Path, monkeypatch: pytest.Monke
 _KILLED = """
 import os, sys, threading, time
 import paimon_pyds as pp
-from paimon_pyds.migration import migrate
+from paimon_pyds.ops.migration import migrate
 made = migrate.commit if sys.argv[3] == "commit" else migrate.transfer
 def killed(*arguments):
     made(*arguments)

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.avro.container import encode_records, read_container, write_container
-from paimon_pyds.avro.schema import put_long
 from paimon_pyds.errors import CorruptFileError, UnsupportedError
-from paimon_pyds.migration import limits
+from paimon_pyds.format.avro.container import encode_records, read_container, write_container
+from paimon_pyds.format.avro.schema import put_long
+from paimon_pyds.ops.migration import limits
 from paimon_pyds.storage.local import LocalFileIO
 from support.effort import sampled
 
@@ -201,7 +201,7 @@ def test_lines_of_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_records_of_a_block_in_parts() -> None:
     """Each is found wherever its block is cut."""
-    from paimon_pyds.avro.container import decode_records
+    from paimon_pyds.format.avro.container import decode_records
 
     schema = {"type": "record", "name": "r", "fields": [{"name": "t", "type": "string"}]}
     records = [{"t": "x" * (n % 11)} for n in range(200)]

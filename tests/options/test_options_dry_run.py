@@ -16,7 +16,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import build_parser, main
-from paimon_pyds.migration.migrate import migrate
+from paimon_pyds.ops.migration.migrate import migrate
 
 COMMANDS = {
     "compact": "compact", "rescale": "rescale", "expire_snapshots": "expire", "expire_changelogs": "expire-changelogs",

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.options import IMMUTABLE_OPTIONS, Status, option_of
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.options import IMMUTABLE_OPTIONS, Status, option_of
 from support.oracle import Oracle
 from support.values import lines
 

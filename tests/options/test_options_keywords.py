@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.frames import RowStream
 from paimon_pyds.cli.main import main
-from paimon_pyds.compact.options import CompactOptions
-from paimon_pyds.explain.explain import Explanation
-from paimon_pyds.frames import RowStream
-from paimon_pyds.query.aggregates import Answers
-from paimon_pyds.rowlevel.clauses import MergeOptions
+from paimon_pyds.engine.compact.options import CompactOptions
+from paimon_pyds.engine.query.aggregates import Answers
+from paimon_pyds.engine.rowlevel.clauses import MergeOptions
+from paimon_pyds.ops.explain.explain import Explanation
 
 TRIED = ("index_cost", "index_advise", "advise_partition")
 """What takes filters to try, in a list, and a condition on the partitions that are looked into."""

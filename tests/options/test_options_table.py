@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.metadata.schema import TableSchema, parse_schema
-from paimon_pyds.options import (
+from paimon_pyds.base.options import (
     IMMUTABLE_OPTIONS,
     OPTIONS,
     Scope,
@@ -24,7 +22,9 @@ from paimon_pyds.options import (
     option_of,
     restore_case,
 )
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.metadata.schema import TableSchema, parse_schema
 from support.fixtures import DEV, requires_shared
 
 FIXTURES = sorted(p.name for p in DEV.glob("*") if (p / "table").is_dir()) if DEV else []

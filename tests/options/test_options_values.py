@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.options import OPTIONS, Kind, Option, parse_duration_ms, parse_memory, parse_value
 from paimon_pyds.errors import OptionError
-from paimon_pyds.options import OPTIONS, Kind, Option, parse_duration_ms, parse_memory, parse_value
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import DataField, Kind, parse_type
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import DataField, Kind, parse_type
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate
+from paimon_pyds.sql.text.tree import Literal
 
 
 def fields(**types: Any) -> list[DataField]:

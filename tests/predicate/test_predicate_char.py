@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op, Predicate
 
 COMPARE: dict[Op, Any] = {
     Op.EQ: operator.eq, Op.NE: operator.ne, Op.LT: operator.lt, Op.LE: operator.le, Op.GT: operator.gt,

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import Const, Predicate
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import Const, Predicate
 from support import predicate_model as model
 
 MORE = settings(max_examples=max(60, settings.default.max_examples))

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import from_arrow_schema
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_expression
-from paimon_pyds.expression.condition import bind_filter
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import And, computed_parts, make_and
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_expression
+from paimon_pyds.sql.expression.condition import bind_filter
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import And, computed_parts, make_and
 from support.effort import LONG, SEED
 
 SCHEMA = pa.schema([

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op, Predicate, leaves, root_columns
-from paimon_pyds.types import DataField, arrow_schema, parse_type
-from paimon_pyds.types.kinds import NESTED_KINDS, REFUSED_KINDS
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
+from paimon_pyds.base.types.kinds import NESTED_KINDS, REFUSED_KINDS
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.prune import ColumnStats, always_true, may_match
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op, Predicate, leaves, root_columns
 from support import fixtures
 from support.oracle_filters import arrow_column, from_oracle
 

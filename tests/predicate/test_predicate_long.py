@@ -17,18 +17,18 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, arrow_type, parse_type, scalar_to_internal
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.expression.condition import bind_filter
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.disjunction import any_of
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match
-from paimon_pyds.predicate.relaxation import partition_filter
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import And, ColumnRef, Const, Leaf, Op, Or, Predicate, is_deep
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import DataField, arrow_type, parse_type, scalar_to_internal
+from paimon_pyds.sql.expression.condition import bind_filter
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.disjunction import any_of
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.prune import ColumnStats, always_true, may_match
+from paimon_pyds.sql.predicate.relaxation import partition_filter
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import And, ColumnRef, Const, Leaf, Op, Or, Predicate, is_deep
+from paimon_pyds.sql.text.tree import Literal
 from support.effort import LONG
 
 FIELDS = [

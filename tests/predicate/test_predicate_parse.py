@@ -17,18 +17,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import DataField, Kind, parse_type
 from paimon_pyds.errors import ExpressionError, PredicateError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_condition
-from paimon_pyds.expression.condition import bind_filter
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.show import to_sql
-from paimon_pyds.predicate.tree import And, ColumnRef, Computed, Const, Leaf, MapKey, Op, Or, Predicate, root_columns
-from paimon_pyds.sql.lexer import MAX_DEPTH
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import DataField, Kind, parse_type
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_condition
+from paimon_pyds.sql.expression.condition import bind_filter
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import (
+    And,
+    ColumnRef,
+    Computed,
+    Const,
+    Leaf,
+    MapKey,
+    Op,
+    Or,
+    Predicate,
+    root_columns,
+)
+from paimon_pyds.sql.text.lexer import MAX_DEPTH
+from paimon_pyds.sql.text.tree import Literal
 
 FIELDS = [
     DataField(i, name, parse_type(type_))
@@ -634,7 +645,7 @@ def test_random_filters_mean_what_sqlglot_reads_in_them() -> None:
 def test_importing_the_parser_needs_no_heavy_module() -> None:
     """pyarrow is there anyway, as Spark's data source API imports it; the rest stays out of planning processes."""
     code = (
-        "import sys, pyarrow; before = set(sys.modules); import paimon_pyds.predicate.normal_form;"
+        "import sys, pyarrow; before = set(sys.modules); import paimon_pyds.sql.predicate.normal_form;"
         "print(*sorted({m.partition('.')[0] for m in set(sys.modules) - before}))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

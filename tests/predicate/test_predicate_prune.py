@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.prune import ColumnStats, always_true, may_match, text_successor
-from paimon_pyds.predicate.relaxation import partition_filter
-from paimon_pyds.predicate.tree import ColumnRef, Const, Predicate, make_and, root_columns
-from paimon_pyds.types import DataField, Kind, arrow_schema, parse_type
+from paimon_pyds.base.types import DataField, Kind, arrow_schema, parse_type
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.prune import ColumnStats, always_true, may_match, text_successor
+from paimon_pyds.sql.predicate.relaxation import partition_filter
+from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Predicate, make_and, root_columns
 from support import predicate_model as model
 
 SCHEMA = arrow_schema(model.FIELDS)

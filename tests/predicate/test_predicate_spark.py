@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from paimon_pyds.errors import PredicateError
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.show import to_sql
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.to_sql import to_sql
 from support import predicate_model as model
 from support.spark_zone import zone
 

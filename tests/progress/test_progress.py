@@ -19,12 +19,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds import progress, progress_view, table_scan
-from paimon_pyds.commit.publisher import FileSystemPublisher
+from paimon_pyds import scan as table_scan
+from paimon_pyds.base import progress, progress_view
+from paimon_pyds.base.progress import Operation, ProgressEvent, followed, phase, shown
+from paimon_pyds.base.progress_view import line_of
+from paimon_pyds.engine.commit.publisher import FileSystemPublisher
+from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.errors import CommitError, OptionError
-from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.progress import Operation, ProgressEvent, followed, phase, shown
-from paimon_pyds.progress_view import line_of
 from support.progress import Seen, once
 
 _BLOOM = "file-index.bloom-filter.columns"
@@ -670,7 +671,7 @@ def test_a_notebook_shows_html(table: pp.Table, monkeypatch: pytest.MonkeyPatch)
 _MAIN = """
 import sys, threading
 from paimon_pyds import progress_view
-from paimon_pyds.commit.publisher import FileSystemPublisher
+from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.cli.main import main
 progress_view._DELAY = 0.0
 publish, draw, drawn = FileSystemPublisher.publish, progress_view.Terminal.draw, threading.Event()

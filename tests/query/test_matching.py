@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.expression.matching import key_table, matching_rows
-from paimon_pyds.predicate.among import row_count
-from paimon_pyds.predicate.tree import Among, Const
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.sql.expression.matching import key_table, matching_rows
+from paimon_pyds.sql.predicate.among import row_count
+from paimon_pyds.sql.predicate.tree import Among, Const
 from support.effort import LONG
 
 TYPES = {

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.aggregate import index_columns
 from paimon_pyds.index.build import FileIndexBuilder, parse_index_specs
 from paimon_pyds.index.evaluate import FileIndex
+from paimon_pyds.index.roaring.codec import encode_bitmap
 from paimon_pyds.index.slice_containers import containers_of, read_containers
 from paimon_pyds.index.source import Window
-from paimon_pyds.roaring.codec import encode_bitmap
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, parse_type
 
 CONTAINERS = 12
 ROWS = CONTAINERS * 65_536

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError
 from paimon_pyds.index.aggregate import ORDERING, IndexedColumn, index_columns
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
@@ -18,7 +19,6 @@ from paimon_pyds.index.decode import decode_index
 from paimon_pyds.index.evaluate import FileIndex
 from paimon_pyds.index.keys import BITMAP, BSI, RANGE_BITMAP, key_codec, supports
 from paimon_pyds.storage import BytesSource
-from paimon_pyds.types import DataField, parse_type
 from support.strategies import ATOMS, column
 
 OWN = {

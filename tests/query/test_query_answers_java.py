@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds import Table
+from paimon_pyds.base.types import AtomicType, DataField
+from paimon_pyds.engine.query.answer import Answer
 from paimon_pyds.errors import PaimonError, UnsupportedError
 from paimon_pyds.index.keys import order_codec
-from paimon_pyds.query.answer import Answer
-from paimon_pyds.types import AtomicType, DataField
 from support.effort import sampled
 from support.fixtures import DEV, table_path
 

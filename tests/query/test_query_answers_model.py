@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from paimon_pyds.engine.query.answer import Answer
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.query.answer import Answer
-from paimon_pyds.table_scan import Scan
+from paimon_pyds.scan import Scan
 from support.answer_world import (
     NUMBERS,
     examples,

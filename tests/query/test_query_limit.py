@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.read import FileTrace
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.engine.read import FileTrace
 
 ROWS = 40_000
 OPTIONS = {

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_pyds import Table
+from paimon_pyds.base.types import AtomicType, DataField, Kind
+from paimon_pyds.base.types.kinds import INTEGER_KINDS
+from paimon_pyds.engine.query import top_n_run
 from paimon_pyds.errors import UnsupportedError
 from paimon_pyds.index.keys import order_codec
-from paimon_pyds.query import top_n_run
-from paimon_pyds.types import AtomicType, DataField, Kind
-from paimon_pyds.types.kinds import INTEGER_KINDS
 from support.effort import sampled
 from support.fixtures import DEV, fixture_dir, json_lines, keyed_fixtures, meta, table_path
 from support.oracle_sql import to_sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from paimon_pyds.sql.order import SortColumn, TopN
+from paimon_pyds.sql.text.order import SortColumn, TopN
 from support.answer_world import compare_rows, examples, model_keys, ordered_columns, world
 from support.table_model import as_text, evaluate, to_arrow, to_sql, to_tree
 from support.table_world import ID, POOLS, SEEDS, Pools, World

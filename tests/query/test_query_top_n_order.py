@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.engine.query.answer import Answer
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.query.answer import Answer
-from paimon_pyds.sql.order import SortColumn, TopN, parse_top_n
+from paimon_pyds.sql.text.order import SortColumn, TopN, parse_top_n
 
 NAN = float("nan")
 

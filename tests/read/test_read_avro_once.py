@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.read import FileTrace
+from paimon_pyds.engine.read import FileTrace
 
 ROWS = 40_000
 

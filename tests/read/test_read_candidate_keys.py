@@ -20,10 +20,10 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, arrow_schema, from_arrow_schema, parse_type
+from paimon_pyds.engine.read import candidate_keys
+from paimon_pyds.engine.read.live_rows import FileTrace, SectionTrace
 from paimon_pyds.errors import SnapshotNotFoundError
-from paimon_pyds.read import candidate_keys
-from paimon_pyds.read.live_rows import FileTrace, SectionTrace
-from paimon_pyds.types import DataField, arrow_schema, from_arrow_schema, parse_type
 from support.effort import LONG, sampled
 from support.fixtures import requires_shared, table_path
 from support.key_engines import ENGINES, SCHEMA, random_rows

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_pyds.base.types import DataField, arrow_schema, field_from_json, parse_type, scalar_to_internal
 from paimon_pyds.errors import SchemaError, UnsupportedError
-from paimon_pyds.evolution.columns import plan_evolution
-from paimon_pyds.expression.condition import bind_filter
-from paimon_pyds.predicate.exact import matches
-from paimon_pyds.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate, make_and, make_or
-from paimon_pyds.types import DataField, arrow_schema, field_from_json, parse_type, scalar_to_internal
+from paimon_pyds.metadata.evolution.file_columns import plan_evolution
+from paimon_pyds.sql.expression.condition import bind_filter
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.tree import ColumnRef, Const, Leaf, MapKey, Op, Predicate, make_and, make_or
 from support.fixtures import fixture_dir, json_lines, requires_shared
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.caching import ByteLimitedCache
+from paimon_pyds.base.cache import ByteLimitedCache
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.table_scan import Scan
+from paimon_pyds.scan import Scan
 
 _FORKS = """
 import os, signal, sys, threading

@@ -13,20 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_pyds.base.row.encode import encode_row
+from paimon_pyds.base.types import from_arrow_schema, parse_type
+from paimon_pyds.engine.read import merged_files
+from paimon_pyds.engine.read.split_read import read_splits
+from paimon_pyds.engine.scan.result import pack
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.formats.parquet import reader as parquet_reader
-from paimon_pyds.merge.filter import MergeFilter
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_pyds.format.parquet import reader as parquet_reader
+from paimon_pyds.keys.merge.filter import MergeFilter
+from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.predicate.tree import Const
-from paimon_pyds.read import merged_files
-from paimon_pyds.read.split_read import read_splits
-from paimon_pyds.row.encode import encode_row
-from paimon_pyds.scan.result import pack
-from paimon_pyds.split import Merging, PlannedFile, ReadSpec, SortedRun
+from paimon_pyds.metadata.split import Merging, PlannedFile, ReadSpec, SortedRun
+from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import from_arrow_schema, parse_type
 
 _COLUMNS = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.int64())])
 _FIELDS = from_arrow_schema(_COLUMNS)

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.row import EMPTY_ROW, encode_row
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
+from paimon_pyds.engine.commit import Changes, Increment, commit
+from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
-from paimon_pyds.options import TableOptions
-from paimon_pyds.row import EMPTY_ROW, encode_row
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 

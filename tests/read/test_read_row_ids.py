@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, Increment, commit
+from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import CorruptFileError
-from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.options import TableOptions
 
 
 def test_ids_that_a_file_holds_are_not_taken_for_none(tmp_path: Path) -> None:

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import paimon_pyds as pp
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.engine.read import small_files
+from paimon_pyds.engine.read.file import read_file
+from paimon_pyds.engine.read.live_rows import FileTrace
+from paimon_pyds.engine.read.small_files import joined_files
+from paimon_pyds.engine.read.split_read import read_splits
 from paimon_pyds.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_pyds.formats.parquet.small_files import SmallFiles
-from paimon_pyds.read import small_files
-from paimon_pyds.read.file import read_file
-from paimon_pyds.read.live_rows import FileTrace
-from paimon_pyds.read.small_files import joined_files
-from paimon_pyds.read.split_read import read_splits
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import PlannedFile, ReadSpec, result_schema, sections
+from paimon_pyds.format.parquet.small_files import SmallFiles
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec, result_schema, sections
 from support.effort import LONG, sampled
 from support.random_world import random_world
 from support.table_model import to_sql, to_tree

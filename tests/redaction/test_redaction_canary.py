@@ -15,16 +15,16 @@ import pyarrow.fs as pafs
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.options import option_of
+from paimon_pyds.base.secrets import RedactedDict, names_secret
 from paimon_pyds.catalog import Catalog
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, PaimonError, StorageError
-from paimon_pyds.options import option_of
-from paimon_pyds.redaction import RedactedDict, names_secret
-from paimon_pyds.storage import arrow as arrow_module
+from paimon_pyds.ops.system.tables import SYSTEM_TABLES
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.storage.arrow import ArrowFileIO
+from paimon_pyds.storage import pyarrow_files as arrow_module
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 from paimon_pyds.storage.store_options import is_known
-from paimon_pyds.system.tables import SYSTEM_TABLES
 from support.canary import (
     ADDRESSES,
     CANARY,

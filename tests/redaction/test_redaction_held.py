@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.secrets import raise_alone, scrubbed
 from paimon_pyds.catalog import Catalog, database
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.redaction import raise_alone, scrubbed
 from paimon_pyds.storage import open_file_io
 from support.canary import CANARY, failure, is_clean, trace_of
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.secrets import visible
 from paimon_pyds.cli.main import main
-from paimon_pyds.redaction import visible
 
 EVIL = "a\x1b[2J\r\nrm\t\u202e<script>alert(1)</script>\x9b&\"'"
 VALUES = [EVIL, "\u2066x\u2069", "plain", None]

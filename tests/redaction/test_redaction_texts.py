@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.errors import PaimonError, PredicateError, StorageError
-from paimon_pyds.options import OPTIONS
-from paimon_pyds.redaction import (
+from paimon_pyds.base.options import OPTIONS
+from paimon_pyds.base.secrets import (
     RedactedDict,
     holds_secret,
     names_secret,
@@ -19,7 +18,8 @@ from paimon_pyds.redaction import (
     visible,
     without_secrets,
 )
-from paimon_pyds.sql.lexer import SqlText
+from paimon_pyds.errors import PaimonError, PredicateError, StorageError
+from paimon_pyds.sql.text.lexer import SqlText
 from support.canary import ADDRESSES, CANARY, STORAGE_OPTIONS, TABLE_OPTIONS, is_clean, trace_of
 
 

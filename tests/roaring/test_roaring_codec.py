@@ -11,8 +11,8 @@ import pytest
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap, encode_mask, encode_packed, pack_rows
 from paimon_pyds.index.slice_codec import encode_slices, numbers_of
-from paimon_pyds.roaring.codec import decode_bitmap, encode_bitmap, encode_mask, encode_packed, pack_rows
 
 CONTAINER = 65_536
 ROWS = [0, 1, 8, 4_097, CONTAINER - 1, CONTAINER, CONTAINER + 1, 2 * CONTAINER + 77]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from paimon_pyds.types import DataField, fields_named, parse_type, positions_named
-from paimon_pyds.types.kinds import NANOS_PER_UNIT, UNIT_DIGITS, UNITS_PER_SECOND
+from paimon_pyds.base.types import DataField, fields_named, parse_type, positions_named
+from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, UNIT_DIGITS, UNITS_PER_SECOND
 
 
 def test_a_name_is_found_as_it_is_spelled_or_else_in_other_case() -> None:

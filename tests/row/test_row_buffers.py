@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import compute
 
-from paimon_pyds.buffers import (
+from paimon_pyds.base.arrays import (
     _PLAIN,
     array,
     empty_batch,
@@ -212,7 +212,7 @@ def test_functions_of_arrow_are_those_of_pyarrow() -> None:
 
 _FAULTS = """
 import resource
-from paimon_pyds.buffers import keep_freed_memory
+from paimon_pyds.base.arrays import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
-from paimon_pyds.row import (
+from paimon_pyds.base.row import (
     EMPTY_ROW,
     decode_column,
     decode_row,
@@ -22,7 +21,8 @@ from paimon_pyds.row import (
     encode_rows,
     hash_rows,
 )
-from paimon_pyds.types import DataType, arrow_type, parse_type, scalar_to_internal
+from paimon_pyds.base.types import DataType, arrow_type, parse_type, scalar_to_internal
+from paimon_pyds.errors import CorruptFileError, SchemaError, UnsupportedError
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.bucket import bucket_of
+from paimon_pyds.base.row import decode_rows, encode_rows, hash_rows
+from paimon_pyds.base.types import AtomicType, DataType, parse_type
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.row import decode_rows, encode_rows, hash_rows
-from paimon_pyds.types import AtomicType, DataType, parse_type
+from paimon_pyds.keys.bucket import bucket_of
 from support.fixtures import DEV
 from support.oracle_filters import arrow_column, internal_value
 

@@ -13,13 +13,13 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, VectorPlace, commit, vector_places
-from paimon_pyds.deletion.vector import DeletionVector, write_vectors
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, Increment, VectorPlace, commit, vector_places
+from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import CommitConflictError
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.deletion.vector import DeletionVector, write_vectors
 from paimon_pyds.metadata.manifest import DELETION_VECTORS, DeletionRange, IndexEntry
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.options import TableOptions
 from support.races import race
 
 _OPTIONS = {"deletion-vectors.enabled": "true"}

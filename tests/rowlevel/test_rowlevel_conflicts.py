@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.deletion.files import VectorFiles
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.engine.rowlevel import merge_into as merge
+from paimon_pyds.engine.rowlevel import tasks, update
+from paimon_pyds.engine.rowlevel.target import RowTarget
 from paimon_pyds.errors import CommitConflictError, CommitError
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.rowlevel import merge, tasks, update
-from paimon_pyds.rowlevel.target import RowTarget
 from support.effort import LONG, sampled
 from support.maintenance import is_exact
 from support.races import at_once, race

@@ -10,9 +10,9 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit.publisher import Retries
-from paimon_pyds.rowlevel.changes import publish
-from paimon_pyds.rowlevel.target import RemovedRows, RowEdits, RowTarget
+from paimon_pyds.engine.commit.publisher import Retries
+from paimon_pyds.engine.rowlevel.changes import publish
+from paimon_pyds.engine.rowlevel.target import RemovedRows, RowEdits, RowTarget
 from paimon_pyds.storage.local import LocalFileIO
 from support.progress import Seen
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.engine.execution.executor import LocalExecutor
 from paimon_pyds.errors import OptionError, PredicateError
-from paimon_pyds.execution.executor import LocalExecutor
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import DataField, parse_type
 from support.effort import LONG, sampled
 from support.executors import Pickling
 from support.progress import Seen
@@ -268,7 +268,7 @@ def test_rewritten_rows_stay_in_their_buckets(tmp_path: Path) -> None:
 
 
 def _entries(table: pp.Table) -> list[Row]:
-    from paimon_pyds.execution.live_files import live_of
+    from paimon_pyds.engine.execution.live_files import live_of
 
     return live_of(table.store, table.snapshot()).to_pylist()
 

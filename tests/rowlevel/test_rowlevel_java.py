@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.deletion.files import VectorFiles
-from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.options import TableOptions
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.metadata.deletion.vector_files import VectorFiles
 from support.effort import sampled
 from support.fixtures import fixture_names, requires_shared, table_path
 from support.oracle import Batch, Oracle, Reply

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import Phase, given, note, settings
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.types import DataField, parse_type
 from support.effort import LONG
 from support.engine_model import DELETE, INSERT, KIND, SEQ, UPDATE_AFTER, Row, merged
 from support.executors import Pickling

@@ -24,7 +24,7 @@ _MODES: dict[str, dict[str, str]] = {
     "write-only": {"bucket": "1", "write-only": "true"},
     "changelog": {"bucket": "2", "changelog-producer": "input", "write-only": "true"},
 }
-_PRELOAD = "paimon_pyds.rowlevel.key_rows"
+_PRELOAD = "paimon_pyds.engine.rowlevel.key_rows"
 State = dict[int, int]
 """Rows by their ``id``; ``p`` is ``id % 2``."""
 

@@ -16,6 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.types.sql_columns import parse_columns
+from paimon_pyds.engine.execution.executor import LocalExecutor
+from paimon_pyds.engine.rowlevel import merge_source
 from paimon_pyds.errors import (
     ArgumentTypeError,
     CardinalityError,
@@ -23,9 +26,6 @@ from paimon_pyds.errors import (
     OptionError,
     SchemaError,
 )
-from paimon_pyds.execution.executor import LocalExecutor
-from paimon_pyds.rowlevel import merge_source
-from paimon_pyds.types.columns import parse_columns
 from support import merge_model as model
 from support.progress import Seen
 
@@ -349,7 +349,7 @@ def test_one_worker_gives_the_same(tmp_path: Path) -> None:
 
 
 def test_more_pairs_than_are_held_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from paimon_pyds.rowlevel import merge_rows
+    from paimon_pyds.engine.rowlevel import merge_rows
 
     monkeypatch.setattr(merge_rows, "_MAX_PAIRS", 7)
     table = create(tmp_path)

@@ -12,8 +12,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
+from paimon_pyds.engine.rowlevel.merge_clauses import parse_clause
 from paimon_pyds.errors import OptionError, PredicateError
-from paimon_pyds.rowlevel.merge_clauses import parse_clause
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 from pyroaring import BitMap
 
 import paimon_pyds as pp
-from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.engine.rowlevel import changes
+from paimon_pyds.engine.rowlevel.replace_rows import replace_rows
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import CommitConflictError, OptionError
-from paimon_pyds.rowlevel import changes
-from paimon_pyds.rowlevel.replace_rows import replace_rows
-from paimon_pyds.write import TableWriter
+from paimon_pyds.metadata.commit_message import CommitMessage
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.string())])
 _MODES = {"vectors": {"deletion-vectors.enabled": "true"}, "rewrite": {}}

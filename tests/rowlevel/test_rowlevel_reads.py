@@ -90,7 +90,7 @@ def test_a_row_that_is_not_in_the_way_may_be_deleted(tmp_path: Path, meanwhile: 
 
 def _looks(table: pp.Table, action: Action) -> int:
     """How often an operation looks for rows of the source."""
-    from paimon_pyds.rowlevel import merge as merge_into
+    from paimon_pyds.engine.rowlevel import merge_into as merge_into
 
     count = []
     run = merge_into._Merge.run

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.base.zones import session_zone
+from paimon_pyds.engine.rowlevel.clauses import Update
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.rowlevel.clauses import Update
-from paimon_pyds.types import DataField, parse_type
-from paimon_pyds.zones import session_zone
 from support.fixtures import newer_fixture
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines

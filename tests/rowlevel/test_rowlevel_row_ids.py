@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit import Changes, Increment, commit
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.engine.commit import Changes, Increment, commit
+from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA
 from paimon_pyds.metadata.snapshot import CommitKind
-from paimon_pyds.options import TableOptions
 from support.oracle import Oracle
 from support.values import lines
 

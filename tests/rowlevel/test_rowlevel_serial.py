@@ -140,7 +140,7 @@ def test_some_order_explains_every_state(tmp_path: Path, mode: str) -> None:
     for start in range(0, 60, 20):
         table.append(_table([(i, i, i % 2) for i in range(start, start + 20)]))
     first = len(table.snapshots())
-    said = at_once(_work, [(path, worker, _ROUNDS) for worker in range(4)], "paimon_pyds.rowlevel.merge")
+    said = at_once(_work, [(path, worker, _ROUNDS) for worker in range(4)], "paimon_pyds.engine.rowlevel.merge_into")
     told = sorted(entry for entries in said for entry in entries)
     assert len({snapshot for snapshot, _, _ in told}) == len(told)
     assert {what for _, what, _ in told} >= {"delete", "update", "merge"}

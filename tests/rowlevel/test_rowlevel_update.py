@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.engine.execution.live_files import live_of
 from paimon_pyds.errors import ExpressionError, OptionError, PredicateError, SchemaError, UnsupportedError
-from paimon_pyds.execution.live_files import live_of
 from paimon_pyds.metadata.snapshot import CommitKind
 from support.executors import Pickling
 

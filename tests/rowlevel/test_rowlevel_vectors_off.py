@@ -98,7 +98,7 @@ def test_rows_that_are_named_by_their_place(tmp_path: Path) -> None:
     """Their files must not be written anew before they are looked up."""
     from pyroaring import BitMap
 
-    from paimon_pyds.rowlevel.replace_rows import replace_rows
+    from paimon_pyds.engine.rowlevel.replace_rows import replace_rows
 
     table = _stray(tmp_path / "t")
     with pytest.warns(UserWarning, match=OFF):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.base.types import DataField, parse_type
 
 
 @pytest.mark.parametrize(

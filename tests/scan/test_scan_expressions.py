@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.engine.read import read_split
 from paimon_pyds.errors import ExpressionError, PredicateError
-from paimon_pyds.expression.bind import Scope
-from paimon_pyds.expression.bound import bind_condition
-from paimon_pyds.read import read_split
-from paimon_pyds.types import from_arrow_schema
+from paimon_pyds.sql.expression.bind import Scope
+from paimon_pyds.sql.expression.bound import bind_condition
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("a", pa.int32()), ("b", pa.int32()), ("s", pa.string()), ("d", pa.date32()),

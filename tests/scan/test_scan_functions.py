@@ -76,9 +76,9 @@ def table(tmp_path: Path) -> pp.Table:
 
 def rows_alone(condition: str) -> list[int]:
     """The rows for which the condition is true, each of them evaluated alone."""
-    from paimon_pyds.expression.bind import Scope
-    from paimon_pyds.expression.bound import bind_condition
-    from paimon_pyds.types import from_arrow_schema
+    from paimon_pyds.base.types import from_arrow_schema
+    from paimon_pyds.sql.expression.bind import Scope
+    from paimon_pyds.sql.expression.bound import bind_condition
 
     bound = bind_condition(condition, [Scope((), from_arrow_schema(SCHEMA))], timezone="UTC")
     found = []

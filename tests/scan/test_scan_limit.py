@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.split import PlannedFile, SortedRun, first_files
+from paimon_pyds.metadata.split import PlannedFile, SortedRun, first_files
 
 
 def _file(name: str, rows: int, section: int = 0, *, merged: bool = False) -> PlannedFile:

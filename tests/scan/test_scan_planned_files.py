@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.caching import collection_paused
+from paimon_pyds.base.cache import collection_paused
+from paimon_pyds.base.row import EMPTY_ROW, encode_row
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.engine.scan.planned_files import _buckets, files_when_asked, planned_files
+from paimon_pyds.engine.scan.result import ScanPlan
 from paimon_pyds.errors import SecurityError
 from paimon_pyds.metadata.manifest import DataFile, ManifestEntry
 from paimon_pyds.metadata.manifest_codec import entries_to_batch
-from paimon_pyds.row import EMPTY_ROW, encode_row
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.scan.planned_files import _buckets, files_when_asked, planned_files
-from paimon_pyds.scan.result import ScanPlan
-from paimon_pyds.split import Files
+from paimon_pyds.metadata.split import Files
 
 _BUCKETS = st.sampled_from([-(1 << 31), -2, -1, 0, 1, 5, (1 << 31) - 1])
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_pyds.base.row import encode_row
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.metadata.manifest_reader import RowStatistics, unpadded
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.normal_form import parse_filter
-from paimon_pyds.predicate.prune import may_match
-from paimon_pyds.row import encode_row
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.normal_form import parse_filter
+from paimon_pyds.sql.predicate.prune import may_match
 
 
 @pytest.mark.parametrize(

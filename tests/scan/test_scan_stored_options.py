@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.engine.scan.travel import state_options
 from paimon_pyds.errors import OptionError, PaimonError, UnsupportedError
-from paimon_pyds.scan.travel import state_options
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines
 

@@ -14,7 +14,7 @@ import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, PredicateError, SchemaError, UnsupportedError
 from paimon_pyds.metadata.schema import parse_schema, schema_to_json
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.system.tables import SYSTEM_TABLES
+from paimon_pyds.ops.system.tables import SYSTEM_TABLES
 
 _SCHEMA = pa.schema([
     pa.field("p", pa.int32(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("g", pa.binary()),

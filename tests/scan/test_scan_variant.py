@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import PredicateError, UnsupportedError
-from paimon_pyds.system.tables import SYSTEM_TABLES
-from paimon_pyds.types import DataField, parse_type
+from paimon_pyds.ops.system.tables import SYSTEM_TABLES
 from support.fixtures import requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle
 from support.values import lines

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.sort import external as module
+from paimon_pyds.base.sort.external import RowSorter, SortSpec, merge_sorted, sorted_batches
+from paimon_pyds.base.sort.keys import SortKeys
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import StorageError
-from paimon_pyds.sort import external as module
-from paimon_pyds.sort.external import RowSorter, SortSpec, merge_sorted, sorted_batches
-from paimon_pyds.sort.keys import SortKeys
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 from support.tiny_disk import mounted
 
 FIELDS = (

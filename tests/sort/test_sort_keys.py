@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_pyds.sort.keys import SortKeys, range_bounds, rows_by_range, sort_positions
-from paimon_pyds.types import arrow_type, parse_type
+from paimon_pyds.base.sort.keys import SortKeys, range_bounds, rows_by_range, sort_positions
+from paimon_pyds.base.types import arrow_type, parse_type
 from support.engine_model import rank
 from support.strategies import ATOMS, values
 

@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import paimon_pyds as pp
-from paimon_pyds.commit import publisher
+from paimon_pyds.engine.commit import publisher
 from paimon_pyds.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, StorageError
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.spark.source import PaimonDataSource

@@ -180,7 +180,7 @@ def test_time_columns(frames, path, time_type):
 
 
 def test_lengths_hold(frames, path):
-    from paimon_pyds.types import DataField, parse_type
+    from paimon_pyds.base.types import DataField, parse_type
 
     fields = [
         DataField(0, "c", parse_type("CHAR(3)")),

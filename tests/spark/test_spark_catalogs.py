@@ -112,7 +112,7 @@ def test_rows_are_shuffled_for_a_table_that_the_write_makes(server, frames, key)
 
 @pytest.mark.connect
 def test_a_catalog_that_a_client_of_connect_can_not_open(server, frames, monkeypatch):
-    from paimon_pyds.spark import preparation
+    from paimon_pyds.spark import write_shuffle as preparation
 
     def unseen(options):
         raise TableNotFoundError("the warehouse does not exist")

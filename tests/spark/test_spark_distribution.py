@@ -13,8 +13,8 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from test_spark_all_types import COLUMNS, query
 
 import paimon_pyds as pp
-from paimon_pyds.bucket import bucket_of
 from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.keys.bucket import bucket_of
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.spark import bucket, write
 from support.effort import FEW, sampled

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pyspark")
 
 import paimon_pyds as pp
+from paimon_pyds.base.row import hash_rows
 from paimon_pyds.metadata.manifest_reader import ManifestReader
-from paimon_pyds.row import hash_rows
 from paimon_pyds.spark import write
 from support.dynamic_buckets import bucket_keys
 from support.effort import LONG
@@ -66,7 +66,7 @@ def test_a_client_of_connect_that_sees_no_files(frames, path, monkeypatch, key):
     """Tasks of its server look at the table: rows are shuffled all the same, by keys that are in any partition too."""
     from paimon_pyds.errors import TableNotFoundError
     from paimon_pyds.metadata.store import TableStore
-    from paimon_pyds.spark import preparation
+    from paimon_pyds.spark import write_shuffle as preparation
 
     def unseen(*args):
         raise TableNotFoundError("there is no table")
@@ -185,8 +185,8 @@ def test_buckets_of_rows_are_not_for_users(path, bucket):
 
 def test_a_frame_that_changes_while_it_is_written_is_refused(frames, path):
     """Spark computes a part of the rows again when an executor is lost: these keys have another bucket then."""
+    from paimon_pyds.engine.write import TableWriter
     from paimon_pyds.errors import CommitError
-    from paimon_pyds.write import TableWriter
 
     table = pp.Table.create(path, SCHEMA, primary_key=["p", "k"], partition_by=["p"])
     messages = []

@@ -8,10 +8,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.predicate.bind import bind
-from paimon_pyds.predicate.exact import matches
+from paimon_pyds.base.types import DataField, from_arrow_schema, parse_type
 from paimon_pyds.spark.filters import PushedColumn, to_predicate
-from paimon_pyds.types import DataField, from_arrow_schema, parse_type
+from paimon_pyds.sql.predicate.bind import bind
+from paimon_pyds.sql.predicate.exact import matches
 
 source = pytest.importorskip("pyspark.sql.datasource", reason="needs pyspark")
 if not hasattr(source, "EqualTo"):

@@ -50,7 +50,7 @@ def test_importing_the_source_costs_nothing_heavy(module):
     new = imported(f"import {module}", "import pyspark.sql.datasource")
     assert not HEAVY & new
     assert {name for name in new if not name.startswith(("paimon_pyds", "pyspark_paimon", "pyspark"))} <= {"__future__"}
-    assert "paimon_pyds.types" not in new
+    assert "paimon_pyds.base.types" not in new
 
 
 def test_importing_the_package_does_not_import_pyspark():

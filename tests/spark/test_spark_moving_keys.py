@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from pyspark.sql.functions import spark_partition_id
 
 import paimon_pyds as pp
-from paimon_pyds.query.key_places import KeyPlaces
+from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
 from paimon_pyds.spark import moving_keys, write
 from support.effort import FEW, LONG, sampled
 from support.engine_model import KIND

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError
 from paimon_pyds.spark.options import parse_read_options, parse_write_options
 from paimon_pyds.spark.projection import resolve_schema, select_columns, split_names
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 
 pytestmark = pytest.mark.spark
 

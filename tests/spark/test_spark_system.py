@@ -15,8 +15,8 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from pyspark.sql.functions import spark_partition_id
 
 import paimon_pyds as pp
-from paimon_pyds.system.tables import NAMES
-from paimon_pyds.system.warehouse import WAREHOUSE_TABLES
+from paimon_pyds.ops.system.tables import NAMES
+from paimon_pyds.ops.system.warehouse import WAREHOUSE_TABLES
 from support.effort import FEW, sampled
 from support.values import lines
 

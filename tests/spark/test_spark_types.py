@@ -10,10 +10,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 
 from pyspark.sql import types as spark
 
-from paimon_pyds.errors import SchemaError, UnsupportedError
-from paimon_pyds.spark import compat
-from paimon_pyds.spark.types import fields_from_spark, spark_schema
-from paimon_pyds.types import (
+from paimon_pyds.base.types import (
     ArrayType,
     AtomicType,
     DataField,
@@ -24,6 +21,9 @@ from paimon_pyds.types import (
     arrow_schema,
     parse_type,
 )
+from paimon_pyds.errors import SchemaError, UnsupportedError
+from paimon_pyds.spark import compat
+from paimon_pyds.spark.types import fields_from_spark, spark_schema
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,8 @@ import pytest
 
 from paimon_pyds.errors import AlreadyExistsError, CorruptFileError, OptionError, StorageError, UnsupportedError
 from paimon_pyds.storage import FileIO
-from paimon_pyds.storage import arrow as arrow_module
-from paimon_pyds.storage.arrow import ArrowFileIO
+from paimon_pyds.storage import pyarrow_files as arrow_module
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 from support.s3_server import ACCESS_KEY, SECRET_KEY, Server, serving
 from support.servers import forwarding
 

@@ -10,8 +10,8 @@ import pytest
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.storage import aws_profile, open_file_io
-from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 from support.s3_server import Server, serving
 
 pytest.importorskip("moto.server")

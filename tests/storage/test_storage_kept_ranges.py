@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from paimon_pyds.storage import forget
-from paimon_pyds.storage.arrow import ArrowFileIO
-from paimon_pyds.storage.kept_ranges import KEPT_RANGES, KeptRanges
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
+from paimon_pyds.storage.range_cache import KEPT_RANGES, KeptRanges
 
 NAME = "s3://bucket/t/bucket-0/data-01234567-89ab-cdef-0123-456789abcdef-0.parquet.index"
 

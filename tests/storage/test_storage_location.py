@@ -9,8 +9,8 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.errors import OptionError, UnsupportedError
 from paimon_pyds.storage import normalise_location, open_file_io
-from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.local import LocalFileIO
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 
 
 @pytest.mark.parametrize(

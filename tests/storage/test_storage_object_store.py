@@ -18,6 +18,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.catalog import jdbc
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import (
     AlreadyExistsError,
     BranchNotFoundError,
@@ -29,11 +30,10 @@ from paimon_pyds.errors import (
     TagNotFoundError,
     UnsupportedError,
 )
-from paimon_pyds.maintenance import orphan_tasks
 from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.ops.maintenance import orphan_tasks
 from paimon_pyds.storage import FileIO, object_store, open_file_io
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
-from paimon_pyds.write import TableWriter
 from support.messages import ids_of
 from support.s3_server import AFTER, BEFORE, Server, serving
 from support.servers import forwarding

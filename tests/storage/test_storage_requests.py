@@ -14,16 +14,16 @@ from pyarrow import orc
 
 import paimon_pyds as pp
 from benchmarks import slow_store
+from paimon_pyds.base.selection import RowSelection
 from paimon_pyds.errors import CorruptFileError, StorageError
-from paimon_pyds.formats import ReadCounters, by_path
+from paimon_pyds.format import ReadCounters, by_path
 from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata import ahead
+from paimon_pyds.metadata import prefetch as ahead
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.scan import Scan
 from paimon_pyds.storage import FileSource, open_file_io
-from paimon_pyds.storage.kept_ranges import KEPT_RANGES
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.table_scan import Scan
+from paimon_pyds.storage.range_cache import KEPT_RANGES
 from support.s3_server import AFTER, BEFORE, Server, serving
 
 pytest.importorskip("moto.server")

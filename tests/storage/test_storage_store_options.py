@@ -9,8 +9,8 @@ import pytest
 
 from paimon_pyds.errors import OptionError, StorageError, UnsupportedError
 from paimon_pyds.storage import open_file_io, options_of_store, store_options
-from paimon_pyds.storage.arrow import ArrowFileIO
 from paimon_pyds.storage.object_store import ObjectStoreFileIO
+from paimon_pyds.storage.pyarrow_files import ArrowFileIO
 from paimon_pyds.storage.store_options import client_arguments
 from support.s3_server import serving
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from paimon_pyds.redaction import names_secret
+from paimon_pyds.base.secrets import names_secret
 from paimon_pyds.storage.store_options import _ALIASES, _ARGUMENTS, _PREFIXES
 
 CANARY = "cAnArY/7+531="

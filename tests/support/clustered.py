@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import paimon_pyds as pp
+from paimon_pyds.base.row import encode_row
 from paimon_pyds.metadata.manifest_codec import decode_manifest, encode_manifest
 from paimon_pyds.metadata.record_codec import decode_manifest_list, encode_manifest_list
-from paimon_pyds.row import encode_row
 
 
 def clustered_table(path: Path, columns: str, key: str, by: str, files: Sequence[Mapping[str, Any]]) -> pp.Table:

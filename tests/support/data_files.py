@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 from paimon_pyds.errors import StorageError
-from paimon_pyds.formats import ReadCounters, by_path
-from paimon_pyds.selection import RowSelection
+from paimon_pyds.format import ReadCounters, by_path
 from paimon_pyds.storage import open_file_io
-from paimon_pyds.types import DataField, arrow_schema, parse_type
 
 Fields = tuple[DataField, ...]
 

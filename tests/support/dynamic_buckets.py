@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 import paimon_pyds as pp
-from paimon_pyds.bucket.hash_index import HashIndex
+from paimon_pyds.base.row import EMPTY_ROW, encode_rows, hash_rows
+from paimon_pyds.base.types import DataType
+from paimon_pyds.keys.bucket.hash_index import HashIndex
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.row import EMPTY_ROW, encode_rows, hash_rows
-from paimon_pyds.types import DataType
 
 
 def bucket_keys(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:
@@ -52,10 +52,10 @@ def indexed_buckets(table: pp.Table, rows: pa.Table) -> list[int]:
 
 
 def _hashes_in_files(table: pp.Table) -> Mapping[PartitionBucket, set[int]]:
-    from paimon_pyds import formats
-    from paimon_pyds.formats import ReadCounters, ReadHints
-    from paimon_pyds.scan.planned_files import planned_files
-    from paimon_pyds.selection import RowSelection
+    from paimon_pyds import format as formats
+    from paimon_pyds.base.selection import RowSelection
+    from paimon_pyds.engine.scan.planned_files import planned_files
+    from paimon_pyds.format import ReadCounters, ReadHints
 
     keys = [table.schema.field(name) for name in table.schema.trimmed_primary_keys]
     live = ManifestReader(table.store).live_files(table.snapshot())

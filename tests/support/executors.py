@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from paimon_pyds.execution.executor import LocalExecutor
+from paimon_pyds.engine.execution.executor import LocalExecutor
 
 
 class Pickling:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds.types import DataField, field_from_json
+from paimon_pyds.base.types import DataField, field_from_json
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHIVE = ROOT / "tests" / "fixtures" / "java_tables.tar.xz"

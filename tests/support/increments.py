@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import paimon_pyds as pp
-from paimon_pyds.commit_message import CommitMessage, CompactIncrement
-from paimon_pyds.execution.live_files import live_of
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.metadata.commit_message import CommitMessage, CompactIncrement
 from support.manifests import entry_at
 from support.messages import written
 

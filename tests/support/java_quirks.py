@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataType, Kind
+from paimon_pyds.base.types.kinds import BINARY_KINDS
+from paimon_pyds.engine.scan.travel import Additions
 from paimon_pyds.errors import PaimonError
-from paimon_pyds.scan.travel import Additions
-from paimon_pyds.types import DataType, Kind
-from paimon_pyds.types.kinds import BINARY_KINDS
 
 Json = Mapping[str, Any]
 Types = Mapping[str, DataType]

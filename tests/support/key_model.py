@@ -16,14 +16,14 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_pyds as pp
-from paimon_pyds.bucket import bucket_of
-from paimon_pyds.execution.live_files import live_of
-from paimon_pyds.formats import ReadCounters, ReadHints, by_path
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_type, parse_type
+from paimon_pyds.engine.execution.live_files import live_of
+from paimon_pyds.format import ReadCounters, ReadHints, by_path
+from paimon_pyds.keys.bucket import bucket_of
+from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.selection import RowSelection
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import DataField, arrow_type, parse_type
 from support.dynamic_buckets import indexed_buckets
 from support.engine_model import KIND, RETRACTS, SEQ, Row, compare, merged, rank
 from support.key_engines import MODELED, Engine

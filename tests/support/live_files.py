@@ -9,15 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import paimon_pyds as pp
-from paimon_pyds.buffers import one_batch, scalar
-from paimon_pyds.execution.live_files import FILE_COLUMNS, live_of, located_files, planned_live_files, snapshot_files
+from paimon_pyds.base.arrays import one_batch, scalar
+from paimon_pyds.engine.execution.live_files import (
+    FILE_COLUMNS,
+    live_of,
+    located_files,
+    planned_live_files,
+    snapshot_files,
+)
 from paimon_pyds.metadata.changelogs import changed_entries, changelog_ids, changelogs, changes_of
 from paimon_pyds.metadata.manifest import FileKind
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.paths import MAIN_BRANCH
 from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec
 from paimon_pyds.metadata.store import TableStore
-from paimon_pyds.split import PlannedFile, ReadSpec
 
 
 def live_files(table: pp.Table) -> tuple[ReadSpec, list[PlannedFile]]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_pyds.base.row.simple_stats import SimpleStats
 from paimon_pyds.metadata.manifest import ENTRY_SCHEMA, DataFile, ManifestEntry
-from paimon_pyds.row.simple_stats import SimpleStats
 
 
 def entry_at(batch: pa.RecordBatch | pa.Table, index: int) -> ManifestEntry:

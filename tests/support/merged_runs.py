@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from paimon_pyds.formats import ReadCounters, ReadHints, by_path
-from paimon_pyds.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
-from paimon_pyds.merge.merger import RowMerger
-from paimon_pyds.merge.windows import SortedBatches, windows
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.format import ReadCounters, ReadHints, by_path
+from paimon_pyds.keys.merge.key_values import SEQUENCE_NUMBER, VALUE_KIND, key_column, without_deletes
+from paimon_pyds.keys.merge.merger import RowMerger
+from paimon_pyds.keys.merge.windows import SortedBatches, windows
 from paimon_pyds.metadata.schema import TableSchema
-from paimon_pyds.options import TableOptions
-from paimon_pyds.selection import RowSelection
-from paimon_pyds.split import PlannedFile
+from paimon_pyds.metadata.split import PlannedFile
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import DataField, parse_type
 from support.values import lines
 
 

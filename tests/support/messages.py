@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import paimon_pyds as pp
-from paimon_pyds.commit_message import CommitMessage
-from paimon_pyds.write import TableWriter
+from paimon_pyds.engine.write import TableWriter
+from paimon_pyds.metadata.commit_message import CommitMessage
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -32,7 +32,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_pyds.types import DataField, field_to_json, from_arrow_type
+from paimon_pyds.base.types import DataField, field_to_json, from_arrow_type
 from support.fixtures import ROOT
 from support.values import Rows, dumps, json_rows
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, negate
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import (
+from paimon_pyds.base.types import (
     ArrayType,
     AtomicType,
     DataField,
@@ -27,6 +25,8 @@ from paimon_pyds.types import (
     arrow_type,
     timestamp_unit,
 )
+from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, negate
+from paimon_pyds.sql.text.tree import Literal
 
 _OPS = {
     "eq": Op.EQ, "ne": Op.NE, "lt": Op.LT, "le": Op.LE, "gt": Op.GT, "ge": Op.GE, "in": Op.IN, "notin": Op.NOT_IN,
@@ -67,7 +67,7 @@ def _literal(value: Any, type_: DataType) -> Literal:
 
 
 def internal_value(value: Any, type_: DataType) -> Any:
-    """The internal value (see `paimon_pyds.types`) of a JSON value; nested ones as pyarrow takes them."""
+    """The internal value (see `paimon_pyds.base.types`) of a JSON value; nested ones as pyarrow takes them."""
     if value is None:
         return None
     match type_:

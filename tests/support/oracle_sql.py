@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from paimon_pyds.types import DataField, Kind
+from paimon_pyds.base.types import DataField, Kind
 
 Json = Mapping[str, Any]
 _COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paimon_pyds.formats.parquet.page_picks import Estimate, PagePick, choose
+from paimon_pyds.format.parquet.page_picks import Estimate, PagePick, choose
 
 
 def always_pages(picks: Mapping[int, tuple[PagePick, int]], rows: int) -> tuple[frozenset[int], Estimate]:

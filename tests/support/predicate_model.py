@@ -1,7 +1,8 @@
 """A second, row-at-a-time implementation of SQL conditions, and random ones: what the vectorised evaluators must equal.
 
 Conditions are tuples, (operator, operands …); a column's value is a plain Python object. The model knows nothing of
-`paimon_pyds.predicate`: it compares as the standard says, with Spark's common types for numbers, and with three values.
+`paimon_pyds.sql.predicate`: it compares as the standard says, with Spark's common types for numbers, and with three
+values.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from paimon_pyds.types import DataField, arrow_schema, parse_type
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 
 FIELDS = tuple(
     DataField(id_, name, parse_type(type_))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds.commit import publisher
+from paimon_pyds.engine.commit import publisher
 from paimon_pyds.metadata.store import TableStore
 from support.victims import started
 

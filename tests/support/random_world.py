@@ -11,7 +11,7 @@ from unittest import mock
 
 from hypothesis import note
 
-from paimon_pyds.read import small_files
+from paimon_pyds.engine.read import small_files
 from support.table_world import Pools, World
 
 

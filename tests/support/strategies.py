@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from paimon_pyds.types import DataField, arrow_schema, arrow_type, parse_type
+from paimon_pyds.base.types import DataField, arrow_schema, arrow_type, parse_type
 
 INT_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 DAY = 86_400

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, negate
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.types import arrow_type, parse_type, scalar_to_internal
+from paimon_pyds.base.types import arrow_type, parse_type, scalar_to_internal
+from paimon_pyds.sql.predicate.tree import And, ColumnRef, Leaf, MapKey, Op, Or, Predicate, negate
+from paimon_pyds.sql.text.tree import Literal
 
 EPOCH = datetime(1970, 1, 1)
 PER_SECOND = {"3": 10**3, "6": 10**6, "9": 10**9}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.types import arrow_type, parse_type
+from paimon_pyds.base.types import arrow_type, parse_type
 from support.table_model import Place
 from support.values import json_values
 

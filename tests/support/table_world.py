@@ -15,9 +15,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.index.keys import INDEX_TYPES, supports
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
-from paimon_pyds.types import DataField, parse_type
 from support.strategies import ATOMS, values
 from support.table_changes import RowChanges
 from support.table_model import (

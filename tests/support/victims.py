@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
-PRELOAD = ["paimon_pyds.table", "paimon_pyds.formats.parquet.writer", "paimon_pyds.table_scan", "support.victims"]
+PRELOAD = ["paimon_pyds.table", "paimon_pyds.format.parquet.writer", "paimon_pyds.scan", "support.victims"]
 ROWS = 500
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import SchemaError, UnsupportedError
-from paimon_pyds.system.row_changes import Binlog
-from paimon_pyds.table_scan import Scan
+from paimon_pyds.ops.system.row_changes import Binlog
+from paimon_pyds.scan import Scan
 from support.fixtures import fixture_dir, fixture_names, meta, requires_shared, table_path
 from support.java_quirks import shows_level_0
 from support.oracle import Oracle, requires_java_oracle

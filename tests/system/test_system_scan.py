@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import OptionError, PredicateError, SchemaError, TableNotFoundError
-from paimon_pyds.system import scan as system_scan
-from paimon_pyds.system.tables import NAMES
-from paimon_pyds.system.warehouse import WAREHOUSE_TABLES
-from paimon_pyds.table_scan import Scan
-from paimon_pyds.types import DataField
+from paimon_pyds.ops.system import scan as system_scan
+from paimon_pyds.ops.system.tables import NAMES
+from paimon_pyds.ops.system.warehouse import WAREHOUSE_TABLES
+from paimon_pyds.scan import Scan
 from support.counting_io import counted
 from support.oracle import Oracle, requires_java_oracle
 from support.values import json_rows
@@ -97,7 +97,7 @@ def test_filters_keep_files_closed(table: pp.Table, monkeypatch: pytest.MonkeyPa
     store, io = counted(table.path)
     pp.Table(store).system("snapshots", "snapshot_id = 2")
     assert [name for name, _ in io.read if name.startswith("snapshot-")] == ["snapshot-2"]
-    monkeypatch.setattr("paimon_pyds.system.files._Statistics", None)
+    monkeypatch.setattr("paimon_pyds.ops.system.file_tables._Statistics", None)
     assert table.system("files", columns=["level"]).num_rows == 6
 
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import ArrayType, AtomicType, DataField, Kind, RowType
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError
 from paimon_pyds.metadata.manifest import GlobalIndex
 from paimon_pyds.metadata.record_codec import encode_index_manifest
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.system.tables import SYSTEM_TABLES
-from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, RowType
+from paimon_pyds.ops.system.tables import SYSTEM_TABLES
 from support.fixtures import fixture_dir, fixture_names, json_lines, meta, newer_fixture, requires_shared, table_path
 from support.oracle import Oracle, requires_java_oracle
 from support.values import dumps, json_rows, lines

@@ -11,7 +11,7 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import UnsupportedError
-from paimon_pyds.system.tables import SYSTEM_TABLES
+from paimon_pyds.ops.system.tables import SYSTEM_TABLES
 from support.fixtures import DEV, fixture_dir, table_path
 
 REFUSED: dict[str, Callable[[pp.Table], Any]] = {

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from paimon_pyds import records
-from paimon_pyds.types.model import AtomicType, DataField
+from paimon_pyds.base import records
+from paimon_pyds.base.types.model import AtomicType, DataField
 
 
 def _classes(dataclass: Any) -> tuple[type[Any], type[Any], type[Any]]:

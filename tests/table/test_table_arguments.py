@@ -13,8 +13,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.errors import ArgumentTypeError, PaimonError, PredicateError, SnapshotNotFoundError
+from paimon_pyds.scan import _ELSEWHERE as _OF_SCANS
 from paimon_pyds.table import _ELSEWHERE
-from paimon_pyds.table_scan import _ELSEWHERE as _OF_SCANS
 
 Call = Callable[[Any], Any]
 SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string())])

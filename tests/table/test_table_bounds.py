@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types.model import parse_type
 from paimon_pyds.errors import (
     OptionError,
     PaimonError,
@@ -21,7 +22,6 @@ from paimon_pyds.errors import (
     redact,
 )
 from paimon_pyds.storage import storage_faults
-from paimon_pyds.types.model import parse_type
 
 ROWS = pa.table({"id": range(50), "s": [f"text {i}" for i in range(50)]})
 HALF = "\ud800"

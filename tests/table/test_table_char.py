@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.types import DataField, arrow_schema, parse_type
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
 
 FORMATS = ["parquet", "avro", "orc"]
 INDEXES: dict[str, dict[str, str]] = {

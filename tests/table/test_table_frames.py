@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types.sql_columns import parse_columns
 from paimon_pyds.errors import AlreadyExistsError, ArgumentTypeError, OptionError, SchemaError, UnsupportedError
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types.columns import parse_columns
 
 ROWS = [{"id": 1, "s": "a"}, {"id": 2, "s": None}, {"id": 3, "s": "c"}]
 TABLE = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", None, "c"]})

@@ -15,7 +15,7 @@ import os, sys
 import numpy as np
 import pyarrow as pa
 import paimon_pyds as pp
-from paimon_pyds.write import TableWriter
+from paimon_pyds.engine.write import TableWriter
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64()), ("t", pa.string())])
 OPTIONS = {"write-only": "true", "num-sorted-run.compaction-trigger": "1000000"}

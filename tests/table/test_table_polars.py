@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.lazy_polars import as_sql
+from paimon_pyds.base.lazy_polars import as_sql
 
 pl = pytest.importorskip("polars")
 
@@ -53,10 +53,8 @@ def test_each_condition_is_exact(table: pp.Table, condition: pl.Expr) -> None:
 
 def test_what_is_narrowed(table: pp.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     scans = []
-    read = pp.table_scan.Scan.to_batches
-    monkeypatch.setattr(
-        pp.table_scan.Scan, "to_batches", lambda scan, **how: (scans.append(scan), read(scan, **how))[1]
-    )
+    read = pp.scan.Scan.to_batches
+    monkeypatch.setattr(pp.scan.Scan, "to_batches", lambda scan, **how: (scans.append(scan), read(scan, **how))[1])
     found = table.scan().scan_polars().filter((c("id") == 7) & (c("s").str.len_chars() > 1)).select("v").collect()
     assert len(found) == 1
     assert len(scans) == 1

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit_message import CommitMessage
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import AlreadyCommittedError, CommitConflictError, CommitError, NotFoundError
-from paimon_pyds.write import TableWriter
+from paimon_pyds.metadata.commit_message import CommitMessage
 
 _OLD = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 _NEW = pa.schema([("b", pa.int64()), ("a", pa.int64())])

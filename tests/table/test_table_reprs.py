@@ -16,17 +16,17 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.compact.compact import CompactSummary
-from paimon_pyds.compact.rescale import RescaleSummary
+from paimon_pyds.base.secrets import human_bytes
+from paimon_pyds.base.types import ArrayType, AtomicType, DataField, Kind, RowType
+from paimon_pyds.engine.compact.compact import CompactSummary
+from paimon_pyds.engine.rowlevel.changes import RowSummary
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import StorageError
-from paimon_pyds.explain import notebook
-from paimon_pyds.index_tools.rewrite import RewriteSummary
 from paimon_pyds.metadata.snapshot import Snapshot
-from paimon_pyds.redaction import human_bytes
-from paimon_pyds.rowlevel.changes import RowSummary
+from paimon_pyds.ops.explain import notebook
+from paimon_pyds.ops.index_tools.rewrite import RewriteSummary
+from paimon_pyds.ops.rescale.rescale import RescaleSummary
 from paimon_pyds.storage.local import LocalFileIO
-from paimon_pyds.types import ArrayType, AtomicType, DataField, Kind, RowType
-from paimon_pyds.write import TableWriter
 from support.canary import CANARY, is_clean, texts_of
 
 DATA = pa.table({"id": [1, 2, 3], "color": ["red", "red", "blue"], "dt": ["a", "a", "b"]})

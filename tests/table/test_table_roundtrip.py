@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, Kind
 from paimon_pyds.errors import OptionError, UnsupportedError
-from paimon_pyds.types import DataField, Kind
 from support.strategies import ATOMS, NESTED, tables
 
 _AVRO_ATOMS = [t for t in ATOMS if "(9)" not in t]

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.zones import local_zone, session_zone
 from paimon_pyds.cli.main import main
+from paimon_pyds.engine.rowlevel.clauses import Update
 from paimon_pyds.errors import OptionError
 from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
-from paimon_pyds.rowlevel.clauses import Update
-from paimon_pyds.sql.tree import Literal
-from paimon_pyds.zones import local_zone, session_zone
+from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op
+from paimon_pyds.sql.text.tree import Literal
 from support.local_zone import in_local_zone
 
 ZONES = ("UTC", "Asia/Tokyo", "America/Los_Angeles", "<+05>-5")

@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from paimon_pyds.system.tables import NAMES
+from paimon_pyds.ops.system.tables import NAMES
 from paimon_pyds.typing import SystemName
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
 from paimon_pyds.errors import ExpressionError, OptionError, SchemaError, UnknownColumnError
-from paimon_pyds.predicate.tree import ColumnRef, Leaf, Op
+from paimon_pyds.sql.predicate.tree import ColumnRef, Leaf, Op
 
 Call = Callable[[pp.Table], Any]
 ROW = [{"id": 1}]

@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.commit_message import BucketFiles
+from paimon_pyds.base.row import EMPTY_ROW
+from paimon_pyds.base.row.simple_stats import SimpleStats
+from paimon_pyds.base.types import DataField, parse_type
+from paimon_pyds.engine.write import WriteContext
+from paimon_pyds.engine.write.bucket_writer import AppendBucketWriter
+from paimon_pyds.engine.write.context import ROW_ID_FIELDS, RowLayout
+from paimon_pyds.engine.write.rolling import RollingWriter, RowMetadata, WriterThreads
+from paimon_pyds.metadata.commit_message import BucketFiles
 from paimon_pyds.metadata.manifest import DataFile
-from paimon_pyds.row import EMPTY_ROW
-from paimon_pyds.row.simple_stats import SimpleStats
-from paimon_pyds.types import DataField, parse_type
-from paimon_pyds.write import WriteContext
-from paimon_pyds.write.bucket_writer import AppendBucketWriter
-from paimon_pyds.write.context import ROW_ID_FIELDS, RowLayout
-from paimon_pyds.write.rolling import RollingWriter, RowMetadata, WriterThreads
 
 _LEADING = (
     DataField(1_073_741_823, "_KEY_k", parse_type("BIGINT NOT NULL")),

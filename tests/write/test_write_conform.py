@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, arrow_schema, parse_type
+from paimon_pyds.base.types.sql_columns import parse_columns
+from paimon_pyds.engine.write.conform import Conformer
 from paimon_pyds.errors import ExpressionError, SchemaError
-from paimon_pyds.types import DataField, arrow_schema, parse_type
-from paimon_pyds.types.columns import parse_columns
-from paimon_pyds.write.conform import Conformer
 
 MIDNIGHT, NOON = dt.datetime(2020, 1, 2), dt.datetime(2020, 1, 2, 12)
 

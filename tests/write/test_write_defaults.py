@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types import DataField, parse_type
 
 DEFAULTS = [
     ("BOOLEAN", "yes", True),

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import SchemaError
-from paimon_pyds.types import DataField, parse_type
 from support.local_zone import in_local_zone
 from support.oracle import Oracle
 

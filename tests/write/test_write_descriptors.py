@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.sort.spill import SpillFile
+from paimon_pyds.engine.write import TableWriter, writer
 from paimon_pyds.errors import StorageError
-from paimon_pyds.sort.spill import SpillFile
-from paimon_pyds.write import TableWriter, writer
 
 _WORK = """
 import resource, sys
 import numpy as np, pyarrow as pa, pyarrow.compute as pc
 import paimon_pyds as pp
-from paimon_pyds.write import writer
+from paimon_pyds.engine.write import writer
 
 writer._BUFFER_BYTES, writer._ROUTE_BYTES = 300_000, 60_000
 path, format, vectors = sys.argv[1:]

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_pyds as pp
+from paimon_pyds.base.row import encode_row
+from paimon_pyds.base.types import AtomicType, DataField, Kind, parse_type
+from paimon_pyds.engine.write import WriteContext
+from paimon_pyds.engine.write.key_files import SortedRunWriter
+from paimon_pyds.engine.write.rolling import WriterThreads
 from paimon_pyds.metadata.manifest import FILE_SOURCE_COMPACT, DataFile
-from paimon_pyds.row import encode_row
-from paimon_pyds.types import AtomicType, DataField, Kind, parse_type
-from paimon_pyds.write import WriteContext
-from paimon_pyds.write.key_files import SortedRunWriter
-from paimon_pyds.write.rolling import WriterThreads
 
 _SCHEMA = pa.schema([("v", pa.int64()), ("b", pa.string()), ("p", pa.int32()), ("a", pa.int64())])
 _ROWS = pa.RecordBatch.from_pydict(

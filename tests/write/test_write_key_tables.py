@@ -21,17 +21,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_pyds as pp
-from paimon_pyds.commit.publisher import FileSystemPublisher
-from paimon_pyds.commit_message import BucketFiles, CommitMessage, CompactIncrement
+from paimon_pyds.base.row import EMPTY_ROW, encode_row
+from paimon_pyds.base.types import AtomicType, Kind
+from paimon_pyds.engine.commit.publisher import FileSystemPublisher
+from paimon_pyds.engine.write import TableWriter
+from paimon_pyds.engine.write.key_writer import KeyBucketWriter
+from paimon_pyds.engine.write.rolling import WriterThreads
+from paimon_pyds.engine.write.sequence_numbers import SequenceNumbers
 from paimon_pyds.errors import CommitOutcomeUnknownError, OptionError, SchemaError, UnsupportedError
+from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, CompactIncrement
 from paimon_pyds.metadata.manifest_reader import ManifestReader
 from paimon_pyds.metadata.partition import PartitionBucket
-from paimon_pyds.row import EMPTY_ROW, encode_row
-from paimon_pyds.types import AtomicType, Kind
-from paimon_pyds.write import TableWriter
-from paimon_pyds.write.key_writer import KeyBucketWriter
-from paimon_pyds.write.rolling import WriterThreads
-from paimon_pyds.write.sequence_numbers import SequenceNumbers
 from support.effort import LONG
 from support.engine_model import KIND, RETRACTS, SEQ, Row, merged
 from support.key_engines import MODELED, Engine

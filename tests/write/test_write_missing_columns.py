@@ -13,8 +13,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import OptionError, SchemaError
-from paimon_pyds.write import TableWriter
 
 _AGGREGATION = {"merge-engine": "aggregation"}
 _PARTIAL = {"merge-engine": "partial-update"}
@@ -127,7 +127,7 @@ def test_keys_that_move_into_an_overwritten_partition_need_all_columns(tmp_path:
 
 
 def _functions() -> list[str]:
-    from paimon_pyds.merge.aggregates import _FUNCTIONS, PRIMARY_KEY
+    from paimon_pyds.keys.merge.aggregates import _FUNCTIONS, PRIMARY_KEY
 
     return sorted(set(_FUNCTIONS) - {PRIMARY_KEY})
 
@@ -138,8 +138,8 @@ def _present(kind: str, function: str) -> Any:
     if function in ("rbm32", "rbm64"):
         from pyroaring import BitMap
 
-        from paimon_pyds.roaring.codec import encode_bitmap
-        from paimon_pyds.roaring.java64 import encode_java64
+        from paimon_pyds.index.roaring.codec import encode_bitmap
+        from paimon_pyds.index.roaring.java64 import encode_java64
 
         return encode_bitmap(BitMap([1])) if function == "rbm32" else encode_java64({0: BitMap([1])})
     library = pytest.importorskip("datasketches")

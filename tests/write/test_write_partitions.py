@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
-from paimon_pyds.write import rolling, writer
+from paimon_pyds.engine.write import rolling, writer
 
 
 def test_rows_of_many_partitions_and_buckets(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.cli.main import main
+from paimon_pyds.engine.write import TableWriter
 from paimon_pyds.errors import OptionError, SchemaError, UnsupportedError
-from paimon_pyds.write import TableWriter
 from support.oracle import Oracle
 
 REFUSED = r"upsert-key=id can't be appended to.*Table\.merge"

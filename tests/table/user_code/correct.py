@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_pyds as pp
 from paimon_pyds import Delete, Insert, Table, Update
 from paimon_pyds.errors import CommitConflictError, PaimonError
-from paimon_pyds.predicate.tree import Const
+from paimon_pyds.sql.predicate.tree import Const
 from paimon_pyds.typing import ScanArguments
 
 

@@ -1,1 +1,0 @@
-"""Avro object container files (Apache Avro specification 1.11): of manifests and of data files."""

@@ -1,0 +1,458 @@
+"""Rows of other libraries: what Arrow, pandas, polars, DuckDB and plain Python hand in, and what is handed out to them.
+
+None of them is imported before it is asked for; Arrow's C stream and C array interfaces do most of it.
+(Source: Arrow documentation, "The Arrow PyCapsule Interface".)
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import array as arrow_array
+from paimon_pyds.base.arrays import one_batch, to_numpy
+from paimon_pyds.base.left_out import LeftOut, batches_with_left_out, find_left_out, with_left_out
+from paimon_pyds.base.options.option import integer
+from paimon_pyds.base.progress import shown
+from paimon_pyds.base.python_values import NotKeptError, check_kept
+from paimon_pyds.errors import ArgumentTypeError, OptionError, SchemaError, UnsupportedError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas  # noqa: TID251
+    import polars
+    import torch
+
+_ROWS_AT_ONCE = 65_536
+_NOT_ARROWS = (ValueError, TypeError, NotImplementedError, OverflowError)
+"""What Arrow raises for values that it can't hold: its own errors, which are among these, and Python's."""
+_NO_ARROW_TYPE = ("Object", "Int128", "UInt128")
+_TAKEN = (
+    "give a pandas or polars DataFrame, a pyarrow Table, batch or reader, a DuckDB relation, a dictionary of columns, "
+    "a list of dictionaries, or anything with __arrow_c_stream__ or __arrow_c_array__"
+)
+
+
+ROWS_ELSEWHERE = {
+    "collect": "to_arrow()", "limit": "head(n)", "shape": "count()", "show": "head()", "to_dataset": "to_reader()",
+    "to_df": "to_pandas()", "to_dicts": "to_arrow().to_pylist()", "to_pylist": "to_arrow().to_pylist()",
+    "write_parquet": "to_polars().write_parquet(path)",
+}  # fmt: skip
+"""What pandas, polars, Spark and Arrow call what a table and a scan have."""
+
+
+def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
+    """The rows of anything that `rows_of` takes, as record batches.
+
+    Raises:
+        SchemaError: as `rows_of`.
+    """
+    yield from rows_of(data)[1]
+
+
+def row_count(data: Any) -> int | None:
+    """How many rows data has, where it tells that at once."""
+    if isinstance(data, pa.RecordBatch | pa.Table):
+        return int(data.num_rows)
+    frame = type(data).__module__.split(".")[0] in ("pandas", "polars") and type(data).__name__ == "DataFrame"
+    return len(data) if frame else None
+
+
+def rows_of(data: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+    """The schema of data, and its rows as record batches; no schema where there are no rows to take it from.
+
+    A dictionary holds columns; one within a list or another iterable is a row. Parts of an iterable may differ in
+    their schemas: the first one's is returned. Of a pandas index the levels that have a name are columns.
+
+    Raises:
+        SchemaError: nothing that rows can be taken from, or values of several types in one column.
+    """
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, iter((data,))
+    if isinstance(data, pa.Table):
+        return data.schema, batches_with_left_out(data)
+    library = type(data).__module__.split(".")[0]
+    if library == "polars":
+        if hasattr(data, "collect"):
+            return rows_of(_collected(data))
+        _check_polars(data)
+    try:
+        if library == "pandas" and hasattr(data, "columns"):
+            return rows_of(_from_pandas(_with_index(data)))
+        if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
+            reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+            return reader.schema, iter(reader)
+        if hasattr(data, "__arrow_c_array__"):
+            return rows_of(pa.record_batch(data))
+        if isinstance(data, Mapping):
+            return rows_of(_from_columns(data))
+        if isinstance(data, Sequence) and data and all(isinstance(row, Mapping) for row in data):
+            return rows_of(_from_rows(data))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise _refused(data, str(error)) from error
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        return _from_parts(iter(data))
+    raise _refused(data)
+
+
+def _from_parts(parts: Iterator[Any]) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
+    """Rows of parts that follow each other: each is data of its own, or a dictionary that is a row."""
+    tables = (rows_of(part) for part in _with_rows_gathered(parts))
+    first = next(tables, None)
+    if first is None:
+        return None, iter(())
+    return first[0], chain(first[1], chain.from_iterable(batches for _, batches in tables))
+
+
+def _with_rows_gathered(parts: Iterator[Any]) -> Iterator[Any]:
+    for part in parts:
+        if isinstance(part, tuple | list) and part and isinstance(part[0], int | float | str | None):
+            raise SchemaError("a row without names of columns", hint="rows are dictionaries, such as [{'id': 1}]")
+        if not isinstance(part, Mapping):
+            yield part
+            continue
+        rows: list[Mapping[str, Any]] = [part]
+        other: list[Any] = []
+        for following in islice(parts, _ROWS_AT_ONCE - 1):
+            (rows if isinstance(following, Mapping) else other).append(following)
+            if other:
+                break
+        yield _from_rows(rows)
+        yield from other
+
+
+def _from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """A table of dictionaries; the columns are those of all of them, and NULL where one has none."""
+    names = dict.fromkeys(chain.from_iterable(rows))
+    table = _from_columns({name: [row.get(name) for row in rows] for name in names})
+    if any(len(row) < len(names) for row in rows) and all(isinstance(name, str) for name in names):
+        plain = pa.struct([(name, pa.null()) for name in names])  # members are noted already
+        table = with_left_out(table, find_left_out(rows, plain))
+    return table
+
+
+def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
+    arrays = {}
+    for name, values in columns.items():
+        if name is None:
+            raise SchemaError("a column has no name: its key is None", hint="name it, or leave it out")
+        if str(name) in arrays:
+            raise SchemaError(f"two columns have the same name: {str(name)!r}", hint="rename one, or leave it out")
+        no_list = not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0
+        if isinstance(values, str | bytes | Mapping | Set) or no_list:
+            raise SchemaError(
+                f"a dictionary holds columns, and {name!r} is of {type(values).__name__}, not a list of values",
+                hint="give a list of dictionaries for rows",
+            )
+        arrays[str(name)] = values if isinstance(values, pa.ChunkedArray) else _array(name, values)
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise SchemaError(
+            f"the columns have different numbers of values: {', '.join(f'{k} {v}' for k, v in lengths.items())}"
+        )
+    try:
+        return with_left_out(pa.table(arrays), _left_out_members(columns, arrays))
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"{error.object!r:.100} is no name of a column: {error.reason}") from None
+
+
+def _left_out_members(columns: Mapping[str, Any], arrays: Mapping[str, Any]) -> LeftOut:
+    """What values that are Python's own leave out of structs."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, values in columns.items():
+        if _are_objects(values):
+            found |= find_left_out(values, arrays[str(name)].type, (str(name),))
+    return found
+
+
+def _array(name: str, values: Any) -> pa.Array:
+    try:
+        return _as_arrow(values)
+    except _NOT_ARROWS as error:
+        raise _unfit(name, values, error) from error
+
+
+def _as_arrow(values: Any) -> pa.Array:
+    array = arrow_array(values)
+    if _are_objects(values):
+        check_kept(values, array.type)
+    return array
+
+
+def _are_objects(values: Any) -> bool:
+    """Whether values are Python's own, of which Arrow finds out a type."""
+    return isinstance(values, list | tuple) or str(getattr(values, "dtype", "")) == "object"
+
+
+def _unfit(name: str, values: Any, error: Exception) -> SchemaError:
+    from paimon_pyds.base.types.unfit_values import first_refused
+
+    row = first_refused(len(values), lambda n: _as_arrow(values[:n]))
+    why, hint = str(error).splitlines()[0], "give values of one type"
+    if found := re.fullmatch(r"Expected bytes, got an? '(\w+)' object", why):
+        why = f"of type {found[1]} among texts or bytes"
+    elif isinstance(error, UnicodeEncodeError):
+        why, hint = "half of a surrogate pair is not a character", "correct the text"
+    elif isinstance(error, OverflowError):
+        why, hint = "an integer has more than 64 bits", "give such values as decimal.Decimal"
+    elif isinstance(error, NotKeptError):
+        hint = error.hint
+    elif hasattr(values, "dtype") and not _are_objects(values):
+        why = f"{why} ({values.dtype})"
+    elif not isinstance(error, pa.ArrowException) or "did not recognize Python value type" in why:
+        why = f"Arrow takes no value of type {type(next(islice(values, row, None))).__name__}"
+        hint = "give None for NULL, Python's own values, or the whole column as an array"
+    if _are_pairs(next(islice(values, row, None))):
+        hint = (
+            "pairs of a MAP come with their type: pa.array(…, pa.map_(…)) for the column, or for rows of a table "
+            "pa.Table.from_pylist(rows, schema=table.arrow_schema)"
+        )
+    refused = SchemaError(f"column {name!r}: {why}", hint=hint)
+    refused.row = row
+    return refused
+
+
+def _are_pairs(value: Any) -> bool:
+    """Whether a value is what Arrow gives for a map: a list of tuples."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], tuple) and len(value[0]) == 2
+
+
+def _collected(frame: Any) -> Any:
+    """The rows of a lazy frame of polars, part by part where its version can do that."""
+    return (
+        chain(frame.collect_batches(), (frame.clear().collect(),))
+        if hasattr(frame, "collect_batches")
+        else frame.collect()
+    )
+
+
+def _check_polars(frame: Any) -> None:
+    """Refuse columns that polars hands out as what no other library understands, such as addresses of objects."""
+    for name, type_ in frame.schema.items() if hasattr(frame, "rows") else ():
+        if str(type_).partition("(")[0] in _NO_ARROW_TYPE:
+            raise SchemaError(
+                f"column {name!r} is of polars' {type_}, which Arrow has no form for", hint="cast it first"
+            )
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    if not frame.columns.is_unique:
+        twice = [*dict.fromkeys(frame.columns[frame.columns.duplicated()])]
+        raise SchemaError(f"two columns have the same name: {twice}", hint="rename one, or leave it out")
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        for at, field in enumerate(table.schema):
+            if _are_objects(frame.iloc[:, at]):
+                check_kept(frame.iloc[:, at], field.type)
+    except _NOT_ARROWS as error:
+        for name in frame.columns:
+            _array(name, frame[name].reset_index(drop=True))  # tells the column and the row
+        raise _refused(frame, str(error)) from error
+    columns = {str(name): frame.iloc[:, at] for at, name in enumerate(frame.columns)}
+    return with_left_out(table, _left_out_members(columns, dict(zip(table.schema.names, table.columns, strict=True))))
+
+
+def _with_index(frame: Any) -> Any:
+    """A pandas frame with those levels of its index as columns that have a name."""
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return frame.reset_index(level=named) if named else frame
+
+
+def _refused(data: Any, reason: str = "") -> SchemaError:
+    because = f": {reason.splitlines()[0]}" if reason else ""
+    hint = "read the file first, such as by pyarrow.csv.read_csv(path)" if isinstance(data, str) else _TAKEN
+    return SchemaError(f"can't take rows from {type(data).__name__}{because}", hint=hint)
+
+
+def public_names(owner: object, internal: Collection[str] = ()) -> list[str]:
+    """What ``dir`` and completion list of an object: what users call. ``internal``: what only this package calls."""
+    listed = object.__dir__(owner)
+    return sorted(n for n in listed if n not in internal and (not n.startswith("_") or n.startswith("__")))
+
+
+class RowStream:
+    """Rows that come as batches of one schema: what else they can be taken as."""
+
+    _INTERNAL: ClassVar[frozenset[str]] = frozenset()
+
+    def __dir__(self) -> list[str]:
+        return public_names(self, self._INTERNAL)
+
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getitem__(self, item: object) -> Any:
+            """What is in brackets elsewhere is answered with what to write here."""
+            hint = f"columns are named as in table.scan(columns={item if isinstance(item, list) else str(item)!r})"
+            if isinstance(item, int | slice):
+                hint = "table.head(n) gives the first rows"
+            raise ArgumentTypeError(f"a {type(self).__name__} takes no [{item!r:.40}]", hint=hint)
+
+        def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
+            """Without it pandas would take the batches for values: a frame of one column of objects. In arrays and
+            frames of objects it is one of them."""
+            if dtype is not None and np.dtype(cast("Any", dtype)) == np.dtype(object):
+                one = np.empty((), object)
+                one[()] = self
+                return one
+            raise ArgumentTypeError(
+                f"an array, and pandas.DataFrame(…), can't be made of a {type(self).__name__} itself",
+                hint="write to_pandas(), or to_arrow(); for arrays to_arrow()[column].to_numpy()",
+            )
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        raise NotImplementedError
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in bounded memory."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        with shown("read"):
+            return pa.Table.from_batches(self.to_batches(), schema=self.arrow_schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, in bounded memory."""
+        return self.to_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as a stream for any library that reads Arrow's, as in ``polars.DataFrame(scan)``."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """All rows as a pandas DataFrame.
+
+        pandas makes floats of integers where a value is NULL, unless ``types_mapper=pandas.ArrowDtype`` is given;
+        `Table.append` takes them back where they are below 2^53.
+
+        Args:
+            **options: as for ``to_pandas`` of a pyarrow Table.
+
+        Raises:
+            UnsupportedError: pandas is not installed.
+        """
+        _library("pandas")
+        return self.to_arrow().to_pandas(**options)
+
+    def scan_polars(self) -> polars.LazyFrame:
+        """The rows as a lazy frame of polars: only the columns, files and pages are read that its query needs.
+
+        A condition of polars that compares columns with constants is answered by statistics and indexes first.
+
+        Raises:
+            UnsupportedError: polars is not installed.
+        """
+        _library("polars")
+        from paimon_pyds.base.lazy_polars import lazy_frame
+
+        return lazy_frame(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows as a polars DataFrame. Raises UnsupportedError when polars is not installed."""
+        frame: polars.DataFrame = _library("polars").from_arrow(self.to_arrow())
+        return frame
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation, which reads them each time it is asked, in bounded memory.
+
+        Args:
+            connection: a connection of DuckDB; its default one when None.
+
+        Raises:
+            UnsupportedError: duckdb is not installed.
+            ArgumentTypeError: ``connection`` is something else, such as the path of a database.
+        """
+        given: Any = _library("duckdb") if connection is None else connection
+        if not hasattr(given, "from_arrow"):
+            raise ArgumentTypeError(
+                f"connection takes a connection of DuckDB, not {given!r:.100} ({type(given).__name__})",
+                hint="such as duckdb.connect('my.db')",
+            )
+        relation: duckdb.DuckDBPyRelation = given.from_arrow(self)
+        return relation
+
+    def to_torch(self, batch_rows: int | None = None) -> Iterator[dict[str, torch.Tensor]]:
+        """The rows as dictionaries of PyTorch tensors, one for each column, in bounded memory.
+
+        Columns of numbers and booleans have tensors of one dimension, arrays of them that are equally long of two. NULL
+        is NaN in a column of FLOAT or DOUBLE, and refused in others.
+
+        Args:
+            batch_rows: how many rows a dictionary has, the last one but fewer; as they are read when None.
+
+        Raises:
+            UnsupportedError: torch is not installed, a column of another type, or NULL, when it is met.
+            OptionError: ``batch_rows`` < 1.
+        """
+        module = _library("torch")
+        if batch_rows is not None and integer("batch_rows", batch_rows) < 1:
+            raise OptionError(f"batch_rows must be at least 1, it is {batch_rows}")
+        for field in self.arrow_schema:
+            if not _is_number(field.type.value_type if pa.types.is_list(field.type) else field.type):
+                raise UnsupportedError(
+                    f"column {field.name!r} is of type {field.type}, and tensors hold numbers and booleans",
+                    hint="leave it out by columns=[…], or convert it with to_batches()",
+                )
+        batches = self.to_batches() if batch_rows is None else _of_length(self.to_batches(), batch_rows)
+        return ({n: _tensor(n, batch[n], module) for n in batch.schema.names} for batch in batches)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_))
+
+
+def _of_length(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows, so many in each batch but the last."""
+    waiting: list[pa.RecordBatch] = []
+    missing = rows
+    for batch in batches:
+        at = 0
+        while batch.num_rows - at >= missing:
+            yield one_batch(pa.Table.from_batches([*waiting, batch.slice(at, missing)]))
+            at, missing = at + missing, rows
+            waiting = []
+        if at < batch.num_rows:
+            waiting.append(batch.slice(at))
+            missing -= batch.num_rows - at
+    if waiting:
+        yield one_batch(pa.Table.from_batches(waiting))
+
+
+def _tensor(name: str, values: pa.Array, module: Any) -> Any:
+    shape = [len(values)]
+    if pa.types.is_list(values.type):
+        lengths = values.value_lengths().unique()
+        if len(lengths) > 1 or values.null_count:
+            raise UnsupportedError(
+                f"column {name!r} has arrays of several lengths in a batch, or NULL, and a tensor has rows of one",
+                hint="filter them out, or convert them with to_batches()",
+            )
+        shape.append(lengths[0].as_py() if len(lengths) else 0)
+        values = values.flatten()
+    if values.null_count and not pa.types.is_floating(values.type):
+        raise UnsupportedError(
+            f"column {name!r} has NULL, which a tensor of {values.type} can't hold",
+            hint=f"filter by {name} IS NOT NULL, or fill it in with to_batches()",
+        )
+    return module.from_numpy(to_numpy(values).copy().reshape(shape))  # a copy, as tensors may be written to
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise UnsupportedError(f"{name} is not installed", hint=f"pip install {name}, or take to_arrow()") from None

@@ -1,0 +1,31 @@
+"""Every table option of Paimon: type, default, and whether it is honoured, ignorable or refused."""
+
+from __future__ import annotations
+
+from paimon_pyds.base.options.describe import describe_options, restore_case
+from paimon_pyds.base.options.option import Kind, Option, Scope, Status, parse_duration_ms, parse_memory, parse_value
+from paimon_pyds.base.options.table_options import (
+    DIRECTORY_OPTIONS,
+    IMMUTABLE_OPTIONS,
+    OPTIONS,
+    TableOptions,
+    check_appendable,
+    check_branch,
+    check_compactable,
+    check_known,
+    check_mergeable,
+    check_no_secrets,
+    check_readable,
+    check_shape,
+    check_without_key,
+    check_writable,
+    option_of,
+    stored_options,
+)
+
+__all__ = [
+    "DIRECTORY_OPTIONS", "IMMUTABLE_OPTIONS", "OPTIONS", "Kind", "Option", "Scope", "Status", "TableOptions",
+    "check_appendable", "check_branch", "check_compactable", "check_known", "check_mergeable", "check_no_secrets",
+    "check_readable", "check_shape", "check_without_key", "check_writable", "describe_options", "option_of",
+    "parse_duration_ms", "parse_memory", "parse_value", "restore_case", "stored_options",
+]  # fmt: skip

@@ -1,6 +1,0 @@
-"""Commit messages → snapshot."""
-
-from paimon_pyds.commit.committer import commit
-from paimon_pyds.commit_message import Changes, Increment, Overwrite, VectorPlace, increments_of, vector_places
-
-__all__ = ["Changes", "Increment", "Overwrite", "VectorPlace", "commit", "increments_of", "vector_places"]

@@ -1,0 +1,399 @@
+"""Append and overwrite: data → files → one commit. On any error the files are removed and the table is as it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.base.frames import row_count, rows_of
+from paimon_pyds.base.options import TableOptions, check_appendable
+from paimon_pyds.base.options.option import mapping
+from paimon_pyds.base.progress import phase
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.engine.commit import Changes, Overwrite, commit, increments_of
+from paimon_pyds.engine.commit.earlier import EarlierCommits
+from paimon_pyds.engine.commit.key_hashes import OtherKeysError, with_hash_index
+from paimon_pyds.engine.commit.publisher import Retries, on_newest, removing_unpublished
+from paimon_pyds.engine.execution.writing import abort_messages, write_context
+from paimon_pyds.engine.write import TableWriter, WriteContext
+from paimon_pyds.engine.write.incoming import check_columns
+from paimon_pyds.errors import (
+    AlreadyCommittedError,
+    CommitConflictError,
+    OptionError,
+    PaimonError,
+    SchemaError,
+    SnapshotNotFoundError,
+    UnsupportedError,
+)
+from paimon_pyds.keys.bucket import makes_buckets
+from paimon_pyds.metadata.commit_message import BucketFiles, CommitMessage, Increment
+from paimon_pyds.metadata.partition import (
+    PartitionBucket,
+    named_partition,
+    partition_predicate,
+    partitions_meeting,
+)
+from paimon_pyds.metadata.paths import POSTPONE_BUCKET
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import CommitKind, Operation, Snapshot
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.storage import discard
+
+
+def append(store: TableStore, data: Any, options: Mapping[str, str] | None = None) -> Snapshot | None:
+    """Append rows as one snapshot; None when there was no row. ``data``: what `Table.append` takes."""
+    context = write_context(store, options)
+    check_appendable(context.raw_options)
+    if context.schema.crosses_partitions:
+        return _appended_by_key(store, data, context, options)
+    message, changes = _written(store, data, context, options)
+    return commit_messages(store, [message], changes=changes, options=options, fresh=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteMode:
+    """What an overwrite replaces: the whole table, unless one of these is given. ``partition``: the partitions with
+    these values, as {column: value}. ``dynamic``: the partitions that the data has rows in."""
+
+    partition: Mapping[str, Any] | None = None
+    dynamic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What made the rows of a commit out of rows of the table. ``operation``: that the snapshot names. ``guard``:
+    raises CommitConflictError where the rows don't follow from a snapshot and schema."""
+
+    operation: Operation
+    guard: Callable[[Snapshot | None, TableSchema], None]
+
+
+def overwrite(
+    store: TableStore, data: Any, mode: OverwriteMode, options: Mapping[str, str] | None = None
+) -> Snapshot | None:
+    """Replace rows as one snapshot; None when there was nothing to replace, and no row."""
+    check_mode(store.latest_schema(), mode)
+    context = write_context(store, options, overwrite=True)
+    message, changes = _written(store, data, context, options, mode)
+    return commit_messages(store, [message], overwrite=mode, changes=changes, options=options, fresh=True)
+
+
+def _written(
+    store: TableStore,
+    data: Any,
+    context: WriteContext,
+    options: Mapping[str, str] | None,
+    mode: OverwriteMode | None = None,
+) -> tuple[CommitMessage, RowChanges | None]:
+    replacing = mode is not None and not (mode.dynamic and context.schema.partition_keys)
+    rows = _Rows(data, context if replacing else None)
+    try:
+        if mode is not None and context.schema.crosses_partitions:
+            try:
+                return _written_by_key(store, iter(rows), options, mode)
+            except SnapshotNotFoundError as error:
+                raise CommitConflictError(
+                    "the snapshot that keys were looked for in has expired meanwhile",
+                    path=store.root,
+                    hint="write the rows again",
+                ) from error
+        with TableWriter(context) as writer:
+            for batch in rows:
+                writer.write(batch)
+            with phase("encoding", sorted=rows.taken if context.schema.primary_keys else None):
+                return writer.prepare_commit(), None
+    except SchemaError as error:
+        error.name_row(rows.taken)
+        raise
+
+
+class _Rows:
+    """The batches of data, as the first phase of a write; ``taken`` counts the rows before the last batch. Where they
+    replace others, by ``replacing``, their columns are looked at even if there is no row."""
+
+    def __init__(self, data: Any, replacing: WriteContext | None) -> None:
+        self._data = data
+        self._replacing = replacing
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        with phase("writing", rows=row_count(self._data)) as step:
+            schema, batches = rows_of(self._data)
+            if self._replacing is not None:
+                check_columns(schema, self._replacing)
+            for batch in batches:
+                yield batch
+                self.taken += batch.num_rows
+                step.advance(rows=batch.num_rows)
+
+
+def _appended_by_key(
+    store: TableStore, data: Any, first: WriteContext, options: Mapping[str, str] | None
+) -> Snapshot | None:
+    """`append` to a table whose keys may be in any partition. Where another commit has written some of the keys
+    meanwhile, they are looked for again. ``first``: the table as the rows are made to fit it."""
+    from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
+    from paimon_pyds.engine.cross_partition.upsert import GatheredRows, UnchangedKeys
+
+    rows = _Rows(data, None)
+    try:
+        gathered = GatheredRows(first, rows)
+    except SchemaError as error:
+        error.name_row(rows.taken)
+        raise
+
+    def once(snapshot: Snapshot | None, retries: Retries) -> Snapshot | None:
+        retries.go_by(first.options)
+        context = write_context(store, options)
+        if context.schema.id != first.schema.id:
+            raise CommitConflictError(
+                "the table's schema was changed by another commit meanwhile", path=store.root, hint="write again"
+            )
+        places = KeyPlaces.of(store, context, snapshot)
+        with phase("encoding", sorted=rows.taken):
+            message = gathered.write(context, places)
+        changes = RowChanges(Operation.WRITE, UnchangedKeys(places, [message]).check)
+        return commit_messages(store, [message], changes=changes, options=options, fresh=True)
+
+    with gathered:
+        return on_newest(store, once, options)
+
+
+def _written_by_key(
+    store: TableStore, batches: Iterator[pa.RecordBatch], options: Mapping[str, str] | None, mode: OverwriteMode
+) -> tuple[CommitMessage, RowChanges | None]:
+    from paimon_pyds.engine.cross_partition.key_places import KeyPlaces
+    from paimon_pyds.engine.cross_partition.upsert import UnchangedKeys, write_rows
+
+    snapshot = store.latest_snapshot()  # before the schema: no file of the snapshot has a later one
+    replaces_all = mode.partition is None  # else keys may come from other partitions
+    context = write_context(store, options, overwrite=replaces_all)
+    schema = context.schema
+    if mode.partition is None and not mode.dynamic:
+        return write_rows(context, batches, KeyPlaces.of(store, context, None)), None
+    if mode.dynamic:
+        raise UnsupportedError(
+            "the primary key does not hold all partition columns: the keys of rows may be in partitions that a dynamic "
+            "overwrite leaves",
+            hint="name the partitions, overwrite the whole table, or append the rows",
+        )
+    replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition or {}))
+    places = replace(KeyPlaces.of(store, context, snapshot), replaced=replaced)
+    message = write_rows(context, batches, places)
+    return message, RowChanges(Operation.OVERWRITE, UnchangedKeys(places, [message]).check)
+
+
+def commit_messages(
+    store: TableStore,
+    messages: Sequence[CommitMessage],
+    *,
+    overwrite: OverwriteMode | None = None,
+    changes: RowChanges | None = None,
+    options: Mapping[str, str] | None = None,
+    fresh: bool = False,
+) -> Snapshot | None:
+    """Publish what writers wrote. On failure their files are removed, unless the table has them, or may have.
+
+    Messages that were published before by the same call give the snapshot of then. The buckets of a table with a
+    primary key are compacted afterwards, as a snapshot of its own.
+
+    Args:
+        store: the table.
+        messages: of all writers, each once.
+        overwrite: what the rows replace; they are appended when None.
+        changes: the rows are versions of others.
+        options: over the table's own.
+        fresh: nobody else has seen the messages.
+
+    Raises:
+        AlreadyCommittedError: some of the files are in the table, or all by another kind of commit.
+        UnsupportedError: rows can't just be added to the table.
+        CommitConflictError, CommitError, CommitOutcomeUnknownError: see `paimon_pyds.engine.commit.commit`.
+    """
+    buckets = tuple(b for m in messages for b in m.buckets)
+    _check_once(store, buckets)
+    indexes: list[str] = []
+    snapshot: Snapshot | None = None
+
+    def remove() -> None:
+        discard(store.io, indexes)
+        if fresh or _surely_not_committed(store, buckets):
+            abort_messages(store, [*messages, CommitMessage(buckets)])
+
+    with removing_unpublished(remove):
+        schema = store.latest_schema()
+        table_options = TableOptions({**schema.options, **(options or {})})
+        if overwrite is None and changes is None:
+            check_appendable(table_options)
+        buckets = _in_real_buckets(store, table_options, buckets, options)
+        retries = Retries.of(table_options)
+        while True:
+            buckets = made = _in_newest_places(store, buckets, overwrite, changes, options)
+            parts: list[str] = []
+            try:
+                if any(bucket.hashes is not None for bucket in buckets):
+                    several, replaces = len(messages) > 1, overwrite is not None
+                    made, parts = with_hash_index(store, schema, made, indexes, overwrite=replaces, several=several)
+                first, compaction = _increments(schema, made, overwrite, changes)
+                if schema.primary_keys:
+                    unmoved = fresh and retries.count == 1
+                    first = replace(first, move_numbers=_moving(store, schema, options, fresh=unmoved))
+                snapshot = commit(store, Changes((first, compaction)), table_options)
+            except OtherKeysError as error:
+                if overwrite is not None or changes is not None:
+                    raise
+                discard(store.io, indexes)
+                indexes.clear()
+                retries.again(error)
+            else:
+                break
+    if snapshot is None:
+        return None
+    discard(store.io, parts)
+    if overwrite is not None:
+        discard(store.io, (f"{b.directory}/{file.file_name}" for b in made for file in b.changelog_files))
+    _tidy_up(store, snapshot, made, options)
+    return snapshot
+
+
+def _in_newest_places(
+    store: TableStore,
+    buckets: tuple[BucketFiles, ...],
+    overwrite: OverwriteMode | None,
+    changes: RowChanges | None,
+    options: Mapping[str, str] | None,
+) -> tuple[BucketFiles, ...]:
+    """Appended rows, in the dynamic buckets where their keys are now. Changes are for the places that they found."""
+    if overwrite is not None or changes is not None or all(bucket.hashes is None for bucket in buckets):
+        return buckets
+    from paimon_pyds.engine.dynamic_buckets import in_newest_places  # other tables do without
+
+    return in_newest_places(store, store.latest_snapshot(), buckets, options)
+
+
+def _increments(
+    schema: TableSchema, buckets: Sequence[BucketFiles], overwrite: OverwriteMode | None, changes: RowChanges | None
+) -> tuple[Increment, Increment]:
+    """The rows, as what they are committed, and the compactions that came with them."""
+    first, compaction = increments_of(buckets)
+    if overwrite is not None:
+        check_mode(schema, overwrite)
+        replaced = _overwrite(schema, {b.partition for b in buckets}, overwrite)
+        first = replace(first, kind=CommitKind.OVERWRITE, overwrite=replaced, changelog=None)
+        compaction = replace(compaction, changelog=None)  # as in Java: who reads it misses what went
+    first = replace(first, operation=Operation.WRITE if overwrite is None else Operation.OVERWRITE)
+    if changes is not None:
+        first = replace(first, operation=changes.operation, guard=changes.guard)
+    return first, compaction
+
+
+def _in_real_buckets(
+    store: TableStore, typed: TableOptions, buckets: tuple[BucketFiles, ...], options: Mapping[str, str] | None
+) -> tuple[BucketFiles, ...]:
+    if not makes_buckets(typed) or all(bucket.bucket != POSTPONE_BUCKET for bucket in buckets):
+        return buckets
+    from paimon_pyds.engine.compact.postpone import with_real_buckets  # other tables do without
+
+    return with_real_buckets(store, buckets, options)
+
+
+def _tidy_up(
+    store: TableStore, snapshot: Snapshot, buckets: Sequence[BucketFiles], options: Mapping[str, str] | None
+) -> None:
+    """What follows a commit: each a snapshot of its own, and a warning where it fails."""
+    schema = store.schema(snapshot.schema_id)
+    if schema.primary_keys:
+        from paimon_pyds.engine.compact.after_write import compact_written  # neither is for other tables
+
+        compact_written(store, snapshot, {PartitionBucket(b.partition, b.bucket) for b in buckets}, options)
+    elif snapshot.index_manifest is not None:
+        from paimon_pyds.engine.compact.compact import apply_stray_vectors
+
+        apply_stray_vectors(store, snapshot)
+
+
+def _moving(
+    store: TableStore, schema: TableSchema, options: Mapping[str, str] | None, *, fresh: bool
+) -> Callable[[BucketFiles, int], BucketFiles]:
+    from paimon_pyds.engine.write.sequence_numbers import move_numbers  # tables without a key have no such column
+
+    move = partial(move_numbers, WriteContext(store.io, store.root, store.branch, schema, dict(options or {})))
+    return (lambda bucket, by: move(bucket, by) if by else bucket) if fresh else move
+
+
+def _check_once(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
+    counts = Counter(file.file_name for bucket in buckets for file in bucket.files)
+    name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if count > 1:
+        raise OptionError(
+            f"the data file {name} is in {count} of the messages: its rows would be there {count} times",
+            path=store.root,
+            hint="commit each message once; nothing was published or removed",
+        )
+
+
+def _surely_not_committed(store: TableStore, buckets: Sequence[BucketFiles]) -> bool:
+    """Whether the storage says that no snapshot has these files; in doubt they stay, as orphan files harm nobody."""
+    try:
+        _check_uncommitted(store, buckets)
+    except (PaimonError, OSError):
+        return False
+    return True
+
+
+def _check_uncommitted(store: TableStore, buckets: Sequence[BucketFiles]) -> None:
+    latest = store.latest_snapshot()
+    for increment in increments_of(buckets):
+        try:
+            landed = EarlierCommits(store, increment).find(latest)
+        except CommitConflictError:  # some are gone, and no snapshot names any
+            continue
+        if landed is not None:
+            raise AlreadyCommittedError(
+                f"the data files to remove are in the table: they were committed by snapshot {landed.id}",
+                path=store.root,
+                hint="nothing was removed; delete the rows, or overwrite them, if they should go",
+            )
+
+
+def abort_uncommitted(store: TableStore, messages: Sequence[CommitMessage | None]) -> None:
+    """Remove the files of messages that will not be committed; best effort.
+
+    Raises:
+        AlreadyCommittedError: the table has some of the files: a commit of unknown outcome landed. None was removed.
+        PaimonError: the storage doesn't tell whether it has them. None was removed.
+    """
+    _check_uncommitted(store, tuple(b for m in messages if m is not None for b in m.buckets))
+    abort_messages(store, messages)
+
+
+def check_mode(schema: TableSchema, mode: OverwriteMode) -> None:
+    """Raise OptionError for an overwrite that contradicts itself or the table."""
+    partition = mode.partition
+    if partition is None:
+        return
+    mapping("partition", partition)
+    if mode.dynamic:
+        raise OptionError("an overwrite is dynamic or of named partitions, not both")
+    named_partition(schema, partition)
+
+
+def _overwrite(schema: TableSchema, written: set[bytes], mode: OverwriteMode) -> Overwrite:
+    if mode.dynamic and schema.partition_keys:
+        return Overwrite(lambda rows: written & set(rows))
+    if not mode.partition:
+        return Overwrite()
+    replaced = partitions_meeting(schema, partition_predicate(schema, mode.partition))
+    outside = written - replaced(sorted(written))
+    if outside:
+        raise SchemaError(
+            f"{len(outside)} of the written partitions lie outside of the overwritten one",
+            hint="filter the data to the partition, or overwrite dynamically",
+        )
+    return Overwrite(replaced)

@@ -1,0 +1,24 @@
+"""What a compaction is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from paimon_pyds.base.records import dataclass
+
+if TYPE_CHECKING:
+    from paimon_pyds.sql.predicate.tree import Predicate
+    from paimon_pyds.typing import Order
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions:
+    """The arguments of `paimon_pyds.Table.compact`, which explains them."""
+
+    where: str | Predicate | None = None
+    order_by: str | Sequence[str] | None = None
+    order: Order = "order"
+    full: bool = False
+    dry_run: bool = False
+    options: Mapping[str, str] | None = None

@@ -1,0 +1,1 @@
+"""Cross-partition upsert: keys that may be in any partition."""

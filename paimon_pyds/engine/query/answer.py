@@ -1,0 +1,186 @@
+"""An exact answer and what it took to find, and one file of a plan, asked without reading its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from paimon_pyds.base.cache import cached_property
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField
+from paimon_pyds.engine.read.live_rows import LiveRows, file_evolution
+from paimon_pyds.index.aggregate import IndexedColumn, index_columns
+from paimon_pyds.index.keys import order_codec
+from paimon_pyds.metadata.evolution.file_columns import same_type
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec
+from paimon_pyds.sql.predicate.tree import Const
+
+if TYPE_CHECKING:
+    from paimon_pyds.engine.read import FileTrace
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """An exact answer, and what it took.
+
+    Attributes:
+        value: the answer.
+        files_by_metadata: files that partition values, row counts and statistics answered for.
+        files_by_index: files that indexes answered for; deletion vectors are read along with them.
+        files_read: files of which data was read.
+        bytes_read: bytes asked of the storage for it: indexes, deletion vectors, data; metadata aside.
+    """
+
+    value: T
+    files_by_metadata: int = 0
+    files_by_index: int = 0
+    files_read: int = 0
+    bytes_read: int = 0
+
+    @property
+    def index_only(self) -> bool:
+        """Whether no data file was read."""
+        return self.files_read == 0
+
+    @property
+    def source(self) -> Literal["metadata", "index", "data"]:
+        """The most costly thing that was asked: ``metadata``, ``index``, or ``data``."""
+        return "data" if self.files_read else "index" if self.files_by_index else "metadata"
+
+
+class Tally:
+    """Counts what an answer takes."""
+
+    def __init__(self, on_file: Callable[[FileTrace], None] | None = None) -> None:
+        self._on_file = on_file
+        self._metadata = self._index = self._read = self._bytes = 0
+
+    def answered(self, file: IndexedFile) -> None:
+        """A file was answered without its data."""
+        self._bytes += file.bytes_read
+        if file.has_asked_index or file.bytes_read:
+            self._index += 1
+        else:
+            self._metadata += 1
+
+    def count_bytes_of(self, file: IndexedFile) -> None:
+        """A file's indexes were asked, and it is read all the same."""
+        self._bytes += file.bytes_read
+
+    def read(self, trace: FileTrace) -> None:
+        """A file was read."""
+        self._read += 1
+        self._bytes += trace.counters.bytes_read
+        if self._on_file is not None:
+            self._on_file(trace)
+
+    def left_out(self, files: int = 1) -> None:
+        """Files were left out by their bounds."""
+        self._metadata += files
+
+    def answer(self, value: U) -> Answer[U]:
+        """The answer with what it took."""
+        return Answer(value, self._metadata, self._index, self._read, self._bytes)
+
+
+class IndexedFile:
+    """What metadata, file indexes and the deletion vector tell of a file; each is read when first asked for.
+
+    ``file``: one of its files, with its residual filter and its bounds.
+
+    Raises (every method):
+        CorruptFileError: an index or the deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+    """
+
+    def __init__(self, spec: ReadSpec, file: PlannedFile) -> None:
+        self.file = file
+        self.has_asked_index = False
+        self._spec = spec
+        self._index_bytes = 0
+
+    @cached_property
+    def _live(self) -> LiveRows:
+        return LiveRows(self._spec.for_file(self.file), self.file)
+
+    @property
+    def bytes_read(self) -> int:
+        """What the storage was asked for: indexes and deletion vectors. Indexes in manifests cost nothing more."""
+        if "_live" not in self.__dict__:  # metadata had the answer
+            return 0
+        counters = self._live.trace.counters
+        return counters.bytes_read - counters.index_bytes + max(self._index_bytes, self._live.index_bytes)
+
+    @property
+    def has_no_filter(self) -> bool:
+        """Whether metadata says that the filter keeps every row."""
+        return self.file.residual is Const.TRUE
+
+    @property
+    def is_counted_by_metadata(self) -> bool:
+        """Whether metadata alone tells how many rows there are."""
+        return self.has_no_filter and self.file.live_row_count is not None
+
+    def close(self) -> None:
+        """Let go of indexes and what they keep in memory. What was asked is still known."""
+        if "_live" in self.__dict__:
+            self._index_bytes = self._live.index_bytes
+            self._live.close()
+
+    def count(self) -> int | None:
+        """How many live rows the filter keeps; None when only reading can tell."""
+        if self.is_counted_by_metadata:
+            return self.file.live_row_count
+        rows = self.rows
+        return None if rows is None else rows.count(self.file.row_count)
+
+    @property
+    def rows(self) -> RowSelection | None:
+        """Exactly the live rows that the filter keeps; None when only reading can tell."""
+        if self.file.merged:
+            return None
+        with self._asking():
+            return self._live.rows
+
+    @property
+    def candidates(self) -> RowSelection:
+        """The live rows that the filter may keep."""
+        with self._asking():
+            return self._live.candidates
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        with self.file.must_exist():
+            yield
+        self.has_asked_index = self.has_asked_index or bool(self._live.trace.index_results)
+
+    def columns(self, field: DataField, index_types: tuple[str, ...]) -> list[IndexedColumn]:
+        """What indexes of some types know of a column, cheapest first.
+
+        There are none for a column that this file holds in another type, whose indexes tell no values, or that has the
+        name of a map key. Of a file whose rows are merged they would count older versions.
+        """
+        if self.file.merged:
+            return []
+        evolution = file_evolution(self._live.spec, self.file, (field,))
+        source = evolution.sources[0]
+        own = None if source is None else evolution.file_fields[source]
+        if own is None or own.name in evolution.without_index or not same_type(own.type, field.type):
+            return []
+        if order_codec(field.type).codec is None:
+            return []
+        rows = self.file.row_count
+        with self._asking():
+            indexes = self._live.indexes
+        found = [c for index in indexes for c in index_columns(index, own.name, own.type, index_types, rows)]
+        self.has_asked_index = self.has_asked_index or bool(found)
+        return found
+
+    def reading_candidates(self) -> PlannedFile:
+        """The file, to be read at `candidates` only: indexes and deletions are in that already."""
+        return self.file if self.file.merged else self.file.selecting(self.candidates)

@@ -1,0 +1,410 @@
+"""Reading one data file: live rows → pages → residual filter → table columns.
+
+The order that costs least: the index and the deletion vector say which positions can matter (`read.live_rows`); the
+file's own statistics take off more; the filter's columns are read for what is left and evaluated exactly; the other
+columns are read for the survivors only (late materialisation).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_pyds import format as formats
+from paimon_pyds.base.arrays import array, is_true, one_array, pc, scalar, to_numpy
+from paimon_pyds.base.cache import cached_property
+from paimon_pyds.base.progress import worked
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField, arrow_schema, arrow_type
+from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows, file_evolution
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.format import FiltersRows, FormatReader, ReadCounters
+from paimon_pyds.format.batches import no_columns
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS
+from paimon_pyds.metadata.partition import partition_texts
+from paimon_pyds.metadata.split import METADATA_FIELDS, PlannedFile, ReadSpec, result_schema
+from paimon_pyds.sql.predicate.exact import matches
+from paimon_pyds.sql.predicate.tree import Const
+from paimon_pyds.storage import forget
+
+ROW_INDEX = "__paimon_row_index"
+DEFAULT_BATCH_ROWS = 65_536
+_ONE_PASS_ROWS = 2_048
+"""So few selected rows are read with all columns at once: a second visit to the file would cost more."""
+_NUMBERS = KEY_VALUE_FIELDS[0]
+_PER_WANTED = 4
+"""With a limit, rows that are tried at first for each one wanted."""
+
+
+def read_file(
+    spec: ReadSpec,
+    file: PlannedFile,
+    *,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    trace: FileTrace | None = None,
+    limit: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Surviving rows of one file, in file order, with the schema `result_schema(spec)`.
+
+    ``spec``: the columns to read, and the filter. ``trace``: where to note what happens. ``limit``: the caller stops
+    after so many rows: no more than needed is decoded ahead of that.
+
+    Raises:
+        CorruptFileError: the data file, its index or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: the file can't be read.
+    """
+    yield from read_live(LiveRows(spec, file, trace), batch_rows, limit)
+
+
+def read_live(live: LiveRows, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    """As `read_file`, of a file whose indexes may have been asked already.
+
+    ``live``: the file's rows that may be wanted.
+    """
+    with live.file.must_exist():
+        yield from timed(_read(live, batch_rows, limit), live.trace)
+
+
+def timed(batches: Generator[pa.RecordBatch, None, None], trace: FileTrace) -> Iterator[pa.RecordBatch]:
+    """The batches; the time that they take is noted, without that of who takes them."""
+    with closing(batches):
+        while True:
+            start = time.perf_counter()
+            batch = next(batches, None)
+            trace.millis += (time.perf_counter() - start) * 1000
+            if batch is None:
+                return
+            yield batch
+
+
+def _read(live: LiveRows, batch_rows: int, limit: int | None) -> Generator[pa.RecordBatch, None, None]:
+    nothing = live.candidates.is_none
+    live.close()
+    if nothing:
+        return
+    with open_data_file(live.spec, live.file, live.trace.counters) as reader:
+        reading = FileReading(live, reader, lambda share: worked(live.file.path, share, reading=True))
+        for batch in reading.batches(batch_rows, limit):
+            live.trace.rows_returned += batch.num_rows
+            yield batch
+
+
+@contextmanager
+def open_data_file(spec: ReadSpec, file: PlannedFile, counters: ReadCounters | None = None) -> Iterator[FormatReader]:
+    """A reader of a data file.
+
+    Raises:
+        CorruptFileError: the file is damaged, or has not as many rows as its manifest says.
+        FileNotFoundError: it is gone.
+        StorageError: it can't be read.
+    """
+    format_, counters = formats.by_path(file.path), ReadCounters() if counters is None else counters
+    try:
+        reader = format_.open_reader(spec.io, file.path, file.size, counters, spec.hints(file))
+        try:
+            if reader.row_count != file.row_count:
+                raise CorruptFileError(
+                    f"the data file has {reader.row_count} rows, the manifest says {file.row_count}", path=file.path
+                )
+            if spec.sequence_gaps is not None and file.path in spec.sequence_gaps:
+                _check_numbers(reader, spec.sequence_gaps[file.path], file)
+            yield reader
+        finally:
+            reader.close()
+    except CorruptFileError:
+        forget(spec.io, file.path)
+        raise
+
+
+def _check_numbers(reader: FormatReader, gap: tuple[int, int], file: PlannedFile) -> None:
+    """Raises CorruptFileError where the file's statistics say that sequence numbers don't lie between two others."""
+    bounds = reader.bounds(_NUMBERS)
+    if bounds is None or (gap[0] < bounds[0] and bounds[1] < gap[1]):
+        return
+    raise CorruptFileError(
+        f"the file's sequence numbers do not all lie between {gap[0]} and {gap[1]}, as the manifests say of this file "
+        "and of others with its keys: which rows are newer is not known",
+        path=file.path,
+        hint="compact the table with full=True: that goes by the numbers in the files",
+    )
+
+
+class FileReading:
+    """How the live rows of one open file are read: which rows, which columns first, in which parts. The reader stays
+    open.
+
+    ``tell``: called with the part of the work that is done, again and again; rows that the filter drops are work, too.
+    """
+
+    def __init__(self, live: LiveRows, reader: FormatReader, tell: Callable[[float], None] | None = None) -> None:
+        self.live = live
+        self.reader = reader
+        self._tell = tell
+        self._done = 0.0
+        self.spec, self.file = live.spec, live.file
+        self.filtering = live.filtering
+        self.output = file_evolution(live.spec, live.file, live.spec.fields)
+
+    @cached_property
+    def selection(self) -> RowSelection:
+        """The positions that are left after the file's own statistics were asked, unless its index was exact."""
+        selection = self.live.candidates
+        if self.live.devolved is not Const.TRUE and not self.live.index_is_exact:
+            selection = selection & self.reader.prune(self.live.devolved, selection)
+        self.live.trace.rows_after_pages = selection.count(self.file.row_count)
+        return selection
+
+    @cached_property
+    def output_only(self) -> list[DataField]:
+        """The columns of the file that are returned and that the filter does not need."""
+        return self.output.fields_not_in(self.filtering)
+
+    @cached_property
+    def _todo(self) -> int:
+        return max(1, self.selection.count(self.file.row_count))
+
+    def _reach(self, done: float) -> None:
+        """So much is done; the unit is the work for one row."""
+        self._done = done
+        if self._tell is not None:
+            self._tell(min(1.0, done / self._todo))
+
+    def batches(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows that the filter keeps: ``limit`` at most, in batches of at most ``batch_rows``."""
+        if self.selection.is_none:
+            return
+        wanted = self.selection
+        if self.live.is_exact and limit is not None:
+            wanted = wanted.first(limit, self.file.row_count)
+        if self.live.matches_all:
+            yield from self._unfiltered(wanted, batch_rows)
+            return
+        for window, twice in self.passes(wanted):  # rows of an exact index are held against the filter all the same
+            for part in _growing_parts(window, self.file.row_count, limit):
+                read = (
+                    self._in_two_passes
+                    if twice and part.count(self.file.row_count) > _ONE_PASS_ROWS
+                    else self._in_one_pass
+                )
+                yield from read(part, batch_rows)
+
+    def passes(self, selection: RowSelection) -> Iterator[tuple[RowSelection, bool]]:
+        """The parts of a selection that are read one after the other, each with whether its filter columns are read
+        first and its other columns for the survivors only.
+        """
+        rows = self.file.row_count
+        if self.live.index_is_exact or selection.count(rows) <= _ONE_PASS_ROWS or isinstance(self.reader, FiltersRows):
+            yield selection, False
+            return
+        for start, stop in self.reader.groups():
+            window = selection & RowSelection.of(range(start, stop))
+            if not window.is_none:
+                yield window, bool(self.output_only) and window.count(rows) > _ONE_PASS_ROWS
+
+    def _unfiltered(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        output = self.output
+        if not output.file_fields:  # no column of the file is wanted: rows are counted, not read
+            rows = selection.to_array(self.file.row_count)
+            for start in range(0, len(rows), batch_rows):
+                here = rows[start : start + batch_rows]
+                yield self._result(output.apply(no_columns(len(here))), here)
+            return
+        positions = _Positions(selection, self.file.row_count) if self.spec.metadata_columns else None
+        for batch in self.reader.read(output.file_fields, selection, batch_rows):
+            self._reach(self._done + batch.num_rows)
+            yield self._result(output.apply(batch), None if positions is None else positions.take(batch.num_rows))
+
+    def _in_one_pass(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        positions = _Positions(selection, self.file.row_count)
+        output = self.output
+        for kept, mask in self._kept(selection, batch_rows):
+            rows = positions.take(len(mask), is_true(mask))
+            self._reach(self._done + len(mask))
+            if kept.num_rows:
+                yield self._result(output.apply(_pick(kept, output.file_fields)), rows)
+
+    def _kept(self, selection: RowSelection, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
+        """The rows of the selection that the filter keeps, part by part, with which rows of the part these are."""
+        first, others = self.filtering.file_fields, self.output_only
+        if isinstance(self.reader, FiltersRows) and (first or others):
+            yield from self.reader.read_where(first, others, self._matches, selection, batch_rows)
+            return
+        for batch in self._read_or_count([*first, *others], selection, batch_rows):
+            mask = self._matches(_pick(batch, first))
+            yield batch.filter(mask), mask
+
+    def _matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Which rows the filter keeps, by its columns."""
+        return matches(self.spec.predicate, self.filtering.apply(batch))
+
+    def _in_two_passes(self, selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Filter columns first; the others for the survivors of a whole row group, a window of bounded size."""
+        positions = _Positions(selection, self.file.row_count)
+        output, others = self.output, self.output_only
+        returned = {f.name for f in output.file_fields}
+        keep = [f for f in self.filtering.file_fields if f.name in returned]
+        kept_batches: list[pa.RecordBatch] = []
+        kept_rows: list[npt.NDArray[np.int64]] = []
+        before, examined, found = self._done, 0, 0
+        columns_first = max(1, len(self.filtering.file_fields))
+        for batch in self._read_or_count(self.filtering.file_fields, selection, batch_rows):
+            mask = self._matches(batch)
+            kept_rows.append(positions.take(batch.num_rows, is_true(mask)))
+            examined, found = examined + batch.num_rows, found + len(kept_rows[-1])
+            rest = len(others) / columns_first * found / max(1, examined)  # as it seems by now
+            self._reach(before + examined / (1 + rest))
+            if keep:
+                kept_batches.append(_pick(batch, keep).filter(mask))
+        rows = np.concatenate(kept_rows) if kept_rows else np.empty(0, np.int64)
+        if not len(rows):
+            return
+        kept = pa.Table.from_batches(kept_batches) if kept_batches else None
+        between = self._done
+        done = 0
+        for batch in self.reader.read(others, RowSelection.of(rows.astype(np.uint32)), batch_rows):
+            n = batch.num_rows
+            columns = {f.name: batch.column(i) for i, f in enumerate(others)}
+            if kept is not None:
+                part = kept.slice(done, n)
+                columns |= {name: one_array(part.column(name)) for name in part.column_names}
+            fields = output.file_fields
+            whole = pa.RecordBatch.from_arrays([columns[f.name] for f in fields], schema=arrow_schema(fields))
+            yield self._result(output.apply(whole), rows[done : done + n])
+            done += n
+            self._reach(between + (before + examined - between) * done / len(rows))
+        if done != len(rows):
+            raise CorruptFileError(f"{len(rows)} rows were selected, the file gave {done}", path=self.file.path)
+
+    def _read_or_count(
+        self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of these columns; when there is none (all of them were added later), batches of no columns."""
+        if fields:
+            yield from self.reader.read(fields, selection, batch_rows)
+            return
+        left = selection.count(self.file.row_count)
+        while left > 0:
+            n = min(left, batch_rows)
+            yield no_columns(n)
+            left -= n
+
+    def _result(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None) -> pa.RecordBatch:
+        """A batch of the table's columns with the metadata columns of its rows."""
+        if not self.spec.metadata_columns:
+            return batch
+        if rows is None:
+            raise ValueError("metadata columns need row positions")
+        extra = [metadata_column(name, self.spec, self.file, rows) for name in self.spec.metadata_columns]
+        return pa.RecordBatch.from_arrays([*batch.columns, *extra], schema=result_schema(self.spec))
+
+
+def _growing_parts(window: RowSelection, row_count: int, limit: int | None) -> Iterator[RowSelection]:
+    """A window in parts that grow fourfold, when few rows of it are wanted: the first parts may have them."""
+    size = row_count if limit is None else max(_ONE_PASS_ROWS, _PER_WANTED * limit)
+    if window.count(row_count) <= size:
+        yield window
+        return
+    positions = window.to_array(row_count).astype(np.uint32)
+    start = 0
+    while start < len(positions):
+        yield RowSelection.of(positions[start : start + size])
+        start, size = start + size, 4 * size
+
+
+def _pick(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
+    if not fields:
+        return no_columns(batch.num_rows)
+    return batch.select([f.name for f in fields])
+
+
+class _Positions:
+    """Walks the selected positions in step with the batches that a reader gives."""
+
+    def __init__(self, selection: RowSelection, row_count: int) -> None:
+        rows = selection.positions
+        self._first = 0 if not rows else int(rows.min())
+        one_run = rows is None or (bool(rows) and int(rows.max()) - self._first + 1 == len(rows))
+        self._rows = None if one_run else selection.to_array(row_count)
+        self._next = 0
+
+    def take(self, n: int, kept: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.int64]:
+        """The next ``n`` positions; of these, those that are ``kept``."""
+        start, self._next = self._next, self._next + n
+        if self._rows is not None:
+            rows = self._rows[start : start + n]
+            return rows if kept is None else rows[kept]
+        first = self._first + start
+        return np.arange(first, first + n, dtype=np.int64) if kept is None else np.flatnonzero(kept) + first
+
+
+def metadata_column(name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """A metadata column for these positions of the file.
+
+    Rows of a file have row ids from ``_FIRST_ROW_ID`` on, and its sequence number, until an update rewrites them: then
+    the file holds ``_ROW_ID`` and ``_SEQUENCE_NUMBER`` as columns, NULL where the old rule is right. (Source: Paimon
+    documentation, append-table/row-tracking, and the files that Java Paimon's row-level commands write.)
+    """
+    type_ = arrow_type(METADATA_FIELDS[name].type)
+    n = len(rows)
+    match name:
+        case "__paimon_file_path":
+            return pa.repeat(scalar(file.path, type_), n)
+        case "__paimon_row_index":
+            return array(rows, type_)
+        case "__paimon_bucket":
+            return pa.repeat(scalar(file.bucket, type_), n)
+        case "_ROW_ID":
+            first = file.first_row_id
+            ids = pa.nulls(n, type_) if first is None else array(rows + first, type_)
+            return _held_or(ids, name, spec, file, rows)
+        case "_SEQUENCE_NUMBER":
+            return _held_or(pa.repeat(scalar(file.sequence_number, type_), n), name, spec, file, rows)
+    pairs = partition_texts(spec.partition_fields, file.partition, spec.options or {})
+    one = array([list(pairs.items())], type_)
+    return one.take(array(np.zeros(n, np.int8)))
+
+
+def _held_or(derived: pa.Array, name: str, spec: ReadSpec, file: PlannedFile, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """What the file holds in a column of its own, where it does; else the derived values."""
+    if name not in (file.write_cols or ()) or not len(rows):
+        return derived
+    selection = RowSelection.of(rows.astype(np.uint32))
+    with open_data_file(spec, file) as reader:
+        held = [batch.column(0) for batch in reader.read([METADATA_FIELDS[name]], selection, len(rows))]
+    return pc.coalesce(pa.concat_arrays(held), derived)
+
+
+def matching_rows(spec: ReadSpec, file: PlannedFile) -> BitMap:
+    """The positions of the live rows for which a condition is true: what deletes and updates ask.
+
+    When the file's index answers exactly the data file is not opened; else only the columns of the filter are read.
+
+    ``spec``: its predicate is the condition, its metadata column the row index. ``file``: the data file, with its
+    embedded index, when it has one.
+
+    Raises:
+        CorruptFileError: the data file, its index or its deletion vector is damaged.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: the file can't be read.
+    """
+    with file.must_exist("searched", "run the operation again"):
+        return _matching(LiveRows(spec.for_file(file), file))
+
+
+def _matching(live: LiveRows) -> BitMap:
+    candidates = live.candidates
+    live.close()
+    if candidates.is_none:
+        return BitMap()
+    if live.is_exact:
+        return BitMap(range(live.file.row_count)) if candidates.positions is None else candidates.positions
+    batches = read_file(live.spec, live.file.selecting(candidates))
+    found = [to_numpy(batch.column(batch.num_columns - 1)).astype(np.uint32) for batch in batches]
+    return BitMap(np.concatenate(found)) if found else BitMap()

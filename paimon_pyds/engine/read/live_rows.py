@@ -1,0 +1,262 @@
+"""Which rows of a data file survive: its indexes, its deletion vector and what a plan selected, in one place.
+
+Reads, searches for rows to delete, answers without data and explanations all ask here, so that they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pyroaring import BitMap
+
+from paimon_pyds import format as formats
+from paimon_pyds.base.cache import cached_property
+from paimon_pyds.base.selection import RowSelection
+from paimon_pyds.base.types import DataField
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.format import ReadCounters
+from paimon_pyds.index.evaluate import FileIndex, IndexResult, open_embedded_index, open_side_index
+from paimon_pyds.index.roaring.codec import decode_bitmap
+from paimon_pyds.metadata.evolution.file_columns import Evolution, plan_evolution
+from paimon_pyds.metadata.partition import partition_scalars
+from paimon_pyds.metadata.split import DeletionFile, PlannedFile, ReadSpec
+from paimon_pyds.sql.predicate.tree import Const, Predicate
+from paimon_pyds.storage import FileIO, FileSource
+
+
+@dataclass(slots=True)
+class SectionTrace:
+    """What happened to files that were merged with one another.
+
+    Attributes:
+        rows: rows in all of them.
+        candidates: rows that may make the filter true by indexes and statistics, each taken alone; None where that was
+            not found out: the filter is on keys only, or everything is merged (``reason``).
+        candidate_keys: how many keys these have: only their versions were read.
+        versions: rows that were read to be merged.
+        rows_returned: rows given out.
+        reason: why everything was merged, though there is a filter on values.
+    """
+
+    rows: int
+    candidates: int | None = None
+    candidate_keys: int | None = None
+    versions: int = 0
+    rows_returned: int = 0
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class FileTrace:
+    """What happened to one file while it was read, or asked without being read.
+
+    Attributes:
+        path: the data file.
+        rows: how many rows it has.
+        rows_after_index, rows_after_deletions, rows_after_pages: positions left after each step; None before it.
+        rows_returned: rows given out.
+        millis: time spent on it, waiting for who takes its batches left out.
+        index_results: what its indexes said, in the order in which they were asked.
+        counters: what the storage was asked for.
+        section: of a file whose rows were merged with others'; these share it. ``rows_returned`` are then the versions
+            that were read. Where ``section.candidates`` is known, the rows left after each step are those that may make
+            the filter true.
+    """
+
+    path: str
+    rows: int
+    rows_after_index: int | None = None
+    rows_after_deletions: int | None = None
+    rows_after_pages: int | None = None
+    rows_returned: int = 0
+    millis: float = 0.0
+    index_results: list[IndexResult] = field(default_factory=list)
+    counters: ReadCounters = field(default_factory=ReadCounters)
+    section: SectionTrace | None = None
+
+
+_VECTOR_FRAME = 8
+"""Bytes of a vector's size and checksum."""
+
+
+def file_evolution(spec: ReadSpec, file: PlannedFile, fields: Sequence[DataField]) -> Evolution:
+    """How to turn the columns of a file into ``fields`` of the table.
+
+    ``spec``: has the columns of the file's schema. ``fields``: columns of the table.
+    Raises SchemaError: a column's type was changed in a way that Paimon has no cast for.
+    """
+    trims = formats.traits_of(file.path).trims_char
+    partition = partition_scalars(spec.partition_fields, file.partition) if spec.partition_fields else None
+    file_fields = spec.schemas[file.schema_id]
+    return plan_evolution(file_fields, fields, file.write_cols, trims_char=trims, partition=partition, zone=spec.zone)
+
+
+def deleted_rows(io: FileIO, deletion: DeletionFile | None, row_count: int) -> BitMap:
+    """The positions that a deletion vector holds; none without a vector.
+
+    ``deletion``: where the vector lies.
+
+    Raises:
+        CorruptFileError: the vector is damaged, or holds a position that is no row of the file.
+        FileNotFoundError: its file is gone.
+        StorageError: it can't be read.
+    """
+    if deletion is None:
+        return BitMap()
+    from paimon_pyds.metadata.deletion.vector import read_vector
+
+    source = FileSource(io, deletion.path, kept=True)
+    positions = read_vector(source, deletion.offset, deletion.length, deletion.cardinality, row_count).positions
+    source.keep()
+    return positions
+
+
+def vector_bytes(file: PlannedFile) -> int:
+    """Bytes that are read for a file's deletion vector; 0 where it has none."""
+    return 0 if file.deletion is None else file.deletion.length + _VECTOR_FRAME
+
+
+def planned_rows(file: PlannedFile) -> RowSelection:
+    """The rows of a file that its plan selects, deleted ones included. Raises CorruptFileError."""
+    selection = RowSelection.ALL
+    if file.selection is not None:
+        selection = RowSelection(decode_bitmap(file.selection, path=file.path))
+    if file.window is not None:
+        selection = selection & RowSelection.of(range(*file.window))
+    return selection
+
+
+def live_rows(io: FileIO, file: PlannedFile, selection: RowSelection = RowSelection.ALL) -> RowSelection:
+    """The selected rows of a file that are not deleted, whatever a filter says of them.
+
+    ``file``: the data file; its deletion vector is read when it has one. ``selection``: positions in the file.
+    Raises CorruptFileError, StorageError: see `deleted_rows`; SnapshotNotFoundError: the vector is gone.
+    """
+    if file.deletion is None or selection.is_none:
+        return selection
+    with file.must_exist():
+        return selection.minus(deleted_rows(io, file.deletion, file.row_count), file.row_count)
+
+
+class LiveRows:
+    """The live rows of one file that a filter may keep, and how that came about.
+
+    Indexes and the deletion vector are read when they are first asked for; ``trace`` has what was found on the way.
+
+    ``spec``: its predicate is the filter. ``trace``: where to note what happens; one of its own by default.
+
+    Raises:
+        UnsupportedError: the file's rows are merged with those of other files: alone they are not the table's.
+
+    All methods raise CorruptFileError for a damaged index or vector, FileNotFoundError for one that is gone and
+    StorageError for one that can't be read.
+    """
+
+    def __init__(self, spec: ReadSpec, file: PlannedFile, trace: FileTrace | None = None) -> None:
+        if file.merged:
+            raise UnsupportedError(f"rows of {file.path} have to be merged with those of other files, not read alone")
+        self.spec = spec
+        self.file = file
+        self.trace = FileTrace(file.path, file.row_count) if trace is None else trace
+        self._in_use = ExitStack()
+
+    @cached_property
+    def filtering(self) -> Evolution:
+        """How to get the filter's columns from those of the file."""
+        return file_evolution(self.spec, self.file, self.spec.filter_fields)
+
+    @cached_property
+    def devolved(self) -> Predicate:
+        """The filter on the file's own columns; it keeps at least what the filter keeps."""
+        return self.filtering.devolve(self.spec.predicate)
+
+    @property
+    def matches_none(self) -> bool:
+        """Whether the filter is true for no row of the file, as its schema and its partition tell."""
+        return self.devolved in (Const.FALSE, Const.UNKNOWN)
+
+    @cached_property
+    def matches_all(self) -> bool:
+        """Whether the filter is true for every row of the file, as its schema and its partition tell."""
+        return self.devolved is Const.TRUE and self._devolves_exactly
+
+    @cached_property
+    def _devolves_exactly(self) -> bool:
+        return self.filtering.devolves_exactly(self.spec.predicate)
+
+    @cached_property
+    def indexes(self) -> list[FileIndex]:
+        """The file's index containers, opened: the embedded one, the side file. None of them when they are not used."""
+        if not self.spec.use_index:
+            return []
+        found = []
+        embedded = self.file.embedded_index
+        if embedded is not None:
+            found.append(self._in_use.enter_context(open_embedded_index(embedded, self.file.name)))
+        if self.file.index_path is not None:
+            found.append(self._in_use.enter_context(open_side_index(self.spec.io, self.file.index_path)))
+        return found
+
+    def close(self) -> None:
+        """Let go of the open indexes, which the next query may use."""
+        self.__dict__.pop("indexes", None)
+        self._in_use.close()
+
+    @property
+    def index_bytes(self) -> int:
+        """What the storage was asked for of indexes; embedded ones came with the manifest and cost nothing more."""
+        opened = self.__dict__.get("indexes")
+        return opened[-1].bytes_read if opened and self.file.index_path is not None else 0
+
+    @cached_property
+    def _by_index(self) -> tuple[RowSelection, bool]:
+        """Positions that may match, deleted ones included, and whether an index says that all of them match."""
+        if self.matches_none:
+            self.trace.rows_after_index = 0
+            return RowSelection.NONE, True
+        file, selection, exact = self.file, planned_rows(self.file), False
+        if self.devolved is not Const.TRUE:
+            before = self.index_bytes
+            for result in self._ask_indexes():
+                self.trace.index_results.append(result)
+                selection, exact = selection & result.selection, exact or result.exact
+            self.trace.counters.index_bytes += self.index_bytes - before
+            self.trace.counters.bytes_read += self.index_bytes - before
+        self.trace.rows_after_index = selection.count(file.row_count)
+        return selection, exact
+
+    def _ask_indexes(self) -> list[IndexResult]:
+        try:
+            return [index.evaluate(self.devolved, self.file.row_count) for index in self.indexes]
+        except BaseException:
+            self._in_use.pop_all()  # not for the next query: a damaged file may be replaced by a copy of what it was
+            raise
+
+    @property
+    def index_is_exact(self) -> bool:
+        """Whether an index says that the filter on the file's own columns is true for all `candidates`."""
+        return self._by_index[1]
+
+    @cached_property
+    def candidates(self) -> RowSelection:
+        """The live rows that the filter may keep."""
+        selection = self._by_index[0]
+        deletion, rows = self.file.deletion, self.file.row_count
+        if deletion is not None and not selection.is_none:
+            selection = selection.minus(deleted_rows(self.spec.io, deletion, rows), rows)
+            self.trace.counters.bytes_read += vector_bytes(self.file)
+        self.trace.rows_after_deletions = selection.count(rows)
+        return selection
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the filter keeps all `candidates`, so that no data has to be read to know."""
+        selection, exact = self._by_index
+        return self.matches_all or selection.is_none or (exact and self._devolves_exactly)
+
+    @property
+    def rows(self) -> RowSelection | None:
+        """Exactly the live rows that the filter keeps; None when only reading can tell."""
+        return self.candidates if self.is_exact else None

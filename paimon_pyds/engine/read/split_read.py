@@ -1,0 +1,227 @@
+"""Splits → Arrow batches: one file after the other, or several files at a time on threads, always in plan order."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import array
+from paimon_pyds.base.progress import phase
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.engine.read.file import DEFAULT_BATCH_ROWS, open_data_file, read_file, read_live
+from paimon_pyds.engine.read.live_rows import FileTrace, LiveRows
+from paimon_pyds.engine.read.small_files import joined_files, read_small_files
+from paimon_pyds.format import WHOLE_FILE
+from paimon_pyds.format.threads import in_order
+from paimon_pyds.keys.merge.filter import merge_filter, merge_keys
+from paimon_pyds.metadata.split import PlannedFile, ReadSpec, Split, result_schema, sections
+from paimon_pyds.sql.predicate.tree import Predicate
+from paimon_pyds.storage import requests_at_once
+
+_HELD_BYTES = 128 << 20
+"""What files that come later may have ready, beside a batch of each."""
+_FEW_ROWS = 2_048
+"""Rows of a file that are wanted: getting them from a store is waiting, and takes little memory."""
+_READ_AT_ONCE = 32
+_WHOLE_BYTES = 4 << 20
+"""Of files together that are read whole rather than by several requests one after another."""
+
+
+def read_split(
+    split: Split,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    *,
+    limit: int | None = None,
+    on_file: Callable[[FileTrace], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The split's surviving rows, with the schema `result_schema(split.spec)`.
+
+    ``limit``: stop after so many rows. ``on_file``: called with the trace of each file when it is done.
+    """
+    left = limit
+    for part in _parts(split.spec, split.files):
+        for section in chain(part.done, part.sections):
+            for batch in section.rows(batch_rows, left):
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                if batch.num_rows:
+                    yield batch
+                if left == 0:
+                    break
+            if on_file is not None:
+                for trace in section.traces:
+                    on_file(trace)
+            if left == 0:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Files that `split.sections` or `joined_files` have together; ``live`` where the indexes of a file were evaluated
+    ahead."""
+
+    spec: ReadSpec
+    files: Sequence[PlannedFile]
+    traces: Sequence[FileTrace]
+    live: LiveRows | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its index has told that no row is wanted."""
+        return self.live is not None and self.live.candidates.is_none
+
+    def rows(self, batch_rows: int, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The surviving rows."""
+        if self.live is not None:
+            self.live.spec = self.spec
+            return read_live(self.live, batch_rows, limit)
+        if self.files[0].merged:
+            from paimon_pyds.engine.read.merged_files import read_merged
+
+            return read_merged(self.spec, self.files, self.traces, batch_rows)
+        if len(self.files) > 1:
+            return read_small_files(self.spec, self.files, self.traces, batch_rows)
+        return read_file(self.spec, self.files[0], batch_rows=batch_rows, trace=self.traces[0], limit=limit)
+
+
+class _Part(NamedTuple):
+    """Sections to read, and how many of them at a time; 0 for as many as cores are there. ``done`` are others, which
+    have no row that is wanted."""
+
+    sections: Iterable[_Section]
+    at_once: int = 0
+    done: Sequence[_Section] = ()
+
+
+def _section(spec: ReadSpec, files: Sequence[PlannedFile]) -> _Section:
+    return _Section(spec, files, [FileTrace(file.path, file.row_count) for file in files])
+
+
+def _parts(spec: ReadSpec, files: Sequence[PlannedFile]) -> Iterator[_Part]:
+    """The sections of some files: on local disks all, of a store as many as have their indexes evaluated at once."""
+    found = (_section(spec, section) for section in joined_files(spec, sections(files)))
+    at_once = requests_at_once(spec.io) if spec.use_index else 0
+    if not at_once or all(file.index_path is None for file in files):
+        yield _Part(found)
+        return
+    from paimon_pyds.storage.concurrent import concurrent_map
+
+    while window := list(islice(found, at_once)):
+        with_candidates = list(concurrent_map(_with_candidates, window, at_once))
+        left = [section for section in with_candidates if not section.is_done]
+        spec = replace(spec, read_whole=max(WHOLE_FILE, _WHOLE_BYTES // max(len(left), 1)))
+        few = all(s.live and s.live.candidates.count(s.files[0].row_count) <= _FEW_ROWS for s in left)
+        yield _Part(
+            [replace(section, spec=spec) for section in left],
+            min(len(left), _READ_AT_ONCE) if few else 0,
+            [section for section in with_candidates if section.is_done],
+        )
+
+
+def _with_candidates(section: _Section) -> _Section:
+    """A section whose file, where it has an index, has told which rows may be wanted."""
+    file = section.files[0]
+    if file.merged or file.index_path is None or len(section.files) > 1:
+        return section
+    live = LiveRows(section.spec, file, section.traces[0])
+    start = time.perf_counter()
+    try:
+        with file.must_exist():
+            _ = live.candidates
+    finally:
+        live.close()
+        live.trace.millis += (time.perf_counter() - start) * 1000
+    return replace(section, live=live)
+
+
+def read_splits(
+    spec: ReadSpec,
+    files: Sequence[PlannedFile],
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    *,
+    limit: int | None = None,
+    threads: int = 2,
+    on_file: Callable[[FileTrace], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Surviving rows of these files in order, reading up to ``threads`` files at a time.
+
+    Memory is bounded: each thread decodes one file, and what waits for the consumer is at most 128 MiB.
+
+    ``limit``: stop after so many rows; files are read one after the other then. ``threads``: files that are read at a
+    time. ``on_file``: called with the trace of each file when it is done.
+    """
+    if not files:
+        return
+    with phase("reading", files) as step:
+        by_path = {file.path: file for file in files} if step.is_seen else {}
+
+        def done(trace: FileTrace) -> None:
+            step.advance([by_path[trace.path]] if by_path else ())
+            if on_file is not None:
+                on_file(trace)
+
+        if threads <= 1 or len(files) <= 1 or limit is not None:
+            yield from read_split(Split.of(spec, files), batch_rows, limit=limit, on_file=done)
+            return
+        for part in _parts(spec, files):
+            for section in part.done:
+                done(section.traces[0])
+            reads = (_run(section, batch_rows) for section in part.sections)
+            for item in in_order(reads, threads=max(threads, part.at_once), held=_HELD_BYTES, size=_bytes_of):
+                if isinstance(item, FileTrace):
+                    done(item)
+                else:
+                    yield item
+
+
+def _run(section: _Section, batch_rows: int) -> Generator[pa.RecordBatch | FileTrace, None, None]:
+    """The rows of files that are read together, then their traces."""
+    yield from section.rows(batch_rows)
+    yield from section.traces
+
+
+def _bytes_of(item: pa.RecordBatch | FileTrace) -> int:
+    return 0 if isinstance(item, FileTrace) else int(item.nbytes)
+
+
+def with_filter(spec: ReadSpec, predicate: Predicate) -> ReadSpec:
+    """How to read the rows that another filter keeps, before and after they are merged; ``filter_fields`` stay as they
+    are.
+
+    ``predicate`` is bound to the table's columns, and keeps no row that the plan's filter drops.
+    """
+    merging = spec.merging
+    if merging is not None:
+        merging = replace(merging, filter=merge_filter(predicate, merge_keys(merging.schema)))
+    return replace(spec, predicate=predicate, merging=merging)
+
+
+def empty_batch(spec: ReadSpec) -> pa.RecordBatch:
+    """A batch of no rows with the result's schema."""
+    schema = result_schema(spec)
+    return pa.RecordBatch.from_arrays([array([], f.type) for f in schema], schema=schema)
+
+
+def check_row_counts(spec: ReadSpec, files: Sequence[PlannedFile]) -> None:
+    """Hold the rows of data files against what manifests say. Reads footers only, of a few files at a time.
+
+    Raises:
+        CorruptFileError: a file has another number of rows, or is no data file.
+        SnapshotNotFoundError: a file is gone.
+        StorageError: a file can't be read.
+    """
+
+    def check(file: PlannedFile) -> None:
+        with file.must_exist(), open_data_file(spec, file):
+            pass
+
+    from paimon_pyds.storage.concurrent import concurrent_each, threads_for
+
+    concurrent_each(check, files, threads_for(spec.io, min(32, 4 * (os.cpu_count() or 1))))

@@ -1,0 +1,488 @@
+"""Planning: a snapshot's manifests → the files that may hold rows of the filter.
+
+Each step sees the entries as columns and leaves a smaller set: manifests by partition range, entries by partition, by
+bucket, by column statistics, by embedded file index, and files whose rows are all deleted. Side indexes are asked by
+the readers, where the files are read.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import array, empty_batch, from_numpy, pc, to_numpy
+from paimon_pyds.base.cache import collection_paused
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.progress import current, phase
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.secrets import without_secrets
+from paimon_pyds.base.types import DataField
+from paimon_pyds.base.types.nulls import nulls_only
+from paimon_pyds.engine.scan.planned_files import (
+    FileDetails,
+    deletion_files,
+    files_when_asked,
+    has_orc,
+    planned_files,
+    renewed_files,
+)
+from paimon_pyds.engine.scan.prune import EmbeddedAnswers, ask_embedded, bucket_mask, left_out, statistics_mask
+from paimon_pyds.engine.scan.result import PruneStep, ScanPlan, SkippedFile, bucket_skew, buckets_text
+from paimon_pyds.engine.scan.travel import Additions, Difference, Incremental, TableState
+from paimon_pyds.errors import CorruptFileError
+from paimon_pyds.format import traits_of
+from paimon_pyds.keys.merge.files_to_merge import (
+    MERGED,
+    all_merged,
+    both_states,
+    by_state,
+    changed_sections,
+    hides_level_0,
+    highest_level,
+    is_older,
+    keep_sections,
+    not_merged,
+    with_merged,
+    without_common,
+)
+from paimon_pyds.keys.merge.filter import MergeFilter, merge_filter, merge_keys
+from paimon_pyds.keys.merge.key_values import KEY_VALUE_FIELDS, with_key_values
+from paimon_pyds.metadata.manifest import PLACE_COLUMNS, ManifestFile, entry_schema
+from paimon_pyds.metadata.manifest_reader import EntryFilter, ManifestReader
+from paimon_pyds.metadata.snapshot import CommitKind
+from paimon_pyds.metadata.split import FileBounds, Files, MergedRows, Merging, PlannedFile, ReadSpec, first_files
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.sql.predicate.relaxation import partition_filter
+from paimon_pyds.sql.predicate.tree import Const, Predicate
+
+_PLAN_COLUMNS = (
+    "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count",
+    "value_stats_min", "value_stats_max", "value_stats_nulls", "min_sequence_number", "max_sequence_number",
+    "schema_id", "level", "extra_files", "embedded_index", "value_stats_cols", "external_path", "first_row_id",
+    "write_cols",
+)  # fmt: skip
+_FILE_SCHEMA_COLUMNS = ("file_name", "schema_id", "write_cols")
+_RUN_COLUMNS = ("min_key", "max_key", "delete_row_count")
+"""What is asked besides of files that are sorted runs of a table with a primary key."""
+
+_Step: TypeAlias = Callable[[pa.RecordBatch], tuple[pa.RecordBatch, str]]
+"""The entries that a step keeps of some, and what to tell of it."""
+_NOT_COMPACTED = "hidden from batch reads until it is compacted"
+_MOST_EXPLAINED = 20_000
+"""Entries of manifests up to which an explanation reads those too that partitions rule out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What to plan: a state of the table, a bound predicate, the columns to return."""
+
+    state: TableState
+    predicate: Predicate
+    fields: tuple[DataField, ...]
+    filter_fields: tuple[DataField, ...]
+    options: TableOptions
+    metadata_columns: tuple[str, ...] = ()
+    limit: int | None = None
+    between: Incremental | None = None
+    """Read what some snapshots added, or leave out the files of an older state, instead of reading the state whole."""
+    read_optimized: bool = False
+    """Read what compactions left on the highest level only, where rows have versions."""
+    zone: str | None = None
+    """The time zone of casts of columns that were given another type; None refuses those that depend on one."""
+    explain: bool = False
+    """Note which step left out which file, and what indexes said."""
+
+
+def plan_scan(store: TableStore, request: ScanRequest) -> ScanPlan:
+    """The files to read for a request.
+
+    Raises:
+        CorruptFileError: a manifest is damaged.
+        StorageError: metadata is gone, as when the snapshot expired meanwhile.
+    """
+    return Planner(store, request).plan()
+
+
+class Planner:
+    """Plans one request; `plan_scan` is the short way."""
+
+    def __init__(self, store: TableStore, request: ScanRequest) -> None:
+        self.store = store
+        tested = nulls_only(request.filter_fields)
+        self.tests_variant = tested != request.filter_fields
+        if self.tests_variant:
+            schema = replace(request.state.schema, fields=nulls_only(request.state.schema.fields))
+            request = replace(request, filter_fields=tested, state=replace(request.state, schema=schema))
+        self.request = request
+        self.schema = request.state.schema
+        self.steps: list[PruneStep] = []
+        self.skips: list[SkippedFile] = []
+        self.clock = time.perf_counter()
+        self.embedded = EmbeddedAnswers(np.zeros(0, np.bool_))
+        self.rows_in_doubt = False
+        self.columns = (*_PLAN_COLUMNS, *_RUN_COLUMNS) if self.schema.primary_keys else _PLAN_COLUMNS
+        self.unmerged = self.merge_filter(request.predicate).before
+        """The part of the filter that may act before versions of a row are merged: all of it where none are."""
+        keys = self.schema.partition_keys
+        self.partition_predicate: Predicate = Const.TRUE
+        rest = request.predicate
+        if keys:
+            self.partition_predicate, rest = partition_filter(rest, keys)
+        self.settled = (
+            rest is Const.TRUE and request.between is None and not self.schema.primary_keys and not request.explain
+        )
+        """Whether partitions say all that the filter does: statistics are not asked then."""
+        self.entry_filter = EntryFilter(self.schema, self.partition_predicate)
+        self.reader = ManifestReader(store, kept=True)
+
+    def plan(self) -> ScanPlan:
+        with nullcontext() if current.get() is None else phase("planning"):
+            return self._plan()
+
+    def _plan(self) -> ScanPlan:
+        request, options = self.request, self.request.options
+        entries = self.pruned(self.entries(), ("partitions", self.by_partition))
+        has_buckets = self.schema.primary_keys or int(options.get("bucket")) > 0
+        skew = bucket_skew(entries) if request.explain and has_buckets else None
+        if not self.settled:
+            entries = self.pruned(entries, ("buckets", self.by_bucket))
+            if self.schema.primary_keys:
+                entries = self.with_merged(self.pruned(self.visible(entries), ("keys", self.by_keys)))
+            statistics, index = ("statistics", self.by_statistics), ("embedded index", self.by_embedded_index)
+            entries = self.pruned(entries, statistics, index)
+        with collection_paused():
+            files = self.files(entries)
+        return ScanPlan(
+            spec=self.spec(files),
+            found=files,
+            snapshot_id=None if request.state.snapshot is None else request.state.snapshot.id,
+            schema_id=self.schema.id,
+            steps=tuple(self.steps),
+            skips=tuple(self.skips),
+            index_answers=self.embedded.index_answers,
+            limit=request.limit,
+            skew=skew,
+            rows_in_doubt=self.rows_in_doubt,
+            target_split_size=options.get("source.split.target-size"),
+            open_file_cost=options.get("source.split.open-file-cost"),
+        )
+
+    def pruned(self, entries: pa.RecordBatch, *steps: tuple[str, _Step]) -> pa.RecordBatch:
+        """The entries that are left after some steps, each of which is noted."""
+        for name, prune in steps:
+            if self.request.predicate is Const.TRUE or not entries.num_rows:
+                break
+            before = entries
+            entries, detail = prune(before)
+            if detail or entries.num_rows != before.num_rows:
+                self.note(name, entries, detail)
+            if self.request.explain and entries.num_rows != before.num_rows and name in self.masks:
+                self.skips += left_out(name, before, entries, self.request.predicate, self.masks[name])
+        return entries
+
+    def spec(self, files: Files) -> ReadSpec:
+        request = self.request
+        schemas = {id_: self.fields_of(id_) for id_ in _schema_ids(files)}
+        return ReadSpec(
+            io=self.store.io,
+            schemas=with_key_values(schemas) if set(request.fields) & set(KEY_VALUE_FIELDS) else schemas,
+            fields=request.fields,
+            filter_fields=request.filter_fields,
+            predicate=request.predicate,
+            metadata_columns=request.metadata_columns,
+            partition_fields=self.schema.partition_fields,
+            options=without_secrets(dict(request.options)),
+            use_index=request.options.get("file-index.read.enabled"),
+            zone=request.zone,
+            merging=self.merging() if self.schema.primary_keys and any(file.merged for file in files.made) else None,
+        )
+
+    def with_merged(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """The entries of a table with a primary key, with columns that tell whose rows are merged with others'."""
+        if isinstance(self.request.between, Additions):
+            return not_merged(entries)
+        if isinstance(between := self.request.between, Difference):
+            if between.exact and between.start is not None:
+                return changed_sections(
+                    entries, self.schema, renewed_files(self.store, self.schema, between.start, between.end)
+                )
+            return all_merged(entries, self.schema)
+        return with_merged(entries, self.schema, self.request.options)
+
+    def merge_filter(self, predicate: Predicate) -> MergeFilter:
+        """The parts of a predicate that act before and after versions of a row are merged."""
+        if not self.schema.primary_keys or isinstance(self.request.between, Additions):
+            return MergeFilter(predicate)
+        return merge_filter(predicate, merge_keys(self.schema))
+
+    def merging(self) -> Merging:
+        """How the rows of these files are merged."""
+        options = without_secrets(dict(self.request.options))
+        of: MergedRows = "rows"
+        if self.request.between is not None:
+            of = "versions" if isinstance(self.request.between, Additions) else self.request.between.gives
+        return Merging(replace(self.schema, options=options), self.merge_filter(self.request.predicate), of)
+
+    def note(self, name: str, entries: pa.RecordBatch, detail: str = "") -> None:
+        now = time.perf_counter()
+        rows = _total(entries, "row_count") - self.embedded.rows_left_out
+        size = _total(entries, "file_size")
+        self.steps.append(PruneStep(name, entries.num_rows, rows, size, (now - self.clock) * 1000, detail))
+        self.clock = now
+
+    def entries(self) -> pa.RecordBatch:
+        if not self.request.explain and self.is_analyzed():
+            from paimon_pyds.engine.scan.analyzed import nothing_matches  # few states are
+
+            if nothing_matches(self.store, self.request):
+                entries = empty_batch(entry_schema(frozenset(self.columns)))
+                self.note("table", entries, "by the statistics of analyze")
+                return entries
+        manifests = self.manifests()
+        kept = self.entry_filter.may_hold(manifests)
+        entries = self.read(kept)
+        if self.settled and has_orc(entries):  # statistics tell of instants in these (`instant_bounds`)
+            self.settled = False
+            entries = self.read(kept)
+        if len(kept) == len(manifests) and self.request.between is None:
+            self.check_total(entries)
+        detail = f"{len(kept)} of {len(manifests)} manifests" if len(kept) != len(manifests) else ""
+        if detail and self.request.explain:
+            entries = self.seen_whole(manifests, entries)
+        self.note("manifests" if detail else "table", entries, detail)
+        return entries
+
+    def is_analyzed(self) -> bool:
+        """Whether statistics may be of just this state."""
+        snapshot = self.request.state.snapshot
+        return snapshot is not None and snapshot.commit_kind is CommitKind.ANALYZE
+
+    def read(self, manifests: Sequence[ManifestFile]) -> pa.RecordBatch:
+        between = self.request.between
+        if isinstance(between, Additions):
+            return self.reader.added(manifests, self.columns)
+        entries = self.reader.live(manifests, PLACE_COLUMNS if self.settled else self.columns)
+        if between is None or between.start is None:
+            return entries
+        older = self.entry_filter.may_hold(self.reader.manifests(between.start))
+        if self.schema.primary_keys:
+            of_both = both_states if between.exact else without_common
+            return of_both(entries, self.reader.live(older, self.columns))
+        names = self.reader.live(older, ("file_name",)).column("file_name")
+        if between.exact:
+            renewed = renewed_files(self.store, self.schema, between.start, between.end)
+            names = names.filter(pc.invert(pc.is_in(names, value_set=array(sorted(renewed), pa.string()))))
+        return entries.filter(pc.invert(pc.is_in(entries.column("file_name"), value_set=names)))
+
+    def check_total(self, entries: pa.RecordBatch) -> None:
+        """Hold the rows of all live files against what the snapshot counts.
+
+        Java, pypaimon and pypaimon-rust keep that number exactly, yet none of them reads it: a writer that got it wrong
+        must not make a table unreadable. So a difference is reported, and row counts are then taken from data files.
+        """
+        snapshot = self.request.state.snapshot
+        total = None if snapshot is None else snapshot.total_record_count
+        found = _total(entries, "row_count")
+        if snapshot is not None and total is not None and total != found:
+            self.rows_in_doubt = True
+            warnings.warn(
+                f"snapshot {snapshot.id} counts {total} rows, the data files in its manifests have {found}: the "
+                f"table's metadata is damaged, or its writer counts wrongly ({self.store.root})",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def seen_whole(self, manifests: Sequence[ManifestFile], kept: pa.RecordBatch) -> pa.RecordBatch:
+        """For an explanation: notes what lies in the manifests that were not read, unless that is very much.
+
+        Of the entries kept, those go whose removal only the other manifests know; partitions rule them out anyway.
+        """
+        if sum(m.num_added_files + m.num_deleted_files for m in manifests) > _MOST_EXPLAINED:
+            return kept
+        whole = self.read(manifests)
+        self.note("table", whole)
+        kept = whole.filter(pc.is_in(whole.column("file_name"), value_set=kept.column("file_name")))
+        self.skips += left_out("manifests", whole, kept, self.partition_predicate, self.masks["partitions"])
+        return kept
+
+    def manifests(self) -> list[ManifestFile]:
+        between = self.request.between
+        if isinstance(between, Additions):
+            listed = self.reader.changelog if between.changelog else self.reader.delta
+            return [manifest for snapshot in between.snapshots for manifest in listed(snapshot)]
+        return self.reader.manifests(self.request.state.snapshot)
+
+    def visible(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """The files that a batch read of a table with a primary key looks at."""
+        keep = to_numpy(entries.column("bucket")) >= 0  # others are of the bucket for rows that have none yet
+        levels = to_numpy(entries.column("level"))
+        if self.request.read_optimized:
+            keep &= levels == highest_level(self.request.options)
+        if hides_level_0(self.request.options) and not self.shows_level_0():
+            keep &= levels > 0
+        if keep.all():
+            return entries
+        visible = pc.filter(entries, from_numpy(keep))
+        self.note("not compacted", visible, f"{visible.num_rows} of {entries.num_rows} files are visible")
+        if self.request.explain:
+            reason = "not on the highest level" if self.request.read_optimized else _NOT_COMPACTED
+            hidden = pc.filter(entries, from_numpy(~keep))
+            columns = (hidden.column(name).to_pylist() for name in ("file_name", "row_count", "file_size"))
+            self.skips += [
+                SkippedFile(name, rows, size, reason, "not compacted")
+                for name, rows, size in zip(*columns, strict=True)
+            ]
+        return visible
+
+    def shows_level_0(self) -> bool:
+        """Whether files are among them that batch reads leave out: what snapshots added is not compared with older
+        versions, and most of it is there; nor is a difference by the rules of Java 2.1."""
+        between = self.request.between
+        if isinstance(between, Difference):
+            return not between.exact and self.request.options.get("diff-rules") == "2.1"
+        return isinstance(between, Additions)
+
+    def by_partition(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        if self.partition_predicate is Const.TRUE:
+            return entries, ""
+        mask, kept, of = self.entry_filter.partitions_kept(entries)
+        return pc.filter(entries, from_numpy(mask)), f"{kept} of {of} partitions"
+
+    def by_bucket(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        mask = self.buckets_of(self.request.predicate, entries)
+        return (entries, "") if mask is None else (pc.filter(entries, from_numpy(mask)), buckets_text(entries, mask))
+
+    def buckets_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_] | None:
+        """Which entries lie in buckets that a predicate keeps; None when it keeps all."""
+        return bucket_mask(predicate, self.schema, entries, self.store.schemas)
+
+    def by_keys(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        return entries.filter(from_numpy(self.keys_of(self.request.predicate, entries))), ""
+
+    def keys_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which entries of a table with a primary key a predicate keeps by what it says of keys alone."""
+        return self.statistics_of(self.merge_filter(predicate).before, entries)
+
+    def by_statistics(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        mask, detail = self.statistics_of(self.request.predicate, entries), ""
+        if self.schema.primary_keys:
+            alone, mask = mask, keep_sections(mask, entries, self.request.options)
+            if (held := int((mask & ~alone).sum())) and self.request.explain:
+                detail = f"{held} more could go, but are merged with others"
+        return (entries, detail) if mask.all() else (pc.filter(entries, from_numpy(mask)), detail)
+
+    def statistics_of(self, predicate: Predicate, entries: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which entries a predicate keeps by their statistics."""
+        return statistics_mask(predicate, self.schema.fields, entries, self.fields_of)
+
+    @property
+    def masks(self) -> Mapping[str, Callable[[Predicate, pa.RecordBatch], npt.NDArray[np.bool_] | None]]:
+        """What each step that looks at whole files makes of a part of the filter."""
+        keys = self.schema.partition_keys
+        return {
+            "partitions": lambda part, entries: EntryFilter(self.schema, partition_filter(part, keys)[0]).mask(entries),
+            "buckets": self.buckets_of,
+            "keys": self.keys_of,
+            "statistics": self.statistics_of,
+        }
+
+    def fields_of(self, schema_id: int) -> tuple[DataField, ...]:
+        fields = self.store.schema(schema_id).fields
+        return nulls_only(fields) if self.tests_variant else fields
+
+    def by_embedded_index(self, entries: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+        embedded = entries.column("embedded_index")
+        if embedded.null_count == len(embedded) or not self.request.options.get("file-index.read.enabled"):
+            return entries, ""
+
+        from paimon_pyds.metadata.evolution.file_columns import plan_evolution
+
+        def devolved(row: int) -> Predicate:
+            name, schema_id, write_cols = (entries.column(c)[row].as_py() for c in _FILE_SCHEMA_COLUMNS)
+            fields, wanted = self.fields_of(schema_id), self.request.filter_fields
+            trims = traits_of(name).trims_char
+            evolution = plan_evolution(fields, wanted, write_cols, trims_char=trims, zone=self.request.zone)
+            merged = bool(self.schema.primary_keys) and entries.column(MERGED)[row].as_py()
+            return evolution.devolve(self.unmerged if merged else self.request.predicate)
+
+        self.embedded = ask_embedded(entries, self.request.predicate, devolved, explain=self.request.explain)
+        self.skips += self.embedded.skips
+        keep = self.embedded.keep
+        return pc.filter(entries, from_numpy(keep)), f"{int(keep.sum())} of {len(keep)} files"
+
+    def files(self, entries: pa.RecordBatch) -> Files:
+        files: list[PlannedFile] = []
+        parts = by_state(entries) if self.schema.primary_keys else [entries]
+        for part in parts:
+            details = self.details(part)
+            if self.settled and not any(details):
+                found = files_when_asked(self.store, self.schema, part)
+                if found is not None:
+                    limit = self.request.limit if self.request.predicate is Const.TRUE else None
+                    return found if limit is None else found.with_rows(limit)
+            planned = planned_files(self.store, self.schema, part, details)
+            files += self.alive(planned) if details.deletions else planned
+        return Files(tuple(self.limited(files)))
+
+    def alive(self, files: Iterable[PlannedFile]) -> Iterator[PlannedFile]:
+        """The files that have rows their deletion vectors leave. Raises CorruptFileError."""
+        for file in files:
+            deleted = None if file.deletion is None else file.deletion.cardinality
+            if deleted is not None and deleted > file.row_count:
+                raise CorruptFileError(
+                    f"the index manifest says that {deleted} rows of {file.row_count} are deleted", path=file.path
+                )
+            if deleted == file.row_count and file.deletion is not None:
+                skip = SkippedFile(file.name, file.row_count, file.size, "every row is deleted", "deletion vectors")
+                self.skips.append(skip)
+            else:
+                yield file
+
+    def details(self, entries: pa.RecordBatch) -> FileDetails:
+        """What is known of the files of these entries beside them."""
+        between, snapshot = self.request.between, self.request.state.snapshot
+        if isinstance(between, Additions):
+            snapshot = None
+        elif isinstance(between, Difference) and is_older(entries):
+            snapshot = between.start
+        deletions = deletion_files(self.store, self.schema, snapshot)
+        return FileDetails(deletions, self.embedded.selections, self.bounds(entries))
+
+    def bounds(self, entries: pa.RecordBatch) -> Iterable[FileBounds | None] | None:
+        """Of files that are merged, the embedded indexes: they tell readers whose rows are worth merging."""
+        if MERGED not in entries.schema.names:
+            return None
+        embedded = entries.column("embedded_index")
+        if embedded.null_count == len(embedded):
+            return None
+        indexes = pc.if_else(entries.column(MERGED), embedded, None).to_pylist()
+        return (None if index is None else FileBounds(self.request.predicate, {}, index) for index in indexes)
+
+    def limited(self, files: list[PlannedFile]) -> list[PlannedFile]:
+        """The first files that have enough rows for the limit, where metadata tells how many they have."""
+        limit = self.request.limit
+        if limit is None or self.request.predicate is not Const.TRUE:
+            return files
+        kept, rest = first_files(files, limit)
+        if self.request.explain:
+            self.skips += [SkippedFile(f.name, f.row_count, f.size, f"LIMIT {limit}", "limit") for f in rest]
+        return kept
+
+
+def _schema_ids(files: Files) -> set[int]:
+    """The schemas that files were written with."""
+    numbers = files.numbers("schema_id")
+    return {file.schema_id for file in files.made} if numbers is None else set(numbers.tolist())
+
+
+def _total(entries: pa.RecordBatch, column: str) -> int:
+    """The sum of a column of integers without nulls."""
+    return int(to_numpy(entries.column(column)).sum())

@@ -1,0 +1,352 @@
+"""The data files of manifest entries as a plan has them: where each lies, its side index, its deletion vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import array, binary_parts, from_numpy, pc, to_numpy
+from paimon_pyds.base.options import TableOptions
+from paimon_pyds.base.options.table_options import zoned_partitions
+from paimon_pyds.base.row import decode_row, decode_rows
+from paimon_pyds.base.types import DataField, scalar_to_internal, timestamp_unit
+from paimon_pyds.base.types.kinds import NANOS_PER_UNIT, Kind
+from paimon_pyds.base.types.sql_values import parse_timestamp
+from paimon_pyds.engine.scan.prune import instant_bounds
+from paimon_pyds.errors import CorruptFileError, PredicateError
+from paimon_pyds.keys.merge.files_to_merge import MERGED, OLDER, SECTION
+from paimon_pyds.metadata.manifest import DELETION_VECTORS, IndexEntry
+from paimon_pyds.metadata.partition import FileKey, PartitionBucket
+from paimon_pyds.metadata.paths import (
+    TablePaths,
+    check_names,
+    escape_path_name,
+    file_paths,
+    partition_directory,
+    partition_path,
+)
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.split import DeletionFile, FileBounds, FileColumns, Files, PlannedFile, SortedRun
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.storage import FileIO
+
+_LEAST_BUCKET = -(1 << 31)
+_FEW = 16
+"""So few files are told apart faster one by one than in arrays."""
+_AT_ONCE = 256 << 10
+
+
+class FileLocations(NamedTuple):
+    """Columns, a value for each file: its bucket, its name, where it lies, and where its side index does if it has one.
+
+    Files of one bucket share the object that names it.
+    """
+
+    bucket_ids: list[PartitionBucket]
+    names: list[str]
+    paths: list[str]
+    indexes: list[str | None]
+
+    def file_keys(self) -> Iterator[FileKey]:
+        """What names each file."""
+        return zip(self.bucket_ids, self.names, strict=True)
+
+
+def file_locations(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> FileLocations:
+    """Where the data files of manifest entries lie, in the entries' order.
+
+    ``schema``: its schema, whose options name directories. ``entries``: manifest entries.
+
+    Raises:
+        CorruptFileError: a file lists several index files.
+        SecurityError: a name that leaves the table, or a path outside of it that nobody allows.
+    """
+    paths = store.paths.with_options(schema.options)
+    shared, places = _buckets(entries)
+    of_file: list[int] = places.tolist()
+    bucket_ids = [shared[number] for number in of_file]
+    names = entries.column("file_name").to_pylist()
+    check_names(names, "data file")
+    if zoned_partitions(schema):
+        zoned = ZonedPartitions(store.io, schema, paths)
+        directories = [
+            paths.bucket_dir(zoned.directory(*id_, name), id_.bucket)
+            for id_, name in zip(bucket_ids, names, strict=True)
+        ]
+    else:
+        of_bucket = _directories(schema, paths, shared)
+        directories = [of_bucket[number] for number in of_file]
+    external = entries.column("external_path")
+    if external.null_count == len(names):
+        files = [f"{directory}/{name}" for directory, name in zip(directories, names, strict=True)]
+    else:
+        paths = file_paths(store, schema.options, outside=True)
+        files = [
+            paths.data_file_in(directory, name, elsewhere)
+            for directory, name, elsewhere in zip(directories, names, external.to_pylist(), strict=True)
+        ]
+    extra = entries.column("extra_files")
+    indexes: list[str | None] = [None] * len(names)
+    if len(extra.flatten()):
+        check_names(extra.flatten().to_pylist(), "side file")
+        for number, (path, others) in enumerate(zip(files, extra.to_pylist(), strict=True)):
+            found = [name for name in others if name.endswith(".index")]
+            if len(found) > 1:
+                raise CorruptFileError("a data file lists several index files", path=path, field="_EXTRA_FILES")
+            indexes[number] = paths.extra_file(path, found[0]) if found else None
+    return FileLocations(bucket_ids, names, files, indexes)
+
+
+def _directories(schema: TableSchema, paths: TablePaths, buckets: Sequence[PartitionBucket]) -> list[str]:
+    """Where the files of some buckets lie, as `partition_directory` says of one: there may be very many."""
+    fields, rows = schema.partition_fields, list({id_.partition: None for id_ in buckets})
+    names = dict.fromkeys(rows, "")
+    if fields and rows:
+        columns = decode_rows(array(rows, pa.binary()), [f.type for f in fields], arity=True)
+        values = zip(*(map(scalar_to_internal, column) for column in columns), strict=True)
+        names = {row: partition_path(fields, of, schema.options) for row, of in zip(rows, values, strict=True)}
+    return [paths.bucket_dir(names[id_.partition], id_.bucket) for id_ in buckets]
+
+
+def _buckets(entries: pa.RecordBatch) -> tuple[list[PartitionBucket], npt.NDArray[np.int32]]:
+    """The buckets that entries are of, and for each entry which one."""
+    if entries.num_rows <= _FEW:
+        each = list(map(PartitionBucket, entries.column("partition").to_pylist(), entries.column("bucket").to_pylist()))
+        shared = {id_: number for number, id_ in enumerate(dict.fromkeys(each))}
+        return list(shared), np.array([shared[id_] for id_ in each], np.int32)
+    partitions = pc.dictionary_encode(entries.column("partition"))
+    numbers = to_numpy(entries.column("bucket")).astype(np.int64)
+    both = from_numpy((to_numpy(partitions.indices).astype(np.int64) << 32) + numbers - _LEAST_BUCKET)
+    coded = pc.dictionary_encode(both)
+    rows = partitions.dictionary.to_pylist()
+    ids = [
+        PartitionBucket(rows[code >> 32], (code & 0xFFFFFFFF) + _LEAST_BUCKET)
+        for code in to_numpy(coded.dictionary).tolist()
+    ]
+    return ids, to_numpy(coded.indices)
+
+
+class FileDetails(NamedTuple):
+    """What a plan knows of files beside their manifest entries.
+
+    Attributes:
+        deletions: deletion vectors, as `deletion_files` gives them.
+        selections: what embedded indexes kept of files that they kept a part of.
+        bounds: of `PlannedFile`, one for each entry; None where none is known.
+    """
+
+    deletions: Mapping[FileKey, DeletionFile] | None = None
+    selections: Mapping[FileKey, bytes] | None = None
+    bounds: Iterable[FileBounds | None] | None = None
+
+
+_NO_DETAILS = FileDetails()
+
+
+def planned_files(
+    store: TableStore, schema: TableSchema, entries: pa.RecordBatch, details: FileDetails = _NO_DETAILS
+) -> Iterator[PlannedFile]:
+    """The files of manifest entries, in order. ``entries``: manifest entries; with the column `merge.files.MERGED`,
+    where versions of rows are merged. ``details``: what else is known of the files.
+    Raises CorruptFileError, SecurityError: as `file_locations`."""
+    located = file_locations(store, schema, entries)
+    sizes, rows, schema_ids, totals = _columns(entries, "file_size", "row_count", "schema_id", "total_buckets")
+    row_ids, sequences, written = _columns(entries, "first_row_id", "max_sequence_number", "write_cols")
+    write_cols: Iterable[tuple[str, ...] | None] = repeat(None)
+    if entries.column("write_cols").null_count < entries.num_rows:
+        write_cols = (None if names is None else tuple(names) for names in written)
+    selections, deletions = details.selections, details.deletions
+    selected: Iterable[bytes | None] = map(selections.get, located.file_keys()) if selections else repeat(None)
+    deleted: Iterable[DeletionFile | None] = repeat(None)
+    if deletions:
+        deleted = (
+            deletions.get(key) or deletions.get((key[0]._replace(bucket=-1), key[1])) for key in located.file_keys()
+        )
+    instants = instant_bounds(entries, schema.options, lambda id_: store.schema(id_).fields)
+    bounds = repeat(None) if details.bounds is None else details.bounds
+    columns = zip(  # all members of a PlannedFile
+        located.paths, sizes, rows, schema_ids, located.bucket_ids, totals, selected, located.indexes,
+        deleted, row_ids, sequences, write_cols, bounds, repeat(None), instants or repeat(()), repeat(None),
+        strict=False,
+    )  # fmt: skip
+    # Many files: its own constructor would take twice as long.
+    files: Iterator[PlannedFile] = map(partial(tuple.__new__, PlannedFile), columns)
+    return _in_runs(files, entries) if schema.primary_keys else files
+
+
+def files_when_asked(store: TableStore, schema: TableSchema, entries: pa.RecordBatch) -> Files | None:
+    """The files of manifest entries of a table without a primary key, each made when somebody looks at it.
+
+    None where `planned_files` has to look at more than their names and places. Arguments and errors as there.
+    """
+    usual = all(entries.column(name).null_count == entries.num_rows for name in ("external_path", "write_cols"))
+    extra = to_numpy(entries.column("extra_files").offsets)
+    if not usual or extra[0] != extra[-1] or zoned_partitions(schema):
+        return None
+    names = entries.column("file_name")
+    data, starts, ends = binary_parts(names)
+    if (ends - starts < 3).any() or _has_bytes(data[starts[0] : ends[-1]] if len(names) else data, b"/", b"\0"):
+        check_names(names.to_pylist(), "data file")
+    buckets, of_file = _buckets(entries)
+    directories = _directories(schema, store.paths.with_options(schema.options), buckets)
+    return Files(FileColumns(entries, of_file, buckets, directories))
+
+
+def has_orc(entries: pa.RecordBatch) -> bool:
+    """Whether there are ORC files among those of manifest entries."""
+    names = entries.column("file_name")
+    data, starts, ends = binary_parts(names)
+    if not (data[ends[ends > starts] - 1] == ord("c")).any():
+        return False
+    return any(name.endswith(".orc") for name in names.to_pylist())
+
+
+def _has_bytes(data: npt.NDArray[np.uint8], *wanted: bytes) -> bool:
+    parts = (data[at : at + _AT_ONCE].tobytes() for at in range(0, len(data), _AT_ONCE))
+    return any(byte in part for part in parts for byte in wanted)
+
+
+def _columns(entries: pa.RecordBatch, *names: str) -> Iterator[Iterable[Any]]:
+    """Columns as Python values: of integers without NULL by numpy, which is faster."""
+    for column in map(entries.column, names):
+        if column.null_count == len(column):
+            yield repeat(None, len(column))
+        else:
+            by_numpy = not column.null_count and pa.types.is_integer(column.type)
+            yield to_numpy(column).tolist() if by_numpy else column.to_pylist()
+
+
+def _in_runs(files: Iterable[PlannedFile], entries: pa.RecordBatch) -> Iterator[PlannedFile]:
+    """Files of a table with a primary key, with the sorted run that each belongs to."""
+    names = entries.schema.names
+    merged, section, older = (
+        entries.column(name).to_pylist() if name in names else repeat(default)
+        for name, default in ((MERGED, True), (SECTION, 0), (OLDER, None))
+    )
+    names = ("level", "min_key", "max_key", "min_sequence_number", "max_sequence_number")
+    columns = (entries.column(name).to_pylist() for name in names)
+    for file, merge, part, old, level, low, high, *numbers in zip(
+        files, merged, section, older, *columns, strict=False
+    ):
+        yield file._replace(run=SortedRun(level, (low, high), merge, part, (numbers[0], numbers[1]), old))
+
+
+def has_stray_vectors(store: TableStore, snapshot: Snapshot | None, options: Callable[[], TableOptions]) -> bool:
+    """Whether a snapshot has deletion vectors that Java passes over, as ``deletion-vectors.enabled`` is off.
+
+    ``snapshot``: its state; None for a table that was never written. ``options``: gives the table's options; called
+    where the snapshot has table indexes.
+    """
+    if snapshot is None or snapshot.index_manifest is None or options().get("deletion-vectors.enabled"):
+        return False
+    return any(entry.deletion_ranges for entry in store.read_index_manifest(snapshot.index_manifest))
+
+
+def index_file_paths(store: TableStore, schema: TableSchema, entries: Sequence[IndexEntry]) -> Iterator[str]:
+    """Where each index file of an index manifest lies, in order.
+    Raises SecurityError: a name that leaves the table, or a path outside of it that nobody allows."""
+    paths = file_paths(store, schema.options, outside=any(e.external_path is not None for e in entries))
+    zoned = ZonedPartitions(store.io, schema, paths) if zoned_partitions(schema) else None
+    for entry in entries:
+        location = entry.partition, entry.bucket, entry.file_name
+        directory = zoned.directory(*location) if zoned else partition_directory(schema, entry.partition)
+        yield paths.index_file(directory, entry.bucket, entry.file_name, entry.external_path)
+
+
+def deletion_files(store: TableStore, schema: TableSchema, snapshot: Snapshot | None) -> dict[FileKey, DeletionFile]:
+    """The deletion vectors of a snapshot by their data files; a bucket of -1 stands for whichever the file is in.
+    ``snapshot``: one of the table; None for a table that was never written."""
+    if snapshot is None or snapshot.index_manifest is None:
+        return {}
+    entries = [e for e in store.read_index_manifest(snapshot.index_manifest) if e.index_type == DELETION_VECTORS]
+    return {
+        (PartitionBucket(entry.partition, entry.bucket), r.data_file): DeletionFile(
+            path, r.offset, r.length, r.cardinality
+        )
+        for entry, path in zip(entries, index_file_paths(store, schema, entries), strict=True)
+        for r in entry.deletion_ranges or ()
+    }
+
+
+def renewed_files(
+    store: TableStore, schema: TableSchema, before: Snapshot | None, after: Snapshot | None
+) -> frozenset[str]:
+    """The names of the data files that have another deletion vector in one of two states than in the other. ``before``:
+    one state; None for a table that was never written. ``after``: the other one."""
+    old, new = (deletion_files(store, schema, snapshot) for snapshot in (before, after))
+    return frozenset(key[1] for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+
+
+_FARTHEST = 18 * 3600 * 1_000_000_000
+"""No zone is further from UTC, in nanoseconds."""
+
+
+class ZonedPartitions:
+    """Finds data files in partitions by instants that are named as SQL does (``partition.legacy-name`` = false).
+
+    Java names these in the time zone of its process, and metadata does not say which that was: ``2020-07-01
+    08:00:00.000`` in New York is noon in UTC. So the directories that may be meant are listed, each once, and the file
+    is looked for in each.
+    """
+
+    def __init__(self, io: FileIO, schema: TableSchema, paths: TablePaths) -> None:
+        self._io = io
+        self._schema = schema
+        self._paths = paths
+        self._partitions: dict[bytes, list[str]] = {}
+        self._listed: dict[str, dict[str, bool]] = {}
+
+    def directory(self, partition: bytes, bucket: int, file_name: str) -> str:
+        """The directory of the partition in whose bucket this file lies; that by UTC where it lies in none."""
+        if partition not in self._partitions:
+            self._partitions[partition] = self._candidates(partition)
+        found = self._partitions[partition]
+        return next((d for d in found if file_name in self._names(self._paths.bucket_dir(d, bucket))), found[0])
+
+    def _names(self, directory: str) -> dict[str, bool]:
+        """What is in a directory, and whether it is one itself."""
+        if directory not in self._listed:
+            self._listed[directory] = {status.name: status.is_dir for status in self._io.list(directory)}
+        return self._listed[directory]
+
+    def _candidates(self, partition: bytes) -> list[str]:
+        """The directories that a partition may have, that by UTC first."""
+        fields, options = self._schema.partition_fields, self._schema.options
+        values = decode_row(partition, [f.type for f in fields])
+        found = [""]
+        for field, value in zip(fields, values, strict=True):
+            own = partition_path([field], [value], options)
+            found = [
+                f"{outer}/{name}" if outer else name
+                for outer in found
+                for name in self._spelled(outer, field, value, own)
+            ]
+        return found
+
+    def _spelled(self, outer: str, field: DataField, value: Any, own: str) -> Iterator[str]:
+        """The names that one value may have, of those that are there."""
+        from urllib.parse import unquote
+
+        yield own
+        if field.type.kind is not Kind.TIMESTAMP_LTZ or value is None:
+            return
+        start = f"{escape_path_name(field.name)}="
+        nanos = value * NANOS_PER_UNIT[timestamp_unit(field.type)]
+        for name, is_dir in self._names(f"{self._paths.data_root}/{outer}".rstrip("/")).items():
+            if is_dir and name != own and name.startswith(start) and _is_shifted(unquote(name[len(start) :]), nanos):
+                yield name
+
+
+def _is_shifted(text: str, nanos: int) -> bool:
+    try:
+        shown, _ = parse_timestamp(text)
+    except PredicateError:
+        return False
+    return abs(shown - nanos) <= _FARTHEST

@@ -1,0 +1,371 @@
+"""Data file formats: Parquet, ORC and Avro, found by name or by a file's suffix, loaded when first used.
+
+In: file bytes, or Arrow batches. Out: Arrow batches, or file bytes with statistics. Formats know nothing of tables:
+they are given the columns as the *file's* schema names them, and give Arrow batches of exactly those columns. Other
+rooms use `FileFormat` and `statistics`; `metadata/evolution/file_columns` maps old schemas to new ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import DataField, DataType, Kind
+from paimon_pyds.errors import UnsupportedError
+from paimon_pyds.sql.predicate.tree import Predicate
+from paimon_pyds.storage import FileIO
+
+if TYPE_CHECKING:
+    from paimon_pyds.base.selection import RowSelection
+
+InstantBounds: TypeAlias = "tuple[tuple[str, int, int], ...]"
+"""Columns of instants, each with its least and greatest value in a file, in milliseconds since 1970."""
+BATCH_BYTES = 64 << 20
+WHOLE_FILE = 64 << 10
+"""Bytes of a file up to which it is better read by one request, whatever is wanted of it."""
+LEGACY_TYPE = "orc.timestamp-ltz.legacy.type"
+"""Paimon's option: whether instants are stored by the clocks of the writer's zone."""
+LEGACY_ZONE = "orc.timestamp-ltz.legacy.timezone"
+"""An option of this package: the zone of the writers of stripes that name none, UTC by default."""
+
+
+def is_legacy(options: Mapping[str, str]) -> bool:
+    """Whether a table's instants are stored by the clocks of the writer's zone."""
+    return options.get(LEGACY_TYPE, "true").strip().lower() != "false"
+
+
+def holds_instants(fields: Iterable[DataField], options: Mapping[str, str]) -> bool:
+    """Whether new files of a table are ORC files with instants in them."""
+    is_orc = options.get("file.format", "").strip().lower() == "orc"
+    return is_orc and any(has_kind(field.type, Kind.TIMESTAMP_LTZ) for field in fields)
+
+
+def has_kind(type_: DataType, *kinds: Kind) -> bool:
+    """Whether a type is of one of these kinds, or has one inside."""
+    return type_.kind in kinds or any(has_kind(inner, *kinds) for inner in type_.children())
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHints:
+    """What a reader may have to know beside the file.
+
+    Attributes:
+        options: the table's.
+        instants: bounds that the manifest has.
+        read_ahead: bytes that may be decoded ahead of who takes the rows; None for what the reader thinks right.
+            A batch has about as many at most, `BATCH_BYTES` where that is less: rows may be long, and short in files.
+        read_whole: bytes of a file up to which it is better read by one request, whatever is wanted of it.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    instants: InstantBounds = ()
+    read_ahead: int | None = None
+    read_whole: int = WHOLE_FILE
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of a batch at most, about."""
+        return BATCH_BYTES if self.read_ahead is None else min(BATCH_BYTES, self.read_ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class FormatTraits:
+    """What a format can and can't do, to be looked up without loading it.
+
+    Attributes:
+        trims_char: CHAR values are read without the blanks at their end. Who wrote the file may have had them there:
+            Java's indexes and buckets are of the values before.
+        reads_windows: a part of a file's rows is read without decoding those before it.
+        has_statistics: files have bounds of columns of numbers.
+        has_page_statistics: files have bounds of parts that are smaller than what is decoded together.
+        counts_nested: Java's statistics of a file count the NULLs of nested columns.
+        bounds_digits: digits of a second's fraction up to which Java's statistics have bounds of timestamps.
+        timestamp_digits: digits of a second's fraction that timestamps may have.
+        group: what is read of a file at least.
+        small_file: bytes of a file up to which it takes longer to open than to decode, and `FileFormat.small_files`
+            decodes it; 0 where the format has no such decoder.
+    """
+
+    trims_char: bool = False
+    reads_windows: bool = False
+    has_statistics: bool = True
+    has_page_statistics: bool = False
+    counts_nested: bool = True
+    bounds_digits: int = 9
+    timestamp_digits: int = 9
+    group: str = "file"
+    small_file: int = 0
+
+
+TRAITS: Mapping[str, FormatTraits] = {
+    "parquet": FormatTraits(
+        reads_windows=True,
+        has_page_statistics=True,
+        counts_nested=False,
+        bounds_digits=6,
+        group="row groups",
+        small_file=128 << 10,
+    ),
+    "orc": FormatTraits(trims_char=True, group="stripes"),
+    "avro": FormatTraits(has_statistics=False, timestamp_digits=6, group="blocks"),
+}
+"""By the names of formats."""
+
+
+@dataclass(slots=True)
+class ReadCounters:
+    """What reading cost. Bytes are what was read from the storage, footers and indexes included."""
+
+    bytes_read: int = 0
+    footer_bytes: int = 0
+    index_bytes: int = 0
+    requests: int = 0
+    rows_decoded: int = 0
+    pages_read: int = 0
+    pages_total: int = 0
+    row_groups_read: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def read_range(self, io: FileIO, path: str, offset: int, length: int) -> bytes:
+        """Bytes of a file, counted. Raises StorageError."""
+        data = io.read_range(path, offset, length)
+        self.bytes_read += length
+        self.requests += 1
+        return data
+
+    def add(self, other: ReadCounters) -> None:
+        """Sum another count into this one."""
+        for name in self.__slots__:
+            if name == "notes":
+                self.notes.extend(other.notes)
+            else:
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """How one row group with wanted rows would be read.
+
+    ``bytes`` of data would be read, of ``whole_bytes`` that the columns have in the row group.
+    ``whole_columns`` are read whole, the others by ``pages`` of their ``pages_total`` pages. The two estimates, in
+    microseconds, are what decided; they are None where there was no choice, and ``reason`` says why.
+    """
+
+    number: int
+    rows: int
+    wanted: int
+    bytes: int
+    whole_bytes: int
+    whole_columns: tuple[str, ...] = ()
+    pages: int = 0
+    pages_total: int = 0
+    pages_micros: float | None = None
+    group_micros: float | None = None
+    reason: str = ""
+
+
+@runtime_checkable
+class PlansGroups(Protocol):
+    """A reader that can tell how it would read."""
+
+    def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
+        """What `FormatReader.read` would do with each row group. Reads footers and page indexes only."""
+
+
+class FoundRows(NamedTuple):
+    """Rows that have one of some values: their positions in the file, ascending, and which of the values each has."""
+
+    positions: Int64s
+    numbers: Int64s
+
+
+class FormatReader(Protocol):
+    """One open data file. Methods raise CorruptFileError when it is damaged, StorageError when it can't be read, and
+    UnsupportedError for what can't be decoded here."""
+
+    row_count: int
+
+    def groups(self) -> Sequence[tuple[int, int]]:
+        """Row ranges (start, stop) that are decoded together: row groups, stripes; the whole file where unknown."""
+
+    def prune(self, predicate: Predicate, within: RowSelection = ...) -> RowSelection:
+        """Rows that may match, by the file's own statistics: a superset of what matches.
+
+        ``predicate`` is bound to the file's columns; ``within`` says which rows matter at all: others may be kept.
+        """
+
+    def bounds(self, field: DataField) -> tuple[int, int] | None:
+        """The least and the greatest value of a column of integers; None where the file's statistics don't tell."""
+
+    def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
+        """The rows that have one of some values in a column whose values ascend; None where only reading it tells.
+
+        ``field`` carries the file's own name and type; ``values`` ascend, each is there once, and none is NULL.
+        """
+
+    def read(self, fields: Sequence[DataField], selection: RowSelection, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The selected rows in file order, in batches of at most ``batch_rows`` rows of `arrow_schema(fields)`.
+
+        ``fields`` carry the file's own names and types. A field the file does not have raises CorruptFileError.
+        """
+
+    def close(self) -> None:
+        """Release the file."""
+
+
+class SmallFiles(Protocol):
+    """Decodes some columns of many small files."""
+
+    def decode(self, data: bytes, rows: int, path: str) -> pa.Table | None:
+        """All rows of a file of ``rows`` rows whose bytes are ``data``; None where only a `FormatReader` reads it."""
+
+    def joined(self, tables: Sequence[pa.Table], path: str) -> pa.RecordBatch:
+        """What `decode` gave of several files as one batch of ``arrow_schema(fields)``. Raises CorruptFileError."""
+
+
+class FormatWriter(Protocol):
+    """One data file being written. All methods raise StorageError when it can't be."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; the batch has the schema `arrow_schema(fields)` that the writer was opened with.
+
+        Raises:
+            SchemaError: the batch has other types, or NULLs in a NOT NULL column.
+            UnsupportedError: a value that the format can't hold.
+        """
+
+    @property
+    def bytes_encoded(self) -> int:
+        """What of the file is encoded by now, nothing estimated: for showing progress."""
+
+    @property
+    def bytes_written(self) -> int:
+        """Encoded size so far, buffered rows estimated: for rolling by target-file-size."""
+
+    def close(self) -> int:
+        """Finish the file; its size in bytes. When that fails the file is removed."""
+
+    def abort(self) -> None:
+        """Drop the file."""
+
+
+@runtime_checkable
+class FiltersRows(Protocol):
+    """A reader of rows that are stored one after the other: all columns of a row are passed over to read one of it, so
+    that a second visit costs as much as the first."""
+
+    def read_where(
+        self,
+        first: Sequence[DataField],
+        others: Sequence[DataField],
+        keep: Callable[[pa.RecordBatch], pa.BooleanArray],
+        selection: RowSelection,
+        batch_rows: int,
+    ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
+        """As `FormatReader.read`, of the selected rows that a filter keeps.
+
+        Args:
+            first: the columns that the filter needs.
+            others: further columns, which are made for the rows that it keeps.
+            keep: the filter: of a batch of the columns ``first`` it says which rows match, without NULL.
+            selection: the rows that are tried.
+            batch_rows: rows that are tried at a time, at most.
+
+        Yields:
+            Kept rows of all these columns, and of the rows that were tried which these are.
+        """
+
+
+class FileFormat:
+    """Parquet, ORC or Avro: found by name or by a file's suffix.
+
+    ``reader``: the class of its `FormatReader`, by its place in this package; it takes the arguments of `open_reader`.
+    ``writer``: the class of its `FormatWriter`, which takes those of `open_writer`, and has a static method ``check``.
+    """
+
+    def __init__(self, name: str, reader: str, writer: str) -> None:
+        self.name = name
+        self.traits = TRAITS[name]
+        self._reader, self._writer = reader, writer
+
+    def open_reader(
+        self, io: FileIO, path: str, size: int, counters: ReadCounters, hints: ReadHints | None = None
+    ) -> FormatReader:
+        """Open a data file; ``size`` is the manifest's file size in bytes, ``hints`` are for files that need some.
+
+        Raises:
+            CorruptFileError: not a file of this format, or a broken footer or header.
+            StorageError: the file can't be read.
+            UnsupportedError: it is encrypted, or compressed by an unknown codec.
+        """
+        reader: FormatReader = _loaded(self._reader)(io, path, size, counters, hints or ReadHints())
+        return reader
+
+    def small_files(self, fields: Sequence[DataField]) -> SmallFiles:
+        """A decoder of small files' columns; only where `FormatTraits.small_file` is not 0."""
+        decoder: SmallFiles = _loaded(f"{self.name}.small_files.SmallFiles")(fields)
+        return decoder
+
+    def check_writer(self, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """Raise what `open_writer` would of columns and options, without a file."""
+        _loaded(self._writer).check(fields, options)
+
+    def open_writer(
+        self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]
+    ) -> FormatWriter:
+        """Create a data file with these columns. ``options`` are the table's options (file.compression, …).
+
+        Raises:
+            OptionError: a value that does not parse.
+            UnsupportedError: a compression, a type or a name that Java Paimon can't read in files of this format.
+        """
+        writer: FormatWriter = _loaded(self._writer)(io, path, fields, options)
+        return writer
+
+
+@cache
+def _loaded(place: str) -> Any:
+    module, _, name = place.rpartition(".")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+
+
+_FORMATS = {
+    "parquet": FileFormat("parquet", "parquet.reader.ParquetReader", "parquet.writer.ParquetWriter"),
+    "orc": FileFormat("orc", "orc.reader.OrcReader", "orc.writer.OrcWriter"),
+    "avro": FileFormat("avro", "avro.reader.AvroReader", "avro.reader.AvroWriter"),
+}
+_NO_TRAITS = FormatTraits()
+
+
+def by_name(name: str) -> FileFormat:
+    """The format of that name (option ``file.format``): parquet, orc or avro. Raises UnsupportedError: another name."""
+    found = _FORMATS.get(name.lower())
+    if found is None:
+        raise UnsupportedError(
+            f"data files of format {name.lower()!r:.40} are not supported", hint="parquet, orc and avro are"
+        )
+    return found
+
+
+def by_path(path: str) -> FileFormat:
+    """The format of a data file, by its suffix: Paimon names files ``data-….<format>`` whatever the table says now.
+    Raises UnsupportedError: the suffix names no format that is read here."""
+    _, dot, suffix = path.rsplit("/", 1)[-1].rpartition(".")
+    if not dot:
+        raise UnsupportedError("a data file without a suffix has no known format", path=path)
+    try:
+        return by_name(suffix)
+    except UnsupportedError as error:
+        raise UnsupportedError(error.message, path=path, hint=error.hint) from None
+
+
+def traits_of(name: str) -> FormatTraits:
+    """What a format can do, by its name or the name of a file; the least for one that is not known."""
+    return TRAITS.get(name.rpartition(".")[2].lower(), _NO_TRAITS)

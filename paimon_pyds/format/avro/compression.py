@@ -1,0 +1,146 @@
+"""The compression of blocks in Avro container files.
+
+Source: Apache Avro specification 1.11, Object Container Files, Required Codecs and Optional Codecs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import checksum
+from paimon_pyds.errors import OptionError, UnsupportedError
+
+_CHUNK = 128_000
+"""Bytes that are decompressed at a time."""
+_DESCRIPTOR = 4
+_CHECKSUM_FLAG = 0x04
+
+
+def codec_name(compression: str) -> str:
+    """Avro's name of a codec for the value of the option ``manifest.compression``.
+
+    Raises:
+        OptionError: not a codec that Java Paimon can write, as which it takes Avro's names in lower case and any ZSTD.
+    """
+    name = "zstandard" if compression.lower() == "zstd" else compression
+    if name not in ("zstandard", "snappy", "deflate", "bzip2", "xz", "null"):
+        raise OptionError(
+            f"manifest.compression={compression!r:.40} is not known: Java Paimon could not commit to the table",
+            hint="set zstd, snappy, deflate, bzip2, xz or null (not compressed); the table can be read as it is",
+        )
+    return name
+
+
+def decompressor(codec: str, path: object) -> Callable[[bytes, int], bytes]:
+    """The function of (block, most bytes) that undoes a block's compression; it raises ValueError, OSError or EOFError.
+    Raises UnsupportedError: an unknown codec."""
+    match codec:
+        case "null":
+            return lambda data, limit: data
+        case "zstandard":
+            return _unzstd
+        case "snappy":
+            return _unsnappy
+        case "deflate":
+            import zlib
+
+            return lambda data, limit: _bounded(zlib.decompressobj(-15), data, limit, zlib.error)
+        case "bzip2":
+            import bz2
+
+            return lambda data, limit: _bounded(bz2.BZ2Decompressor(), data, limit, OSError)
+        case "xz":
+            import lzma
+
+            return lambda data, limit: _bounded(lzma.LZMADecompressor(), data, limit, lzma.LZMAError)
+    raise UnsupportedError(
+        f"Avro codec {codec!r:.40} is not supported",
+        path=path,
+        hint="use zstandard, snappy, deflate, bzip2, xz or null",
+    )
+
+
+def _unzstd(data: bytes, limit: int) -> bytes:
+    # Java's frames do not tell their size: read as a stream, which also bounds what is allocated.
+    parts: list[bytes] = []
+    total = 0
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        while part := stream.read(_CHUNK):
+            total += len(part)
+            if total > limit:
+                raise ValueError(f"it has more than {limit} bytes")
+            parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unsnappy(data: bytes, limit: int) -> bytes:
+    import zlib
+
+    size = shift = at = 0
+    while True:
+        if at >= min(len(data), 5):
+            raise ValueError("it has no length")
+        size |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            break
+    # A copy of 64 bytes takes 3 bytes at most: more than this can't come out.
+    if size > limit or size > 32 * len(data) or len(data) < at + 4:
+        raise ValueError(f"it claims to have {size} bytes")
+    body: bytes = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
+    if zlib.crc32(body) != int.from_bytes(data[-4:], "big"):
+        raise ValueError("its checksum is wrong")
+    return body
+
+
+def _bounded(stream: Any, data: bytes, limit: int, failure: type[Exception]) -> bytes:
+    try:
+        body: bytes = stream.decompress(data, limit + 1)
+    except failure as error:
+        raise ValueError(str(error)) from error
+    if len(body) > limit:
+        raise ValueError(f"it has more than {limit} bytes")
+    if not stream.eof:
+        raise ValueError("it ends too early")
+    return body
+
+
+def compressor(codec: str, level: int = 1) -> Callable[[bytes], bytes]:
+    """The function that compresses a block; the level is that of zstandard."""
+    match codec:
+        case "zstandard":
+            zstd = pa.Codec("zstd", compression_level=max(1, min(level, 22)))
+            return lambda body: _with_checksum(zstd.compress(body, asbytes=True), body)
+        case "snappy":
+            import zlib
+
+            snappy = pa.Codec("snappy")
+            return lambda body: snappy.compress(body, asbytes=True) + zlib.crc32(body).to_bytes(4, "big")
+        case "deflate":
+            import zlib
+
+            return lambda body: zlib.compress(body, 6)[2:-4]  # without zlib's own head and checksum
+        case "bzip2":
+            import bz2
+
+            return bz2.compress
+        case "xz":
+            import lzma
+
+            return lzma.compress
+    return bytes
+
+
+def _with_checksum(frame: bytes, content: bytes) -> bytes:
+    """A zstandard frame with a checksum of ``content``, which was compressed, at its end, so that a flipped bit is
+    noticed by whoever reads it: pyarrow's codec can't be told to add one.
+
+    Source: RFC 8878, sections 3.1.1 (content checksum: the low four bytes of xxHash64) and 3.1.1.1.1 (descriptor).
+    """
+    flagged = bytearray(frame)
+    flagged[_DESCRIPTOR] |= _CHECKSUM_FLAG
+    return bytes(flagged) + checksum(content).to_bytes(4, "little")

@@ -1,0 +1,119 @@
+"""Arrow columns → Avro records, all records at once.
+
+Each field of an Avro schema becomes one or more binary columns (a length, a marker, the bytes), and one call of Arrow
+joins them record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import Int64s, array, fixed_binary, from_numpy, pc, scalar, to_numpy
+from paimon_pyds.format.avro.container import BLOCK_BYTES
+from paimon_pyds.format.avro.schema import Array, Node, Primitive, optional
+
+
+def encode_field(node: Node, column: pa.Array) -> list[pa.Array]:
+    """The pieces of one field: binary arrays without nulls, to be joined in this order.
+
+    ``node`` is an int, long, bytes or string, or an array of one of these, each nullable or not.
+    """
+    found = optional(node)
+    if found is not None:
+        member, null = found
+        return _optional(member, null, column)
+    match node:
+        case Primitive("int" | "long"):
+            return [varints(to_numpy(column.cast(pa.int64())))]
+        case Primitive("bytes" | "string"):
+            body = column.cast(pa.binary())
+            return [varints(to_numpy(pc.binary_length(body)).astype(np.int64)), body]
+        case Array(item):
+            return _array(item, column)
+    raise TypeError(f"no writer for columns of {node}")
+
+
+def join(pieces: Sequence[pa.Array]) -> pa.Array:
+    """The pieces of each record in a row, as one binary array."""
+    return pc.binary_join_element_wise(*pieces, scalar(b"", pa.binary()))
+
+
+def blocks_of(records: pa.Array) -> list[tuple[int, bytes]]:
+    """Encoded records gathered to blocks of about `BLOCK_BYTES`: (number of records, their bytes)."""
+    if len(records) == 0:
+        return []
+    _, offsets, body = records.buffers()
+    bounds = np.frombuffer(offsets, "<i4")[records.offset : records.offset + len(records) + 1].astype(np.int64)
+    # A record belongs to the block in which it starts.
+    block_starts = np.flatnonzero(np.diff((bounds[:-1] - bounds[0]) // BLOCK_BYTES)) + 1
+    edges = [0, *block_starts.tolist(), len(records)]
+    data = memoryview(body)
+    return [(stop - start, bytes(data[int(bounds[start]) : int(bounds[stop])])) for start, stop in pairwise(edges)]
+
+
+def _optional(member: Node, null: int, column: pa.Array) -> list[pa.Array]:
+    here, absent = (scalar(bytes([2 * at]), pa.binary()) for at in (1 - null, null))
+    if column.null_count == len(column):
+        return [array([absent.as_py()] * len(column), pa.binary())]
+    valid = column.is_valid()
+    marker = pc.if_else(valid, here, absent)
+    if column.null_count == 0:
+        return [marker, *encode_field(member, column)]
+    filled = (
+        pc.fill_null(column, scalar(_blank(column.type), column.type)) if not pa.types.is_list(column.type) else column
+    )
+    nothing = scalar(b"", pa.binary())
+    return [marker, *(pc.if_else(valid, piece, nothing) for piece in encode_field(member, filled))]
+
+
+def _blank(type_: pa.DataType) -> object:
+    if pa.types.is_binary(type_):
+        return b""
+    return "" if pa.types.is_string(type_) else 0
+
+
+def _array(item: Node, column: pa.Array) -> list[pa.Array]:
+    lengths = pc.list_value_length(column)
+    counts = to_numpy(pc.fill_null(lengths, scalar(0, lengths.type))).astype(np.int64)
+    return list_pieces(np.append(0, np.cumsum(counts)), join(encode_field(item, column.flatten())))
+
+
+def list_pieces(bounds: Int64s, items: pa.Array) -> list[pa.Array]:
+    """The pieces of arrays: how many items each has, its items, and a zero; just that where it has none.
+
+    ``bounds``: where the items of each begin, and where the last ones end. ``items``: the encoded items of all, one
+    array after another.
+    """
+    counts = np.diff(bounds)
+    _, offsets, body = items.buffers()
+    ends = np.frombuffer(offsets, "<i4")[items.offset :] if len(items) else np.zeros(1, np.int32)
+    # The items of one array lie side by side: only offsets are needed to take them together.
+    buffers = [None, pa.py_buffer(ends[bounds]), body or pa.py_buffer(b"")]
+    together = pa.Array.from_buffers(pa.binary(), len(counts), buffers)
+    head = pc.if_else(from_numpy(counts > 0), varints(counts), scalar(b"", pa.binary()))
+    return [head, together, array([b"\x00"] * len(counts), pa.binary())]
+
+
+def varints(values: Int64s) -> pa.Array:
+    """The int or long of each element: zigzag numbers of variable length."""
+    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    count = len(zigzag)
+    if count == 0:
+        return pa.nulls(0, pa.binary())
+    largest = int(zigzag.max())
+    if largest < 0x80:
+        return fixed_binary(zigzag.astype(np.uint8))
+    width = (largest.bit_length() + 6) // 7
+    shifts = np.arange(width, dtype=np.uint64) * np.uint64(7)
+    rest = zigzag[:, None] >> shifts
+    used = rest != 0
+    used[:, 0] = True
+    table = (rest & np.uint64(0x7F)).astype(np.uint8)
+    table[:, :-1] |= used[:, 1:].astype(np.uint8) << 7
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(used.sum(axis=1), out=offsets[1:])
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(table[used])])

@@ -1,0 +1,88 @@
+"""Arrow arrays and batches put together anew: nested arrays over other children, batches of a good size."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import sliced
+from paimon_pyds.errors import UnsupportedError
+
+
+def rebuild(array: pa.Array, type_: pa.DataType, children: Sequence[pa.Array]) -> pa.Array:
+    """A list, map or struct array with the validity and offsets of ``array`` and other children.
+
+    ``children`` are as long as those of the whole, unsliced ``array`` (``values``; for a map, the struct of entries).
+    """
+    own = 1 if pa.types.is_struct(array.type) else 2
+    return pa.Array.from_buffers(
+        type_, len(array), array.buffers()[:own], array.null_count, array.offset, children=list(children)
+    )
+
+
+def list_window(array: pa.Array, children: pa.Array) -> pa.Array:
+    """The children that the lists (or maps) of an array without nulls refer to, in order.
+
+    ``children`` are those of the whole array: ``values``, or ``keys`` or ``items`` of a map.
+    """
+    if not len(array):
+        return children.slice(0, 0)
+    offsets = array.offsets
+    first, last = offsets[0].as_py(), offsets[len(array)].as_py()
+    return children.slice(first, last - first)
+
+
+def resized(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, most: int, held: int, *, join: bool = True
+) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of these batches in other ones.
+
+    Args:
+        batches: of any size.
+        schema: of all of them.
+        most: rows of a batch at most.
+        held: bytes of a batch at most, about.
+        join: give no batch, but the last, of less than half of both.
+    """
+    parts: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        nbytes = batch.nbytes
+        if rows + batch.num_rows > most or size + nbytes > held:
+            yield from _joined(parts, schema)
+            parts, rows, size = [], 0, 0
+        whole = batch.num_rows <= most and nbytes <= held
+        for part in (batch,) if whole else sliced(batch, most, held):
+            parts.append(part)
+            rows += part.num_rows
+            size += nbytes if whole else part.nbytes
+            if not join or rows * 2 >= most or size * 2 >= held:
+                yield from _joined(parts, schema)
+                parts, rows, size = [], 0, 0
+    yield from _joined(parts, schema)
+
+
+def _joined(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> Sequence[pa.RecordBatch]:
+    if len(parts) <= 1:
+        return parts
+    joined: list[pa.RecordBatch] = pa.Table.from_batches(parts, schema).combine_chunks().to_batches()
+    return joined
+
+
+def check_not_shredded(column: str, members: Iterable[str], path: object) -> None:
+    """Raises UnsupportedError: a MAP column is stored as a ROW with these members, as `map.storage-layout` has it."""
+    if "__field_mapping" in members:
+        raise UnsupportedError(
+            f"column {column!r} is a MAP whose keys are shared by many rows (map.storage-layout=shared-shredding)",
+            path=path,
+            hint="read the other columns with columns=…, or rewrite the file with Java Paimon and "
+            f"fields.{column}.map.storage-layout=default",
+        )
+
+
+def no_columns(rows: int) -> pa.RecordBatch:
+    """A batch of some rows and no columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))

@@ -1,0 +1,284 @@
+"""How a Parquet file is written: what the table's options say, and the physical types of Java Paimon 1.4.
+
+Specification: Paimon documentation, concepts/spec/fileformat, section Parquet; field ids in the schema, TIME as
+milliseconds in UTC, TIMESTAMP(7) to TIMESTAMP(9) as INT96, decimals of at most 18 digits as integers.
+
+Which encoding each column gets, and whether it is compressed, is decided on a sample of the first row group. Reading
+one row costs a page, and the column chunk's dictionary if it has one: a dictionary is worth its bytes only while it is
+small. Everything else is PLAIN: Java Paimon 1.4.2 refuses BYTE_STREAM_SPLIT, returns wrong rows for
+DELTA_LENGTH_BYTE_ARRAY, and wrong values for DELTA_BINARY_PACKED where it skips rows by an index. It finds no DECIMAL
+of more than 18 digits by ``=`` where it searches a dictionary: there it looks for the literal's shortest bytes.
+
+Numbers that compression hardly shortens, measured floats mostly, are stored as they are: undoing 94 % of the bytes took
+a sixth of the time of a read that has to look into every page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import pc, to_numpy
+from paimon_pyds.base.options.option import Kind as ValueKind
+from paimon_pyds.base.options.option import parse_value
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.types import DataField, DataType, MultisetType, RowType, arrow_type
+from paimon_pyds.base.types.arrow import with_leaves
+from paimon_pyds.base.types.kinds import NESTED_KINDS, TIMESTAMP_KINDS, Kind
+from paimon_pyds.errors import OptionError, UnsupportedError
+from paimon_pyds.format.parquet.conversion import INT96_BYTES
+
+PAGE_ROWS = 6_144
+"""A page's most rows. On 10 million rows of four columns, pages of 4,096 rows took 12 % longer to scan than pages of
+20,000 and pages of 8,192 rows 2 %; reading one row costs a page of each column, 1/1,600 of the file here.
+
+Pages of 1,024 rows would make it 2.7 times as fast to look 1,000 scattered keys of 10 million up, pages of 512 rows 3.1
+times. But scans of all rows would need 1.3 and 1.5 times the processor time, pypaimon-rust's 1.2 and 1.5 times, and the
+footer's indexes would make one key a third slower to find: tables that are looked up choose them by an option."""
+_PAGE_BYTES = 256 << 10
+_PAGE_BYTES_ALONE = 64 << 10
+"""Page size where pyarrow (before 21) can't limit rows."""
+_GROUP_BYTES = 128 << 20
+_BATCH_ROWS = 1_024
+_LEAST_BATCH_ROWS = 1
+_ZSTD_LEVELS = 22
+_CODECS = {
+    "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "none": "none",
+    "uncompressed": "none",
+}  # fmt: skip
+_UNREADABLE_CODECS = frozenset({"brotli", "lzo"})
+_UNREADABLE_ELEMENTS = NESTED_KINDS | TIMESTAMP_KINDS | {Kind.DECIMAL}
+"""Of MULTISETs: Java 1.4.2 writes them, and fails to read what it wrote."""
+_DICTIONARY_LIMIT = 128 << 10
+"""Bytes at which a growing dictionary is given up for plain pages."""
+_DICTIONARY_BYTES = 64 << 10
+_SAMPLE_RUNS = 4
+_SAMPLE_RUN_ROWS = 8_192
+_LEAST_REPETITION = 4
+_LONG_DIGITS = 18
+_NUMBERS = {32: pa.int32(), 64: pa.int64()}
+_AS_IN_ARROW = frozenset({pa.int32(), pa.int64(), pa.float32(), pa.float64()})
+_SAMPLE_BYTES = 128 << 10
+_LEAST_SAVED = 0.1
+"""Of a column's bytes, for compressing it to pay."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterOptions:
+    """What the table's options say about Parquet files. Sizes are bytes.
+
+    With ``compress_all``, as when ``file.compression`` is set, each column is compressed.
+    """
+
+    compression: str
+    compress_all: bool
+    level: int | None
+    dictionary: bool
+    group_bytes: int
+    page_bytes: int
+    page_rows: int
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> WriterOptions:
+        """Read table options; unset ones take Paimon's defaults, and page sizes ours.
+        Raises OptionError: a value that does not parse; UnsupportedError: a compression that Java Paimon can't read."""
+        codec = str(options.get("file.compression") or "zstd").strip().lower()
+        if codec in _UNREADABLE_CODECS:
+            raise UnsupportedError(
+                f"file.compression={codec} is not supported: Java Paimon can't read it in Parquet files",
+                hint="use zstd, snappy, gzip, lz4 or none",
+            )
+        if codec not in _CODECS:
+            raise OptionError(f"file.compression={codec!r:.40} is unknown", hint="use zstd, snappy, gzip, lz4 or none")
+        level = _value(options, "file.compression.zstd-level", ValueKind.INT, 1)
+        if level > _ZSTD_LEVELS:
+            raise OptionError(f"file.compression.zstd-level={level} is not between 1 and {_ZSTD_LEVELS}")
+        block = _value(options, "parquet.block.size", ValueKind.LONG, _GROUP_BYTES)
+        return WriterOptions(
+            compression=_CODECS[codec],
+            compress_all=bool(options.get("file.compression")),
+            level=level if codec == "zstd" else None,
+            dictionary=_value(options, "parquet.enable.dictionary", ValueKind.BOOLEAN, True),
+            group_bytes=_value(options, "file.block-size", ValueKind.MEMORY, block),
+            page_bytes=_value(options, "parquet.page.size", ValueKind.LONG, _PAGE_BYTES),
+            page_rows=_value(options, "parquet.page.row.count.limit", ValueKind.LONG, PAGE_ROWS),
+        )
+
+
+def _value(options: Mapping[str, str], key: str, kind: ValueKind, default: int | bool) -> Any:
+    text = options.get(key)
+    if text is None:
+        return default
+    value = parse_value(key, kind, text)
+    if kind is not ValueKind.BOOLEAN and value <= 0:
+        raise OptionError(f"{key}={text} must be greater than 0")
+    return value
+
+
+def file_schema(fields: Sequence[DataField]) -> pa.Schema:
+    """The Arrow schema of a file: that of `arrow_schema`, with field ids where pyarrow's writer looks for them.
+    Raises UnsupportedError: a type that Java Paimon can't read from Parquet files."""
+    return pa.schema([_with_id(f) for f in fields])
+
+
+def _with_id(field: DataField) -> pa.Field:
+    type_ = _typed(field.type)
+    return pa.field(field.name, type_, field.type.nullable, metadata={"PARQUET:field_id": str(field.id)})
+
+
+def _typed(type_: DataType) -> pa.DataType:
+    plain = arrow_type(type_)
+    if isinstance(type_, MultisetType) and type_.element.kind in _UNREADABLE_ELEMENTS:
+        raise UnsupportedError(
+            f"Parquet files can't hold {type_}: Java Paimon doesn't read it",
+            hint="use a MAP to INT, or file.format=orc",
+        )
+    if isinstance(type_, RowType):
+        return pa.struct([_with_id(f) for f in type_.fields])
+    children = [_typed(c) for c in type_.children()]
+    if pa.types.is_list(plain):
+        return pa.list_(plain.value_field.with_type(children[0]))
+    if pa.types.is_map(plain):
+        item = children[1] if len(children) == 2 else plain.item_type
+        return pa.map_(plain.key_field.with_type(children[0]), plain.item_field.with_type(item))
+    return plain
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with nanosecond timestamps, at any depth, as twelve bytes."""
+    twelve = pa.binary(INT96_BYTES)
+
+    def stored(type_: pa.DataType) -> pa.DataType:
+        return twelve if pa.types.is_timestamp(type_) and type_.unit == "ns" else type_
+
+    return pa.schema([with_leaves(field, stored) for field in schema])
+
+
+def writer_settings(options: WriterOptions, first_rows: pa.Table) -> dict[str, Any]:
+    """Keyword arguments for `pyarrow.parquet.ParquetWriter`, the same for each row group of a file.
+
+    Encodings are chosen on the rows of the first row group.
+    """
+    import pyarrow.parquet as pq
+
+    supported = pq.ParquetWriter.__init__.__code__.co_varnames
+    limits_rows = "max_rows_per_page" in supported
+
+    encodings = choose_encodings(first_rows, dictionary=options.dictionary, find_dense=not options.compress_all)
+    batch_rows = _BATCH_ROWS
+    while batch_rows > _LEAST_BATCH_ROWS and batch_rows * encodings.widest > options.page_bytes / 2:
+        batch_rows //= 2  # pages are cut between write batches only
+    leaves = [leaf for field in first_rows.schema for leaf in leaf_paths(field.name, field.type)]
+    compressed = [leaf for leaf in leaves if leaf not in encodings.dense]
+    wanted = {
+        "compression": {leaf: "none" if leaf in encodings.dense else options.compression for leaf in leaves},
+        "compression_level": None if options.level is None else dict.fromkeys(compressed, options.level),
+        "use_dictionary": encodings.dictionary,
+        "dictionary_pagesize_limit": _DICTIONARY_LIMIT,
+        "data_page_size": options.page_bytes if limits_rows else min(options.page_bytes, _PAGE_BYTES_ALONE),
+        "max_rows_per_page": options.page_rows,
+        "write_batch_size": batch_rows,
+        "store_decimal_as_integer": True,
+        "write_time_adjusted_to_utc": True,
+        "write_page_index": True,
+        "write_page_checksum": True,
+        "store_schema": False,
+    }
+    # data_page_size is one of those that ParquetWriter passes on by **options.
+    return {name: value for name, value in wanted.items() if name in supported or name == "data_page_size"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Encodings:
+    """Paths of the leaves with a dictionary, flat columns that compression hardly shortens, and the mean bytes of the
+    widest column's values."""
+
+    dictionary: list[str]
+    dense: frozenset[str]
+    widest: float
+
+
+def choose_encodings(table: pa.Table, *, dictionary: bool, find_dense: bool = True) -> _Encodings:
+    """Encodings for the columns of a table that is like the rest of the file.
+
+    ``table``: rows of the first row group. ``dictionary``: whether dictionaries are allowed
+    (``parquet.enable.dictionary``). ``find_dense``: whether to look for columns that compression hardly shortens.
+    """
+    with_dictionary: list[str] = []
+    dense: set[str] = set()
+    widest = 1.0
+    sample = _sample(table)
+    for column, values in zip(sample.schema, sample.columns, strict=True):
+        rows = max(1, len(values))
+        widest = max(widest, values.nbytes / rows)
+        if pa.types.is_nested(column.type):
+            if dictionary:
+                with_dictionary.extend(leaf_paths(column.name, column.type))
+            continue
+        values = values.combine_chunks()
+        if dictionary and _repeats(values):
+            with_dictionary.append(column.name)
+        elif find_dense and _dense(values):
+            dense.add(column.name)
+    return _Encodings(with_dictionary, frozenset(dense), widest)
+
+
+def leaf_paths(name: str, type_: pa.DataType) -> Iterator[str]:
+    """Dotted paths of the leaves under a column, as Parquet names lists and maps."""
+    if pa.types.is_struct(type_):
+        for i in range(type_.num_fields):
+            yield from leaf_paths(f"{name}.{type_.field(i).name}", type_.field(i).type)
+    elif pa.types.is_map(type_):
+        yield from leaf_paths(f"{name}.key_value.key", type_.key_type)
+        yield from leaf_paths(f"{name}.key_value.value", type_.item_type)
+    elif pa.types.is_list(type_):
+        yield from leaf_paths(f"{name}.list.element", type_.value_type)
+    else:
+        yield name
+
+
+def _sample(table: pa.Table) -> pa.Table:
+    rows = table.num_rows
+    if rows <= _SAMPLE_RUNS * _SAMPLE_RUN_ROWS:
+        return table
+    step = (rows - _SAMPLE_RUN_ROWS) // (_SAMPLE_RUNS - 1)
+    return pa.concat_tables([table.slice(i * step, _SAMPLE_RUN_ROWS) for i in range(_SAMPLE_RUNS)])
+
+
+def _dense(values: pa.Array) -> bool:
+    """Whether these are numbers, stored as Arrow holds them, that zstd can't make a tenth shorter."""
+    if values.type not in _AS_IN_ARROW:
+        return False
+    present = values.drop_null()
+    width = present.type.bit_width // 8
+    held = present.buffers()[1]
+    if held is None or not len(present):
+        return False
+    data = held.slice(present.offset * width, min(len(present) * width, _SAMPLE_BYTES))
+    return bool(pa.Codec("zstd", 1).compress(data).size > data.size * (1 - _LEAST_SAVED))
+
+
+def _repeats(values: pa.Array) -> bool:
+    """Whether a small dictionary holds the values; one of a single use per value would only repeat the column."""
+    count = len(values) - values.null_count
+    if not count or pa.types.is_boolean(values.type):
+        return False
+    if pa.types.is_decimal(values.type) and values.type.precision > _LONG_DIGITS:
+        return False
+    width = values.nbytes / len(values)
+    for part in (values.slice(0, len(values) // 4), values):  # a part often tells
+        distinct = _distinct(part.drop_null())
+        if distinct * _LEAST_REPETITION > count or distinct * width > _DICTIONARY_BYTES:
+            return False
+    return True
+
+
+def _distinct(values: pa.Array) -> int:
+    """How many values there are; of floats, as far as their bits differ. Sorted numbers are counted soonest."""
+    numbers = _NUMBERS.get(values.type.bit_width) if pa.types.is_primitive(values.type) else None
+    if numbers is None or not len(values):
+        return len(pc.unique(values))
+    return 1 + int(np.count_nonzero(np.diff(np.sort(to_numpy(values.view(numbers))))))

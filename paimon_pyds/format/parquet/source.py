@@ -1,0 +1,270 @@
+"""One open Parquet file: its footer, its page indexes, its bytes, what was read of them, and pyarrow's reader of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import Int64s
+from paimon_pyds.base.secrets import raise_alone, scrubbed
+from paimon_pyds.errors import CorruptFileError, PaimonError, StorageError, UnsupportedError
+from paimon_pyds.format import WHOLE_FILE, ReadCounters
+from paimon_pyds.format.parquet.conversion import footer_without_int96
+from paimon_pyds.format.parquet.footer import MAGIC, Footer, Tail, read_footer
+from paimon_pyds.format.parquet.page_index import (
+    ColumnIndex,
+    PageTable,
+    agrees,
+    decode_column_index,
+    decode_offset_indexes,
+)
+from paimon_pyds.format.parquet.thrift import check_struct
+from paimon_pyds.storage import LOCAL_INDEXES, FileIO, requests_at_once, saves_requests
+
+if TYPE_CHECKING:
+    from paimon_pyds.format.parquet.sorted_column import SortedPages
+    from paimon_pyds.storage.range_cache import KeptRanges
+
+Places: TypeAlias = tuple[Int64s, Int64s]
+"""Where bytes lie in a file: offsets and lengths."""
+_JOINED_GAP = 4096
+"""Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
+_LEAST_KEPT = 64 << 10
+"""Bytes of decoded page indexes of a file: fewer are read again in no time, as is the footer of a small file."""
+_LARGE_FILE = 8 << 20
+
+
+class ParquetSource:
+    """What reading and pruning share. Page indexes are read once."""
+
+    def __init__(self, io: FileIO, path: str, size: int, counters: ReadCounters, whole: int = WHOLE_FILE) -> None:
+        self.path = path
+        self.size = size
+        self.counters = counters
+        self._io = io
+        self._counting = threading.Lock()
+        self._kept: KeptRanges | None = None
+        if requests_at_once(io):
+            from paimon_pyds.storage.range_cache import KeptRanges
+
+            self._kept = KeptRanges(io, path)
+        self.footer: Footer
+        self._tables: dict[tuple[int, int], PageTable] = {}
+        self._bounds: dict[tuple[int, int], ColumnIndex] = {}
+        self.sorted_pages: dict[int, SortedPages] = {}
+        """What was worked out of the page indexes of sorted columns, by leaf."""
+        self._version = _version(io, path, size)
+        version, *found = LOCAL_INDEXES.peek(path) or (None,)
+        if version is None or version != self._version:
+            self.footer, self._tail = read_footer(io, path, size, counters, whole, self._kept)
+        else:
+            self.footer, *kept = found
+            self._tables, self._bounds, self.sorted_pages = (dict(one) for one in kept)
+            self._tail = Tail(b"", size)
+        self._found = len(self._tables) + len(self._bounds) + len(self.sorted_pages)
+        self._files: dict[tuple[bool, int], list[Any]] = {}
+        self._closed = False
+
+    def read(self, ranges: Sequence[tuple[int, int]], *, index: bool = False) -> list[bytes]:
+        """The bytes of (offset, length) ranges; what lies in the file's tail is there already."""
+        behind = self._tail.start
+        found = [None if offset < behind else self._tail.get(offset, length) for offset, length in ranges]
+        if index and self._kept is not None:
+            found = [self._kept.get(*r) if data is None else data for r, data in zip(ranges, found, strict=True)]
+        missing = [r for r, data in zip(ranges, found, strict=True) if data is None]
+        if missing:
+            offsets, lengths = np.array(missing, np.int64).T
+            self.count(int(lengths.sum()), requests=_requests(offsets, lengths), index=index)
+            fresh = self._io.read_ranges(self.path, missing)
+            if len(missing) == len(ranges):
+                found = list(fresh)
+            else:
+                rest = iter(fresh)
+                found = [next(rest) if data is None else data for data in found]
+        all_found = [data for data in found if data is not None]
+        if index and self._kept is not None:
+            for (offset, _), data in zip(ranges, all_found, strict=True):
+                self._kept.add(offset, data)
+        return all_found
+
+    def read_joined(self, columns: Sequence[Places]) -> list[bytes]:
+        """The bytes at places of several columns, those of each strung together. See `LocalFileIO.read_joined`."""
+        read = getattr(self._io, "read_joined", None)
+        offsets, lengths = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        if read is None or bool((offsets + lengths > self._tail.start).any()):
+            data = self.read(list(zip(offsets.tolist(), lengths.tolist(), strict=True)))[::-1]
+            return [b"".join([data.pop() for _ in column[0]]) for column in columns]  # nothing is held twice for long
+        self.count(int(lengths.sum()), requests=_requests(offsets, lengths))
+        return [read(self.path, *column) for column in columns]
+
+    def count(self, size: int, *, requests: int, index: bool = False) -> None:
+        """Count bytes that are read from the storage, from any thread."""
+        with self._counting:
+            self.counters.bytes_read += size
+            self.counters.requests += requests
+            self.counters.index_bytes += size if index else 0
+
+    def tables(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], PageTable]:
+        """Page tables of (row group, leaf) chunks that have one, read together."""
+        keys = [k for k in wanted if k not in self._tables and self.footer.chunk(*k).offset_index is not None]
+        if not keys:
+            return self._tables
+        chunks = [self.footer.chunk(*key) for key in keys]
+        rows = [stop - start for start, stop in (self.footer.groups[group] for group, _ in keys)]
+        data = self.read([chunk.offset_index or (0, 0) for chunk in chunks], index=True)
+        with decoding(self.path):
+            for index in data:
+                check_struct(index, "OffsetIndex")
+            self._tables.update(zip(keys, decode_offset_indexes(data, chunks, rows), strict=True))
+        return self._tables
+
+    def bounds(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], ColumnIndex]:
+        """Column indexes of (row group, leaf) chunks that have one and a page table, read together.
+
+        One that contradicts the footer is left out, as damage to either would lose rows.
+        """
+        keys = [k for k in wanted if k not in self._bounds and self.footer.chunk(*k).column_index is not None]
+        tables = self.tables(keys)
+        keys = [k for k in keys if k in tables]
+        places = [self.footer.chunk(*k).column_index or (0, 0) for k in keys]
+        found = self.read(places, index=True)
+        with decoding(self.path):
+            for key, data in zip(keys, found, strict=True):
+                check_struct(data, "ColumnIndex")
+                index = decode_column_index(data, len(tables[key]))
+                if agrees(self.footer.chunk(*key), index):
+                    self._bounds[key] = index
+        return self._bounds
+
+    @contextmanager
+    def arrow_file(self, *, int96: bool, buffer: int = 0) -> Iterator[Any]:
+        """Pyarrow's ParquetFile, for one thread at a time. It is kept open for the next.
+
+        With ``int96`` such columns come as twelve bytes; ``buffer`` is as in `open_file`.
+        """
+        free = self._files.setdefault((int96, buffer), [])
+        try:
+            file = free.pop()
+        except IndexError:
+            file = self._open(int96, buffer)
+        try:
+            yield file
+        finally:
+            free.append(file)
+            if self._closed:
+                self.close()
+
+    def _open(self, int96: bool, buffer: int) -> Any:
+        whole = self._tail.get(0, self.size)
+        import pyarrow.parquet as pq
+
+        with decoding(self.path):
+            data = footer_without_int96(self.footer.data) if int96 else self.footer.data
+            footer = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
+            metadata = pq.read_metadata(pa.BufferReader(footer))
+            if whole is not None:
+                source = pa.BufferReader(joined_buffer([whole]))
+            elif saves_requests(self._io):
+                source = self._io.open_sized(self.path, self.size)
+            else:
+                source = self._io.open_input(self.path)
+            return open_file(source, metadata, buffer)
+
+    def close(self) -> None:
+        """Release the file; what a thread still reads from is released when it stops."""
+        self._closed = True
+        if self._kept is not None:
+            self._kept.keep()
+        kept = [dict(one) for one in (self._tables, self._bounds, self.sorted_pages)]  # a thread may still add some
+        if self._version is not None and sum(map(len, kept)) > self._found:
+            weight = sum(one.nbytes for of_kind in kept for one in of_kind.values())
+            if weight >= _LEAST_KEPT or self.size >= _LARGE_FILE:
+                LOCAL_INDEXES.put(self.path, (self._version, self.footer, *kept), weight + 4 * len(self.footer.data))
+        for free in list(self._files.values()):
+            while free:
+                free.pop().close(force=True)
+
+
+def _version(io: FileIO, path: str, size: int) -> str | None:
+    """What tells a local file from another one that has its name later; None for others, and where there is none."""
+    from paimon_pyds.storage.local import LocalFileIO
+
+    if not isinstance(io, LocalFileIO):
+        return None
+    with suppress(OSError):
+        return f"{io.version(path)}, {size} bytes"
+    return None
+
+
+def joined_buffer(parts: Sequence[bytes | memoryview]) -> pa.Buffer:
+    """The parts, strung together in memory of Arrow's. A thread of Arrow's may be the last to let go of what it reads:
+    for memory of Python's it would need the interpreter, which may have ended by then; that aborts the process."""
+    whole = pa.allocate_buffer(sum(map(len, parts)))
+    view, start = memoryview(whole).cast("B"), 0
+    for part in parts:
+        view[start : start + len(part)] = part
+        start += len(part)
+    return whole
+
+
+def _requests(offsets: Int64s, lengths: Int64s) -> int:
+    order = np.argsort(offsets)
+    offsets, stops = offsets[order], np.maximum.accumulate((offsets + lengths)[order])
+    return 1 + int(np.count_nonzero(offsets[1:] - stops[:-1] > _JOINED_GAP))
+
+
+@contextmanager
+def decoding(path: str) -> Iterator[None]:
+    """Turns the errors of pyarrow into ours: what it can't decode is a corrupt file, unless the storage failed. Errors
+    of damage say which file it is.
+
+    Raises:
+        CorruptFileError: the bytes are not Parquet.
+        StorageError: they could not be read (an OSError with an error number).
+        UnsupportedError: an encoding, codec or type that pyarrow does not have.
+    """
+    try:
+        yield
+    except CorruptFileError as error:
+        raise (error if error.path else CorruptFileError(error.message, path=path, field=error.field)) from None
+    except PaimonError:
+        raise
+    except pa.ArrowNotImplementedError as error:
+        raise UnsupportedError(f"a Parquet feature that is not supported: {error}", path=path) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise_alone(StorageError(f"reading failed: {_in_a_line(error)}", path=path), scrubbed(error))
+        raise_alone(CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path), scrubbed(error))
+    except (pa.ArrowException, ValueError, MemoryError, OverflowError) as error:
+        raise CorruptFileError(f"the file can't be decoded: {_in_a_line(error)}", path=path) from error
+
+
+def _in_a_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def open_file(source: pa.NativeFile, metadata: Any = None, buffer: int = 0, *, ahead: bool = True) -> Any:
+    """A `pyarrow.parquet.ParquetFile` that checks the checksums of pages, where they have any.
+
+    Args:
+        source: the file.
+        metadata: its footer, where that was read.
+        buffer: bytes of each column that are read at a time; 0 for row groups as a whole, which takes fewer requests.
+        ahead: read row groups as a whole on pyarrow's threads, which pays where there is something to wait for.
+    """
+    import pyarrow.parquet as pq
+
+    settings = {
+        "pre_buffer": ahead and not buffer,
+        "buffer_size": buffer,
+        "page_checksum_verification": True,
+        "arrow_extensions_enabled": False,
+    }
+    supported = pq.ParquetFile.__init__.__code__.co_varnames
+    arguments = {name: value for name, value in settings.items() if name in supported}
+    return pq.ParquetFile(source, metadata=metadata, **arguments)

@@ -1,0 +1,344 @@
+"""Writing Parquet data files: batches gathered into row groups, row groups encoded on threads, one file out.
+
+pyarrow's writer encodes on one thread. So each row group is written as a file of its own, in memory; their pages are
+strung together, the positions in row groups and page indexes are shifted, and one footer is written for all.
+Source: apache/parquet-format, README.md (file layout), parquet.thrift (FileMetaData, RowGroup, OffsetIndex).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import pc
+from paimon_pyds.base.types import DataField
+from paimon_pyds.errors import SchemaError
+from paimon_pyds.format.parquet.conversion import INT96, int96_leaves, timestamp_bytes, with_int96
+from paimon_pyds.format.parquet.footer import MAGIC
+from paimon_pyds.format.parquet.page_index import decode_locations, encode_offset_index
+from paimon_pyds.format.parquet.settings import WriterOptions, file_schema, stored_schema, writer_settings
+from paimon_pyds.format.parquet.thrift import (
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Struct,
+    decode_struct,
+    encode_struct,
+    with_checksum,
+)
+from paimon_pyds.storage import FileIO
+
+GROUP_ROWS = 1_000_000
+"""A row group's most rows: what is encoded by one thread, and what late materialisation works on."""
+_MAX_THREADS = 4
+_FIRST_RATIO = 0.5
+"""Encoded bytes per byte of Arrow data, until a row group is encoded."""
+_FOOTER_BYTES = 1 << 20
+_MANY_PARTS = 256
+_SMALL_PART_ROWS = 1_024
+_MAX_ORDINAL = 32_767
+_NULL_COUNT = 3
+
+
+class ParquetWriter:
+    """`FormatWriter` of Parquet: gathers a row group, which threads encode while the next is gathered.
+
+    Memory: a row group being gathered, a million rows or ``file.block-size`` bytes of Arrow data, whichever is less;
+    and one such per thread being encoded. Smaller ones may wait besides, so that no thread is idle while an encoded one
+    is written. Threads are as many as `pyarrow.cpu_count` says, four at most; with one, row groups are encoded as they
+    are written.
+    """
+
+    def __init__(self, io: FileIO, path: str, fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        self._path = path
+        self._options = WriterOptions.parse(options)
+        self._schema = file_schema(fields)
+        self._stored_schema = stored_schema(self._schema)
+        self._int96 = self._stored_schema.types != self._schema.types
+        self._settings: dict[str, Any] | None = None
+        self._gathered = _Gathered(self._schema)
+        self._threads = max(1, min(_MAX_THREADS, pa.cpu_count()))
+        self._pool: ThreadPoolExecutor | None = None
+        self._encoding: deque[tuple[Future[_Encoded], int]] = deque()
+        self._spare: list[pa.Buffer] = []
+        self._encoded_raw = 0
+        self._out = io.open_output(path)
+        self._stitcher = _Stitcher(self._out.sink, int96=self._int96)
+
+    @staticmethod
+    def check(fields: Sequence[DataField], options: Mapping[str, str]) -> None:
+        """See `FileFormat.check_writer`."""
+        WriterOptions.parse(options)
+        file_schema(fields)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.schema.types != self._schema.types:
+            raise SchemaError(f"a batch of {batch.schema.types}, the file has {self._schema.types}", path=self._path)
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise SchemaError(
+                    f"column {field.name!r} is NOT NULL, {column.null_count} rows have NULL", path=self._path
+                )
+        if not batch.num_rows:
+            return
+        row_bytes = max(1.0, batch.nbytes / batch.num_rows)
+        start = 0
+        while start < batch.num_rows:
+            space = (self._options.group_bytes - self._gathered.bytes) / row_bytes
+            part = batch.slice(start, max(1, min(GROUP_ROWS - self._gathered.rows, int(space))))
+            start += part.num_rows
+            self._gathered.add(part, int(part.num_rows * row_bytes))
+            if self._gathered.rows >= GROUP_ROWS or self._gathered.bytes + row_bytes > self._options.group_bytes:
+                self._flush(last=False)
+
+    @property
+    def bytes_encoded(self) -> int:
+        return self._stitcher.position
+
+    @property
+    def bytes_written(self) -> int:
+        while self._encoding and self._encoding[0][0].done():
+            self._take_oldest()
+        waiting = self._gathered.bytes + sum(raw for _, raw in self._encoding)
+        ratio = self._stitcher.position / self._encoded_raw if self._encoded_raw else _FIRST_RATIO
+        return self._stitcher.position + int(waiting * ratio)
+
+    def close(self) -> int:
+        try:
+            if self._gathered.rows or self._settings is None:
+                self._flush(last=True)
+            while self._encoding:
+                self._take_oldest()
+            self._stitcher.finish()
+            self._stop()
+            self._spare.clear()
+        except BaseException:
+            self.abort()
+            raise
+        return self._out.close()
+
+    def abort(self) -> None:
+        self._stop()
+        self._encoding.clear()
+        self._spare.clear()
+        self._gathered = _Gathered(self._schema)
+        self._out.abort()
+
+    def _flush(self, *, last: bool) -> None:
+        table, raw = self._gathered.table(), self._gathered.bytes
+        self._gathered = _Gathered(self._schema)
+        if self._settings is None:
+            self._settings = writer_settings(self._options, table)
+        if self._threads == 1 or (last and not self._encoding):
+            self._append(self._encode(table, raw), raw)
+            return
+        while self._busy(raw):
+            self._take_oldest()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, "parquet-encode")
+        self._encoding.append((self._pool.submit(self._encode, table, raw), raw))
+
+    def _busy(self, raw: int) -> bool:
+        """Whether so much is being encoded that another row group of ``raw`` bytes has to wait."""
+        if len(self._encoding) < self._threads:
+            return False
+        waiting = raw + sum(size for _, size in self._encoding)
+        return len(self._encoding) > self._threads or bool(waiting > self._threads * self._options.group_bytes)
+
+    def _encode(self, table: pa.Table, raw: int) -> _Encoded:
+        """A Parquet file in memory that holds these rows, ``raw`` bytes, as its one row group."""
+        with_nan = [
+            f.name
+            for f, column in zip(table.schema, table.columns, strict=True)
+            if pa.types.is_floating(f.type) and pc.any(pc.is_nan(column)).as_py()
+        ]
+        if self._int96:
+            columns = [
+                pa.chunked_array([timestamp_bytes(chunk, f.type) for chunk in column.chunks], f.type)
+                for column, f in zip(table.columns, self._stored_schema, strict=True)
+            ]
+            table = pa.Table.from_arrays(columns, schema=self._stored_schema)
+        memory = self._memory(raw + raw // 8 + _FOOTER_BYTES)
+        try:
+            try:
+                sink = pa.FixedSizeBufferWriter(memory)
+                self._encode_to(sink, table)
+                return _Encoded(memory.slice(0, sink.tell()), with_nan, memory)
+            except OSError:  # it is full: these rows take more as Parquet than as Arrow
+                stream = pa.BufferOutputStream()
+                self._encode_to(stream, table)
+                return _Encoded(stream.getvalue(), with_nan)
+        except pa.ArrowException as error:
+            raise SchemaError(f"rows can't be written as Parquet: {error}", path=self._path) from error
+
+    def _encode_to(self, sink: pa.NativeFile, table: pa.Table) -> None:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetWriter(sink, table.schema, **(self._settings or {})) as writer:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def _memory(self, size: int) -> pa.Buffer:
+        """So many bytes to encode into: those of a row group that was written, as fresh memory costs time."""
+        try:
+            spare = self._spare.pop()
+        except IndexError:
+            spare = None
+        return spare if spare is not None and spare.size >= size else pa.allocate_buffer(size)
+
+    def _take_oldest(self) -> None:
+        future, raw = self._encoding.popleft()
+        self._append(future.result(), raw)
+
+    def _append(self, encoded: _Encoded, raw: int) -> None:
+        self._stitcher.add(encoded.file, encoded.with_nan)
+        self._encoded_raw += max(1, raw)
+        if encoded.memory is not None and self._encoding:
+            self._spare.append(encoded.memory)
+
+    def _stop(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+
+class _Encoded(NamedTuple):
+    """A row group as a file, and the floating-point columns that hold a NaN.
+
+    Parquet's bounds leave NaN out, and Java Paimon, where NaN is greatest and equals itself, skips its rows by them.
+    """
+
+    file: pa.Buffer
+    with_nan: list[str]
+    memory: pa.Buffer | None = None
+    """What ``file`` is a part of, to be used again."""
+
+
+class _Gathered:
+    """Rows waiting for their row group to be full. Runs of tiny batches are joined: each row is copied once at most."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._joined: list[pa.RecordBatch] = []
+        self._fresh: list[pa.RecordBatch] = []
+        self._fresh_rows = 0
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, part: pa.RecordBatch, size: int) -> None:
+        self._fresh.append(part)
+        self._fresh_rows += part.num_rows
+        self.rows += part.num_rows
+        self.bytes += size
+        if len(self._fresh) >= _MANY_PARTS:
+            if self._fresh_rows < _MANY_PARTS * _SMALL_PART_ROWS:
+                self._fresh = pa.Table.from_batches(self._fresh).combine_chunks().to_batches()
+            self._joined += self._fresh
+            self._fresh, self._fresh_rows = [], 0
+
+    def table(self) -> pa.Table:
+        parts = [*self._joined, *self._fresh]
+        columns = [
+            pa.chunked_array([part.column(i) for part in parts], field.type) for i, field in enumerate(self._schema)
+        ]
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        return table.combine_chunks() if len(parts) > _MANY_PARTS * 2 else table
+
+
+class _Stitcher:
+    """Writes the row groups of in-memory Parquet files, all with one schema, into one file."""
+
+    def __init__(self, sink: BinaryIO, *, int96: bool = False) -> None:
+        """``int96``: columns of twelve bytes are timestamps, and INT96 in the footer."""
+        self._sink = sink
+        self._int96 = int96
+        self._first: Struct | None = None
+        self._groups: list[Struct] = []
+        self._indexes: list[tuple[Struct, bytes | None, bytes | None]] = []  # chunks with column and offset index
+        self._rows = 0
+        self.position = 0
+
+    def add(self, file: pa.Buffer, unbounded: Collection[str] = ()) -> None:
+        """Append the row group of a Parquet file that pyarrow has written.
+
+        ``unbounded`` are top-level columns whose bounds are left out; their counts of NULLs stay.
+        """
+        unbounded_paths = [[name.encode()] for name in unbounded]
+        view = memoryview(file)
+        length = int.from_bytes(view[-8:-4], "little")
+        meta, _ = decode_struct(bytes(view[-8 - length : -8]))
+        pages_end = len(view) - 8 - length
+        timestamps = int96_leaves(meta[2][1][1]) if self._int96 else []
+        if self._first is None:
+            self._first = meta
+            self._write(MAGIC)
+        for group in meta[4][1][1]:
+            shift = self.position - len(MAGIC)
+            for at, chunk in enumerate(group[1][1][1]):
+                column_index, start = _cut(chunk, 6, 7, view)
+                pages_end = min(pages_end, start)
+                offset_index, start = _cut(chunk, 4, 5, view)
+                pages_end = min(pages_end, start)
+                if offset_index is not None:
+                    [(offsets, sizes, rows)] = decode_locations([offset_index])
+                    offset_index = encode_offset_index(offsets + shift, sizes, rows)
+                _shift(chunk, (2,), shift)
+                _shift(chunk[3][1], (9, 10, 11, 14), shift)
+                if self._int96 and timestamps[at]:
+                    chunk[3][1][1] = (I32, INT96)
+                    chunk[3][1].pop(12, None)  # statistics: INT96 has no order
+                    column_index = None
+                if chunk[3][1][3][1][1] in unbounded_paths:
+                    if 12 in chunk[3][1]:
+                        chunk[3][1][12] = (STRUCT, {n: f for n, f in chunk[3][1][12][1].items() if n == _NULL_COUNT})
+                    column_index = None
+                self._indexes.append((chunk, column_index, offset_index))
+            _shift(group, (5,), shift)
+            group.pop(7, None)
+            if len(self._groups) <= _MAX_ORDINAL:
+                group[7] = (I16, len(self._groups))
+            self._groups.append(group)
+        self._rows += meta[3][1]
+        self._write(view[len(MAGIC) : pages_end])
+
+    def finish(self) -> None:
+        if self._first is None:
+            raise ValueError("a Parquet file needs a row group, an empty one at least")
+        column_indexes = [(chunk, found, 6) for chunk, found, _ in self._indexes]
+        for chunk, found, field_id in column_indexes + [(chunk, found, 4) for chunk, _, found in self._indexes]:
+            if found is not None:
+                data = with_checksum(found)
+                chunk[field_id] = (I64, self.position)
+                chunk[field_id + 1] = (I32, len(data))
+                self._write(data)
+        meta = dict(self._first)
+        meta[3] = (I64, self._rows)
+        meta[4] = (LIST, (STRUCT, self._groups))
+        if self._int96:
+            meta[2] = (LIST, (STRUCT, [with_int96(e) for e in meta[2][1][1]]))
+        footer = with_checksum(encode_struct(meta))
+        self._write(footer + len(footer).to_bytes(4, "little") + MAGIC)
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._sink.write(data)
+        self.position += len(data)
+
+
+def _cut(chunk: Struct, offset_id: int, length_id: int, view: memoryview) -> tuple[bytes | None, int]:
+    """Take an index's place out of a chunk: the index's bytes, and where they began (the end of the file if none)."""
+    if offset_id not in chunk or length_id not in chunk:
+        return None, len(view)
+    start, length = chunk.pop(offset_id)[1], chunk.pop(length_id)[1]
+    return bytes(view[start : start + length]), start
+
+
+def _shift(fields: Struct, ids: tuple[int, ...], shift: int) -> None:
+    """Move the file positions in these fields; absent ones and zeros (unused) stay."""
+    for field_id in ids:
+        if field_id in fields and fields[field_id][1] > 0:
+            fields[field_id] = (I64, fields[field_id][1] + shift)

@@ -1,0 +1,123 @@
+"""Requests that a store is sent at once rather than one after another, as each takes long whatever it asks for.
+
+Which snapshot and schema of a table are the newest is guessed: those that this machine has seen last. They are asked
+for together with what says whether there are newer ones, so that a wrong guess costs a round trip, and nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.storage import FileIO
+from paimon_pyds.storage.concurrent import concurrent_each
+
+if TYPE_CHECKING:
+    from paimon_pyds.metadata.snapshot import Snapshot
+    from paimon_pyds.metadata.store import TableStore
+    from paimon_pyds.storage.disk_cache import LocalCache
+
+Request: TypeAlias = tuple[str, str]
+"""A method of the storage, and the path to call it with."""
+_SEEN = struct.Struct("<QQ")
+_LAST_SEEN = ByteLimitedCache(1 << 20)
+_WEIGHT = 500
+
+
+class SentRequests:
+    """Requests whose answers were not taken yet, each by the thread that sent it: no operation gets an answer that is
+    older than itself."""
+
+    def __init__(self, io: FileIO) -> None:
+        self._io = io
+        self._sent: dict[tuple[int, Request], Future[Any]] = {}
+
+    @contextmanager
+    def sending(self, *wanted: Request) -> Iterator[None]:
+        """Send these requests; answers that are not taken within are dropped."""
+        thread = threading.get_ident()
+        fresh = [request for request in wanted if (thread, request) not in self._sent]
+        if not fresh:
+            yield
+            return
+        pool = ThreadPoolExecutor(len(fresh), thread_name_prefix="paimon-requests")
+        try:
+            for method, path in fresh:
+                self._sent[thread, (method, path)] = pool.submit(getattr(self._io, method), path)
+            yield
+        finally:
+            for request in fresh:
+                self._sent.pop((thread, request), None)
+            pool.shutdown(wait=False)
+
+    def ask(self, method: str, path: str) -> Any:
+        """An answer: of the request that was sent, once; then of a new one. Errors are those of the storage."""
+        sent = self._sent.pop((threading.get_ident(), (method, path)), None)
+        return getattr(self._io, method)(path) if sent is None else sent.result()
+
+
+class Seen(NamedTuple):
+    """The newest schema and snapshot that this machine has seen of a branch; snapshot 0 is none."""
+
+    schema: int = 0
+    snapshot: int = 0
+
+
+def last_seen(store: TableStore) -> Seen:
+    """What this process has seen last, else another one on this machine."""
+    key = (store.io, store.root, store.branch)
+    found: Seen | None = _LAST_SEEN.peek(key)
+    if found is None:
+        cache, place = _place(store)
+        data = cache.read(place) if cache is not None and place is not None else None
+        found = Seen(*_SEEN.unpack(data)) if data is not None and data.size == _SEEN.size else Seen()
+        _LAST_SEEN.put(key, found, _WEIGHT)
+    return found
+
+
+def saw(store: TableStore, seen: Seen) -> None:
+    """Note what was seen, here and for other processes."""
+    if seen != last_seen(store):
+        _LAST_SEEN.put((store.io, store.root, store.branch), seen, _WEIGHT)
+        cache, place = _place(store)
+        if cache is not None and place is not None:
+            cache.write(place, pa.py_buffer(_SEEN.pack(*seen)))
+
+
+def _place(store: TableStore) -> tuple[LocalCache | None, bytes | None]:
+    cache: LocalCache | None = getattr(store.io, "local_cache", None)
+    return cache, None if cache is None else cache.key_of(store.io, store.root, store.branch, "seen")
+
+
+def newest(store: TableStore) -> tuple[Request, ...]:
+    """The requests that tell the newest schema, and the newest snapshot where no catalog does."""
+    paths, seen = store.paths, last_seen(store)
+    schemas = (("list", paths.schema_dir), ("read_bytes", paths.schema(seen.schema)))
+    if store.publisher is not None:
+        return schemas
+    hint = ("read_bytes", paths.latest_hint)
+    return (*schemas, hint, *snapshot_requests(store, seen.snapshot)) if seen.snapshot else (*schemas, hint)
+
+
+def snapshot_requests(store: TableStore, id_: int) -> tuple[Request, Request]:
+    """Those for a snapshot, and whether there is a newer one."""
+    return ("read_bytes", store.paths.snapshot(id_)), ("size", store.paths.snapshot(id_ + 1))
+
+
+def load_lists(store: TableStore, snapshot: Snapshot) -> None:
+    """Have all lists that plans of a snapshot begin with given at once. Errors as `TableStore.read_manifest`."""
+    calls: list[Callable[[], object]] = [
+        partial(store.read_manifest_list, snapshot.base_manifest_list, snapshot.base_manifest_list_size, kept=True),
+        partial(store.read_manifest_list, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, kept=True),
+    ]
+    if snapshot.index_manifest is not None:
+        calls.append(partial(store.read_index_manifest, snapshot.index_manifest, kept=True))
+    concurrent_each(lambda call: call(), calls, len(calls))

@@ -1,0 +1,521 @@
+"""Splits: the units of reading that a plan hands to readers, on this machine or on Spark's. They pickle small.
+
+A data file has three shapes: what its manifest says (`metadata.manifest.DataFile`), what a plan says (`PlannedFile`),
+and what reading it showed (`read.live_rows.FileTrace`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate, repeat
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import to_numpy
+from paimon_pyds.base.cache import collection_paused
+from paimon_pyds.base.records import dataclass
+from paimon_pyds.base.text import files_text, names_text, one_line, size_text
+from paimon_pyds.base.types import AtomicType, DataField, Kind, MapType, arrow_schema
+from paimon_pyds.errors import READ_AGAIN, expired_file
+from paimon_pyds.format import WHOLE_FILE, InstantBounds, ReadHints
+from paimon_pyds.metadata.partition import PartitionBucket
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import Const, Predicate, root_columns
+from paimon_pyds.storage import FileIO
+
+if TYPE_CHECKING:
+    from paimon_pyds.base.selection import RowSelection
+    from paimon_pyds.index.keys import Key
+    from paimon_pyds.keys.merge.filter import MergeFilter
+    from paimon_pyds.metadata.schema import TableSchema
+
+_STRING = AtomicType(Kind.VARCHAR, length=2_147_483_647, nullable=False)
+_LONG = AtomicType(Kind.BIGINT, nullable=False)
+
+METADATA_FIELDS: Mapping[str, DataField] = {
+    "__paimon_file_path": DataField(2147483547, "__paimon_file_path", _STRING),
+    "__paimon_row_index": DataField(2147483546, "__paimon_row_index", _LONG),
+    "__paimon_partition": DataField(
+        2147483545, "__paimon_partition", MapType(key=_STRING, value=_STRING.with_nullable(True), nullable=False)
+    ),
+    "__paimon_bucket": DataField(2147483544, "__paimon_bucket", AtomicType(Kind.INT, nullable=False)),
+    "_ROW_ID": DataField(2147483642, "_ROW_ID", AtomicType(Kind.BIGINT)),
+    "_SEQUENCE_NUMBER": DataField(2147483646, "_SEQUENCE_NUMBER", AtomicType(Kind.BIGINT)),
+}
+"""Hidden columns that a read can add: where each row lies, and its ids in tables with row tracking."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """Where the deletion vector of a data file lies; ``length`` is that of magic and bitmap."""
+
+    path: str
+    offset: int
+    length: int
+    cardinality: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """What metadata tells of a column in one file, in order keys (`paimon_pyds.index.keys`).
+
+    Attributes:
+        low, high: bounds of the values that are not NULL; None where they are not known.
+        nulls: how many values are NULL; None where that is not known.
+        attained: the bounds are values of the file, not merely beyond all of them.
+        constant: every row is ``low``, or every row is NULL when that is None.
+    """
+
+    low: Key | None = None
+    high: Key | None = None
+    nulls: int | None = None
+    attained: bool = False
+    constant: bool = False
+
+
+_UNKNOWN = ColumnBounds()
+
+
+@dataclass(frozen=True, slots=True)
+class FileBounds:
+    """What metadata alone says of one file of a plan.
+
+    Attributes:
+        residual: the part of the plan's filter that is left to ask of its rows; None where that is all of it.
+        columns: what is known of some columns.
+        embedded_index: the index container that the manifest holds; None when it holds none.
+    """
+
+    residual: Predicate | None
+    columns: Mapping[str, ColumnBounds]
+    embedded_index: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRun:
+    """The sorted run that a file of a table with a primary key belongs to.
+
+    Attributes:
+        level: 0 for files as writers leave them, then higher as they are compacted.
+        key_range: the least and the greatest key, as BinaryRows.
+        merged: other files of its section may hold newer versions of its rows, or it holds rows that delete others:
+            its rows are merged when they are read.
+        section: numbers the sections of a bucket; no key is in two of them.
+        sequence_range: the least and the greatest sequence number; None where they are not known.
+        older: whether it is of the older one of two states that are compared; None where none are.
+    """
+
+    level: int
+    key_range: tuple[bytes, bytes]
+    merged: bool
+    section: int = 0
+    sequence_range: tuple[int, int] | None = None
+    older: bool | None = None
+
+
+MergedRows: TypeAlias = Literal["rows", "versions", "difference", "changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """How the rows of files that may hold versions of the same rows are merged.
+
+    Attributes:
+        schema: the table's; its options say which engine merges them.
+        filter: the plan's filter in two parts, for before and after.
+        gives: merged rows; all versions of rows, as they lie in files; the merged rows of newer files, unless older
+            files give the same; or what makes the merged rows of one state of those of an older one.
+    """
+
+    schema: TableSchema
+    filter: MergeFilter
+    gives: MergedRows = "rows"
+
+
+class PlannedFile(NamedTuple):
+    """One data file of a plan. Sizes in bytes; ``size`` and ``row_count`` are the whole file's.
+
+    A tuple, as a plan may have very many: frozen dataclasses take four times as long to make.
+
+    Attributes:
+        bucket_id: its partition and bucket; ``total_buckets`` is the number of buckets of the partition, -1 for none.
+        selection: the positions to read as a portable roaring bitmap, such as an embedded index left; None for all.
+        index_path: its side index, which readers still have to ask.
+        deletion: its deletion vector.
+        write_cols: the columns that it holds; None for all of its schema.
+        bounds: what metadata alone says of it; None where that wasn't asked.
+        window: first and one past the last position to read; None for the whole file.
+        instants: see `scan.prune.instant_bounds`.
+        run: its sorted run; None in append tables.
+    """
+
+    path: str
+    size: int
+    row_count: int
+    schema_id: int
+    bucket_id: PartitionBucket
+    total_buckets: int = -1
+    selection: bytes | None = None
+    index_path: str | None = None
+    deletion: DeletionFile | None = None
+    first_row_id: int | None = None
+    sequence_number: int | None = None
+    write_cols: tuple[str, ...] | None = None
+    bounds: FileBounds | None = None
+    window: tuple[int, int] | None = None
+    instants: InstantBounds = ()
+    run: SortedRun | None = None
+
+    def __repr__(self) -> str:
+        return one_line(
+            self,
+            self.name,
+            size_text(self.row_count, self.size),
+            f"bucket {self.bucket} of {self.total_buckets}" if self.total_buckets > 0 else "",
+            "with a deletion vector" if self.deletion else "",
+            f"rows {self.window[0]:,} to {self.window[1]:,}" if self.window else "",
+            "merged" if self.merged else "",
+        )
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def partition(self) -> bytes:
+        """The row of its partition: arity + BinaryRow."""
+        return self.bucket_id.partition
+
+    @property
+    def bucket(self) -> int:
+        """Its bucket."""
+        return self.bucket_id.bucket
+
+    @property
+    def merged(self) -> bool:
+        """Whether its rows are merged with those of other files, and are not the table's by themselves."""
+        return self.run is not None and self.run.merged
+
+    @property
+    def embedded_index(self) -> bytes | None:
+        """The index container that its manifest entry holds, where that is known and there is one."""
+        return None if self.bounds is None else self.bounds.embedded_index
+
+    @contextmanager
+    def must_exist(
+        self,
+        during: str = "read",
+        hint: str = READ_AGAIN,
+    ) -> Iterator[None]:
+        """Inside, a SnapshotNotFoundError is raised where the storage does not have this file any more, or one that
+        belongs to it."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise expired_file(error.filename or self.path, during=during, hint=hint) from error
+
+    @property
+    def merged_with(self) -> tuple[PartitionBucket | None, int] | None:
+        """What is the same of the files that its rows are merged with; None where they are not merged."""
+        if self.run is None or not self.run.merged:
+            return None
+        return (self.bucket_id if self.run.older is None else None), self.run.section
+
+    @property
+    def residual(self) -> Predicate | None:
+        """The part of the plan's filter that rows have to be looked at for; None where that is all of it."""
+        return None if self.bounds is None else self.bounds.residual
+
+    @property
+    def live_row_count(self) -> int | None:
+        """How many rows it adds to the table, as metadata tells: those that no deletion vector holds.
+
+        None when only reading can tell: the manifest does not say how many rows the vector holds, or newer versions of
+        some rows may lie in other files.
+        """
+        if self.merged or (self.deletion is not None and self.deletion.cardinality is None):
+            return None
+        return self.row_count - (0 if self.deletion is None else self.deletion.cardinality or 0)
+
+    @property
+    def read_rows(self) -> int:
+        """Physical rows of the window."""
+        return self.row_count if self.window is None else self.window[1] - self.window[0]
+
+    @property
+    def read_size(self) -> int:
+        """About the bytes of the window: its share of the file."""
+        return self.size if self.window is None else self.size * self.read_rows // max(self.row_count, 1)
+
+    def bounds_of(self, column: str) -> ColumnBounds:
+        """What metadata tells of a column."""
+        return _UNKNOWN if self.bounds is None else self.bounds.columns.get(column, _UNKNOWN)
+
+    def selecting(self, rows: RowSelection) -> PlannedFile:
+        """The file with these rows to read and no other; they must be live. Neither index nor vector is asked again."""
+        bitmap = None if rows.positions is None else rows.positions.serialize()
+        return self._replace(selection=bitmap, deletion=None, index_path=None, bounds=None)
+
+
+class FileColumns(NamedTuple):
+    """What many files are made of, where all else of a `PlannedFile` has its default.
+
+    Attributes:
+        entries: manifest entries.
+        of_file: for each entry, its place among ``buckets``.
+        buckets: that the files are in.
+        directories: of these.
+    """
+
+    entries: pa.RecordBatch
+    of_file: npt.NDArray[np.int32]
+    buckets: Sequence[PartitionBucket]
+    directories: Sequence[str]
+
+    def values(self, start: int, stop: int) -> tuple[Any, ...]:
+        """What `_files_of` makes some of the files of: plain values, which pickle small."""
+        entries, of_file = self.entries.slice(start, stop - start), self.of_file[start:stop].tolist()
+        used = {number: place for place, number in enumerate(dict.fromkeys(of_file))}
+        numbers = (to_numpy(entries.column(name)).tolist() for name in _NUMBERS)
+        row_ids = entries.column("first_row_id")
+        return (
+            [(self.buckets[number], self.directories[number]) for number in used],
+            [used[number] for number in of_file],
+            entries.column("file_name").to_pylist(),
+            None if row_ids.null_count == len(row_ids) else row_ids.to_pylist(),
+            *numbers,
+        )
+
+
+_NUMBERS = ("file_size", "row_count", "schema_id", "total_buckets", "max_sequence_number")
+
+
+def _files_of(
+    places: Sequence[tuple[PartitionBucket, str]],
+    of_file: Sequence[int],
+    names: Sequence[str],
+    row_ids: Sequence[int | None] | None,
+    *numbers: Sequence[int],
+) -> tuple[PlannedFile, ...]:
+    """Files by their `FileColumns.values`."""
+    sizes, rows, schema_ids, totals, sequences = numbers
+    none = repeat(None)
+    columns = zip(  # all members of a PlannedFile
+        [f"{places[at][1]}/{name}" for at, name in zip(of_file, names, strict=True)], sizes, rows, schema_ids,
+        [places[at][0] for at in of_file], totals, none, none, none, none if row_ids is None else row_ids, sequences,
+        none, none, none, repeat(()), none, strict=False,
+    )  # fmt: skip
+    # Many files: its own constructor would take twice as long.
+    return tuple(map(partial(tuple.__new__, PlannedFile), columns))
+
+
+class Files:
+    """The files of a plan or a split. Of many files it takes longer to make the objects than to plan, so that waits
+    until somebody looks at them. They pickle as values.
+
+    ``source``: the files, or what they are made of. ``start, stop``: those of the latter that are meant; all by
+    default.
+    """
+
+    __slots__ = ("_made", "_range", "_source")
+
+    def __init__(self, source: tuple[PlannedFile, ...] | FileColumns, start: int = 0, stop: int | None = None) -> None:
+        self._source = source if isinstance(source, FileColumns) else None
+        self._made = None if isinstance(source, FileColumns) else source
+        count = len(source.of_file) if isinstance(source, FileColumns) else len(source)
+        self._range = start, count if stop is None else stop
+
+    @property
+    def made(self) -> tuple[PlannedFile, ...]:
+        """The files."""
+        if self._made is None:
+            assert self._source is not None
+            with collection_paused():
+                self._made = _files_of(*self._source.values(*self._range))
+        return self._made
+
+    def numbers(self, name: str) -> npt.NDArray[np.int64] | None:
+        """A column of integers of the manifest entries; None where the files were not made of such."""
+        if self._source is None:
+            return None
+        start, stop = self._range
+        found: npt.NDArray[np.int64] = to_numpy(self._source.entries.column(name))[start:stop]
+        return found
+
+    def part(self, start: int, stop: int) -> Files:
+        """Some of the files."""
+        if self._source is None:
+            return Files(self.made[start:stop])
+        first, last = self._range
+        begin = min(first + start, last)
+        return Files(self._source, begin, max(begin, min(first + stop, last)))
+
+    def with_rows(self, limit: int) -> Files:
+        """The first of the files, until they have so many rows."""
+        rows = self.numbers("row_count")
+        totals = accumulate((file.row_count for file in self.made) if rows is None else rows.tolist(), initial=0)
+        enough = next((number for number, total in enumerate(totals) if total >= limit), len(self))
+        return self.part(0, enough)
+
+    @property
+    def row_count(self) -> int:
+        """Physical rows, of windows only where files have such."""
+        rows = self.numbers("row_count")
+        return sum(file.read_rows for file in self.made) if rows is None else sum(rows.tolist())
+
+    @property
+    def size(self) -> int:
+        """About the bytes that these are of."""
+        sizes = self.numbers("file_size")
+        return sum(file.read_size for file in self.made) if sizes is None else sum(sizes.tolist())
+
+    def __len__(self) -> int:
+        return self._range[1] - self._range[0]
+
+    def __eq__(self, other: object) -> bool:
+        return self.made == other.made if isinstance(other, Files) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.made)
+
+    def __repr__(self) -> str:
+        return one_line(self, files_text(len(self), self.row_count, self.size))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._source is None:
+            return Files, (self.made,)
+        return _unpickled, self._source.values(*self._range)
+
+
+def _unpickled(*values: Any) -> Files:
+    return Files(_files_of(*values))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpec:
+    """What all splits of a plan have in common.
+
+    ``fields`` are the table's columns to return, in order; ``filter_fields`` those the predicate needs besides.
+    ``predicate`` is bound to the table's columns; `Const.TRUE` when there is none. ``schemas`` maps schema ids to the
+    columns that files of that schema have.
+    """
+
+    io: FileIO
+    schemas: Mapping[int, tuple[DataField, ...]]
+    fields: tuple[DataField, ...]
+    filter_fields: tuple[DataField, ...] = ()
+    predicate: Predicate = Const.TRUE
+    metadata_columns: tuple[str, ...] = ()
+    partition_fields: tuple[DataField, ...] = ()
+    options: Mapping[str, str] | None = None
+    use_index: bool = True
+    merging: Merging | None = None
+    """How rows of a table with a primary key are merged."""
+    read_ahead: int | None = None
+    """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
+    sequence_gaps: Mapping[str, tuple[int, int]] | None = None
+    """By paths of files whose sequence numbers are not read: two numbers that manifests say they all lie between."""
+    zone: str | None = None
+    """The time zone in which values of columns are cast that were given another type; None where none is named, and
+    such casts are refused."""
+    read_whole: int = WHOLE_FILE
+    """Bytes of a file up to which it is read by one request, whatever is wanted of it."""
+
+    def __repr__(self) -> str:
+        names = names_text([*(f.name for f in self.fields), *self.metadata_columns])
+        where = "" if self.predicate is Const.TRUE else f"filter {to_sql(self.predicate, shorten=True)}"
+        return one_line(self, f"columns [{names}]", where)
+
+    def hints(self, file: PlannedFile) -> ReadHints:
+        """What the reader of a file needs besides its path and size."""
+        return ReadHints(self.options or {}, file.instants, self.read_ahead, self.read_whole)
+
+    def fields_of(self, file: PlannedFile) -> tuple[DataField, ...]:
+        """The columns that a file holds, under the names of its own schema."""
+        fields, held = self.schemas[file.schema_id], file.write_cols
+        return fields if held is None else tuple(f for f in fields if f.name in held)
+
+    def for_file(self, file: PlannedFile) -> ReadSpec:
+        """The same with that part of the filter only that metadata does not settle for a file."""
+        residual = file.residual
+        if residual is None:
+            return self
+        needed = set(root_columns(residual))
+        left = tuple(f for f in self.filter_fields if f.name in needed)
+        return replace(self, predicate=residual, filter_fields=left)
+
+
+def result_schema(spec: ReadSpec) -> pa.Schema:
+    """The Arrow schema of the batches that reading gives: the columns asked for, then the metadata columns."""
+    return arrow_schema([*spec.fields, *(METADATA_FIELDS[name] for name in spec.metadata_columns)])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Some files, to be read by one reader.
+
+    They may be of several buckets, as a task of Spark costs more than a small bucket. But where files of a section have
+    to be merged with one another (`PlannedFile.merged_with`), all of these are in one split.
+    """
+
+    spec: ReadSpec
+    found: Files
+
+    @classmethod
+    def of(cls, spec: ReadSpec, files: Iterable[PlannedFile]) -> Split:
+        """These files."""
+        return cls(spec, Files(tuple(files)))
+
+    def __repr__(self) -> str:
+        return one_line(self, files_text(len(self.found), self.row_count, self.size))
+
+    @property
+    def files(self) -> tuple[PlannedFile, ...]:
+        """The files."""
+        return self.found.made
+
+    @property
+    def raw_convertible(self) -> bool:
+        """Whether all rows can be given out as they lie, one file after the other."""
+        return not any(file.merged for file in self.files)
+
+    @property
+    def row_count(self) -> int:
+        """Physical rows in the files, before deletions and filters."""
+        return self.found.row_count
+
+    @property
+    def size(self) -> int:
+        """Bytes of the data files."""
+        return self.found.size
+
+
+def sections(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
+    """The files, those together whose rows are merged with one another; each of the others alone."""
+    found: dict[tuple[PartitionBucket | None, int] | int, list[PlannedFile]] = {}
+    for number, file in enumerate(files):
+        together = file.merged_with
+        found.setdefault(number if together is None else together, []).append(file)
+    return list(found.values())
+
+
+def first_files(files: Iterable[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
+    """Enough files for so many rows, as far as metadata tells how many they have, and the others.
+
+    Files whose rows are merged come last, and together with all that they are merged with.
+    """
+    kept: list[PlannedFile] = []
+    in_order = sections(sorted(files, key=lambda file: file.merged))
+    for number, section in enumerate(in_order):
+        if limit <= 0:
+            return kept, [file for rest in in_order[number:] for file in rest]
+        kept += section
+        limit -= sum(file.live_row_count or 0 for file in section)
+    return kept, []

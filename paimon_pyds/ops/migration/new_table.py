@@ -1,0 +1,78 @@
+"""Where a migrated table is built: in a directory next to its place, which one rename makes it; on storage without
+directories to rename, in its place."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from paimon_pyds.engine.commit.publisher import removing_unpublished
+from paimon_pyds.errors import AlreadyExistsError
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.storage import FileIO, discard, scheme_of
+from paimon_pyds.storage.claims import holder, holder_text, is_left_over
+
+_log = logging.getLogger("paimon_pyds.ops.migration")
+_LOCK = ".migration-lock"
+"""The file, where a table is made, that names the process that makes it."""
+
+
+def check_free(io: FileIO, root: str) -> None:
+    """Raises AlreadyExistsError: something is there."""
+    if TableStore(io, root).schema_ids():
+        raise AlreadyExistsError("a table already exists", path=root, hint="choose another target, or append the rows")
+    names = {entry.name for entry in io.list(root)}
+    if _LOCK in names:
+        raise AlreadyExistsError(
+            f"a table is made here, or was left half made, by {holder_text(io.read_bytes(f'{root}/{_LOCK}'))}",
+            path=root,
+            hint="if that process runs no more, remove this directory with all that is in it, and migrate again",
+        )
+    if names:
+        raise AlreadyExistsError("the target is not empty", path=root, hint="choose another target")
+
+
+def take_away_left_overs(io: FileIO, root: str, call: str) -> None:
+    """Remove leftovers of the same call next to the target if it was killed on this machine; warn of others."""
+    parent, _, name = root.rpartition("/")
+    for entry in io.list(parent) if scheme_of(root) == "file" else ():
+        if entry.name.startswith(f".{name}.migrating-") and entry.is_dir:
+            place = f"{parent}/{entry.name}"
+            try:
+                found = io.read_bytes(f"{place}/{_LOCK}")
+            except FileNotFoundError:  # it is complete but for its name
+                found = b""
+            if is_left_over(found, call):
+                io.delete_tree(place)
+            else:
+                _log.warning("%s is of a migration by %s: if that runs no more, remove it", place, holder_text(found))
+
+
+@contextmanager
+def built(io: FileIO, root: str, call: str) -> Iterator[tuple[str, list[str]]]:
+    """Where to build the table, and a list for the files that are made; on an error these are removed."""
+    made: list[str] = []
+    if scheme_of(root) != "file":  # there are no directories to rename
+        lock = f"{root}/{_LOCK}"
+        with removing_unpublished(lambda: discard(io, reversed(made))):
+            made.append(lock)
+            if not io.create_if_absent(lock, holder(call)):
+                made.pop()
+                raise AlreadyExistsError("another table is made here", path=root, hint="choose another target")
+            yield root, made
+        discard(io, [lock])
+        return
+    parent, _, name = root.rpartition("/")
+    place = f"{parent}/.{name}.migrating-{uuid.uuid4()}"
+    try:
+        io.write_bytes(f"{place}/{_LOCK}", holder(call))
+        yield place, made
+        discard(io, [f"{place}/{_LOCK}"])
+        io.remove_empty_dir(root)
+        io.rename(place, root)
+    except BaseException:
+        with suppress(OSError):
+            io.delete_tree(place)
+        raise

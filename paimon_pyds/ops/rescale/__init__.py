@@ -1,0 +1,1 @@
+"""Rescale: another number of buckets."""

@@ -1,9 +1,0 @@
-"""Splits → Arrow batches."""
-
-from __future__ import annotations
-
-from paimon_pyds.read.file import read_file
-from paimon_pyds.read.live_rows import FileTrace
-from paimon_pyds.read.split_read import empty_batch, read_split, read_splits, with_filter
-
-__all__ = ["FileTrace", "empty_batch", "read_file", "read_split", "read_splits", "with_filter"]

@@ -1,0 +1,474 @@
+"""Scan: a query on one table, from filter text to Arrow batches."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from paimon_pyds.base.arrays import empty_table
+from paimon_pyds.base.cache import cached_property, collection_paused
+from paimon_pyds.base.frames import ROWS_ELSEWHERE, RowStream
+from paimon_pyds.base.options import (
+    Kind,
+    TableOptions,
+    check_branch,
+    check_known,
+    check_readable,
+    check_shape,
+    parse_value,
+)
+from paimon_pyds.base.options.option import integer, mapping, text, texts
+from paimon_pyds.base.options.times import zone_given
+from paimon_pyds.base.progress import followed, shown
+from paimon_pyds.base.text import names_text, one_line
+from paimon_pyds.base.types import DataField, arrow_schema, fields_named
+from paimon_pyds.base.zones import default_zone
+from paimon_pyds.engine.scan.travel import Difference, Incremental, resolve_between, resolve_state, state_options
+from paimon_pyds.errors import OptionError, SchemaError, UnknownColumnError, UnsupportedError, no_attribute, suggest
+from paimon_pyds.metadata.schema import TableSchema
+from paimon_pyds.metadata.snapshot import Snapshot
+from paimon_pyds.metadata.split import METADATA_FIELDS
+from paimon_pyds.metadata.store import TableStore
+from paimon_pyds.sql.predicate.argument import condition
+from paimon_pyds.sql.predicate.to_sql import to_sql
+from paimon_pyds.sql.predicate.tree import Const, Predicate, make_and, root_columns
+from paimon_pyds.storage import requests_at_once
+
+if TYPE_CHECKING:
+    from paimon_pyds.engine.query.aggregates import Answers
+    from paimon_pyds.engine.query.answer import Answer
+    from paimon_pyds.engine.query.top_n_run import TopNQuery
+    from paimon_pyds.engine.read import FileTrace
+    from paimon_pyds.engine.scan.plan import ScanRequest
+    from paimon_pyds.engine.scan.result import ScanPlan
+    from paimon_pyds.ops.explain.explain import Explanation
+    from paimon_pyds.sql.text.order import TopN
+    from paimon_pyds.typing import Rows
+
+DEFAULT_BATCH_ROWS = 65_536
+_SOON_ROWS = 100_000
+
+
+_ELSEWHERE = {
+    **ROWS_ELSEWHERE, "columns": "column_names", "dtypes": "arrow_schema", "filter": "where(condition)",
+    "query": "where(condition)", "read": "to_arrow()", "load": "to_arrow()", "select": "table.scan(columns=[…])",
+    "order_by": "table.scan(top_n='id desc, 5')", "sort": "table.scan(top_n='id desc, 5')",
+    "tail": "table.scan(top_n='id desc, 5')",
+}  # fmt: skip
+"""What other libraries call it."""
+
+
+class Scan(RowStream):
+    """A query on one state of a table: what to return, and which rows.
+
+    The state is pinned when the scan is made; a scan can be run several times and gives the same rows.
+
+    Args:
+        store: the table.
+        where: Spark SQL text, or a predicate tree.
+        columns: names of the columns to return, in this order; metadata columns (``__paimon_file_path``, …) included.
+        limit: the number of rows to return at most.
+        top_n: return the first rows in an order, sorted: ``"amount desc nulls last, 10"``.
+        options: Paimon's scan options, ``timezone`` for literals without a zone (the local one by default), and
+            ``read-optimized``: of a table with a primary key the files of the highest level only (Paimon's ``$ro``).
+
+    Raises:
+        PredicateError: the condition does not parse, or mixes types.
+        UnknownColumnError: a name of no column.
+        OptionError: an unknown or contradictory option.
+        ArgumentTypeError: an argument of another Python type.
+        UnsupportedError: a table or option that is refused by name.
+    """
+
+    _INTERNAL: ClassVar[frozenset[str]] = frozenset({
+        "analyzed_rows", "empty", "field", "ordered", "plan_with_bounds", "root", "row_limit", "selecting",
+        "top_n_query", "top_rows", "used_fields", "where_bound",
+    })  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - named arguments that users type
+        self,
+        store: TableStore,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        top_n: str | TopN | None = None,
+        options: Mapping[str, str] | None = None,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+    ) -> None:
+        limit = None if limit is None else integer("limit", limit)
+        if limit is not None and limit < 0:
+            raise OptionError(f"limit must not be negative, it is {limit}")
+        self._store, self._limit, self._batch_rows = store, limit, batch_rows
+        given = {str(k): str(v) for k, v in mapping("options", options or {}).items()}
+        branch = given.pop("branch", store.branch)
+        if branch != store.branch:
+            store = self._store = store.for_branch(branch)
+        self._timezone = zone_given(given) or default_zone()
+        self._read_optimized = parse_value("read-optimized", Kind.BOOLEAN, given.pop("read-optimized", "false"))
+        with store.newest_ahead():
+            latest = store.latest_schema()
+            check_branch(latest, store.branch, store.root)
+            given = state_options(latest.options, given)
+            self._state = resolve_state(store, latest, given)
+        self._between = resolve_between(store, given, TableOptions({**latest.options, **given}))
+        if isinstance(self._between, Difference):
+            self._state = replace(self._state, snapshot=self._between.end)
+        if self._read_optimized and self._between is not None:
+            raise OptionError("read-optimized and incremental-between can't be given together", hint="leave one out")
+        self._schema = self._state.schema
+        options = {k: v for k, v in given.items() if k != "timezone"}
+        check_known(options, ("timezone", "read-optimized"), own=False)
+        self._options = TableOptions({**latest.options, **options})  # as in Java, of a state's schema the columns only
+        check_readable(latest, options)
+        check_shape(latest, options, store.root, reads=True)
+        self._fields, self._metadata = _resolve_columns(self._schema, columns)
+        self._predicate = self._bound(where)
+        self._top_n = None if top_n is None else self._checked_order(top_n)
+
+    if not TYPE_CHECKING:  # checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Names that other libraries have for it are answered with ours."""
+            raise no_attribute(self, name, _ELSEWHERE)
+
+    def _bound(self, filter_: str | Predicate | None) -> Predicate:
+        if filter_ is None or (isinstance(condition("where", filter_), str) and not str(filter_).strip()):
+            return Const.TRUE
+        if isinstance(filter_, str):
+            from paimon_pyds.sql.expression.condition import bind_filter
+
+            return bind_filter(filter_, self._schema.fields, timezone=self._timezone)
+        from paimon_pyds.sql.predicate.bind import bind
+
+        return bind(filter_, self._schema.fields, timezone=self._timezone)
+
+    def matching(self, keys: Rows) -> Scan:
+        """The same scan, but of rows that have the values of one of some keys: see ``matching`` of `Table.scan`.
+        Raises SchemaError: the table has no column of the keys, or one whose values can't be compared with theirs."""
+        from paimon_pyds.sql.expression.matching import key_table, matching_rows  # most scans have none
+
+        return self.where_bound(matching_rows(key_table(keys), self._schema.fields, self._timezone))
+
+    def where(self, condition: str | Predicate) -> Scan:
+        """The same scan with one more condition."""
+        return self.where_bound(self._bound(condition))
+
+    def where_bound(self, predicate: Predicate) -> Scan:
+        """The same scan with one more condition, which is bound to the table's columns already."""
+        return self._but(_predicate=make_and(self._predicate, predicate))
+
+    def _but(self, **changed: Any) -> Scan:
+        clone = object.__new__(Scan)
+        clone.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_plan"} | changed)
+        return clone
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's schema at the state this scan reads."""
+        return self._schema
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot this scan reads; None for a table that was never written."""
+        return self._state.snapshot
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Its number."""
+        return None if self._state.snapshot is None else self._state.snapshot.id
+
+    @property
+    def between(self) -> Incremental | None:
+        """What an incremental scan reads; None for other scans."""
+        return self._between
+
+    @property
+    def options(self) -> TableOptions:
+        """The table's options, with those of the scan."""
+        return self._options
+
+    @property
+    def root(self) -> str:
+        """Where the table lies."""
+        return self._store.root
+
+    @property
+    def predicate(self) -> Predicate:
+        """The bound filter."""
+        return self._predicate
+
+    def _check_types(self) -> None:
+        """Raise UnsupportedError for a column of a type that can't be read, by its name."""
+        _ = self.arrow_schema
+
+    @property
+    def used_fields(self) -> tuple[DataField, ...]:
+        """The table's columns that the scan returns, filters by, or sorts by."""
+        sorted_by = () if self._top_n is None else tuple(_column(self._schema, c.name) for c in self._top_n.columns)
+        return (*self._fields, *self._request(self._fields).filter_fields, *sorted_by)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns that the scan returns."""
+        return (*(f.name for f in self._fields), *self._metadata)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the result. Raises UnsupportedError for a column of a type that can't be read."""
+        return arrow_schema([*self._fields, *(METADATA_FIELDS[m] for m in self._metadata)])
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        return self._planned(self._fields)
+
+    def _planned(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanPlan:
+        with collection_paused():  # the modules of a first plan are many objects that stay
+            from paimon_pyds.engine.scan.plan import plan_scan
+
+        self._store.lists_ahead(self.snapshot)
+        self._warn_of_vectors()
+        return plan_scan(self._store, self._request(fields, explain=explain))
+
+    def _warn_of_vectors(self) -> None:
+        from paimon_pyds.engine.scan.planned_files import has_stray_vectors
+
+        if self._between is None and has_stray_vectors(self._store, self._state.snapshot, lambda: self._options):
+            warnings.warn(
+                f"{self._store.root} has deletion vectors, and deletion-vectors.enabled is off: their rows stay "
+                "deleted here, Java Paimon gives them back. Set the option to true, or compact the table, which drops "
+                "the rows",
+                stacklevel=2,
+            )
+
+    def _request(self, fields: tuple[DataField, ...], *, explain: bool = False) -> ScanRequest:
+        from paimon_pyds.engine.scan.plan import ScanRequest
+
+        names = set(root_columns(self._predicate))
+        return ScanRequest(
+            state=self._state,
+            predicate=self._predicate,
+            fields=fields,
+            filter_fields=tuple(f for f in self._schema.fields if f.name in names),
+            options=self._options,
+            metadata_columns=self._metadata,
+            limit=self._limit if self._top_n is None else None,
+            between=self._between,
+            zone=self._timezone,
+            read_optimized=self._read_optimized,
+            explain=explain,
+        )
+
+    def analyzed_rows(self) -> int | None:
+        """The rows of a table with a primary key without a filter, where `Table.analyze` counted just these."""
+        snapshot = self._state.snapshot
+        if snapshot is None or snapshot.statistics is None:
+            return None
+        from paimon_pyds.engine.scan.analyzed import analyzed_rows
+
+        return analyzed_rows(self._store, self._request(()))
+
+    def plan(self) -> ScanPlan:
+        """The files to read, in splits. Reads metadata only; made once."""
+        return self._plan
+
+    def to_batches(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, in bounded memory.
+
+        Args:
+            on_file: called with a trace of each file as it is done.
+        """
+        return followed("read", self._batches(on_file))
+
+    def _batches(self, on_file: Callable[[FileTrace], None] | None) -> Iterator[pa.RecordBatch]:
+        self._check_types()
+        if self._predicate in (Const.FALSE, Const.UNKNOWN) or self.row_limit == 0:
+            return
+        if self._top_n is not None:
+            yield from self.top_rows(on_file=on_file).value.to_batches(max_chunksize=self._batch_rows)
+            return
+        from paimon_pyds.engine.read import read_splits
+
+        plan = self.plan()
+        yield from read_splits(
+            plan.spec, plan.files, self._batch_rows, limit=self._limit, threads=os.cpu_count() or 1, on_file=on_file
+        )
+
+    def head(self, n: int = 5) -> pa.Table:
+        """The first rows, at most ``n``; no more files are read than it takes. Raises OptionError: ``n`` < 0."""
+        if integer("n", n) < 0:
+            raise OptionError(f"n must not be negative, it is {n}")
+        return self._but(_limit=n if self._limit is None else min(n, self._limit)).to_arrow()
+
+    @shown("count")
+    def count(self) -> int:
+        """How many rows the scan gives: from metadata and indexes where they know it, else by reading."""
+        if self._predicate is Const.TRUE:
+            live = self.analyzed_rows()
+            live = self.plan().live_row_count if live is None else live
+            if live is not None:
+                return live if self.row_limit is None else min(live, self.row_limit)
+        return self.answer.count().value
+
+    @property
+    def answer(self) -> Answers:
+        """Questions to the rows as a whole, such as ``scan.answer.max("price").value``: see `Answers`."""
+        from paimon_pyds.engine.query.aggregates import Answers
+
+        return Answers(self)
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """What planning, indexes and pages leave of the table: files, rows and bytes per step and per file.
+
+        Reads metadata, indexes, and the footers of some files; no data.
+
+        Args:
+            analyze: run the scan too, drop its rows, and add what reading each file took.
+        """
+        self._check_types()
+        with nullcontext() if self._is_planned_soon and not analyze else shown("explain"):
+            return self._explained(analyze)
+
+    @property
+    def _is_planned_soon(self) -> bool:
+        """Whether there can't be so many files that planning takes as long as anybody waits for."""
+        rows = 0 if self.snapshot is None else self.snapshot.total_record_count
+        return rows is not None and rows < _SOON_ROWS and not requests_at_once(self._store.io)
+
+    def _explained(self, analyze: bool) -> Explanation:
+        scan = self._but(_store=self._store.counted())
+        explained = scan._explain(analyze)
+        counts = scan._store.requests
+        return explained if counts is None else replace(explained, requests=(counts.requests, counts.bytes))
+
+    def _explain(self, analyze: bool) -> Explanation:
+        from paimon_pyds.ops.explain.explain import explain, explain_run
+
+        plan, order = self._planned(self._fields, explain=True), "" if self._top_n is None else str(self._top_n)
+        query = None if self._top_n is None or not plan.files else self.top_n_query()
+        explained = explain(plan, self._store.root, order=order, query=query, limit=self._limit)
+        if not analyze:
+            return explained
+        traces: list[FileTrace] = []
+        start = time.perf_counter()
+        spent = None
+        if query is None:
+            rows = sum(batch.num_rows for batch in self.to_batches(on_file=traces.append))
+        else:
+            found = self.top_rows(on_file=traces.append)
+            rows, spent = found.value.num_rows, found.bytes_read
+        return explain_run(explained, traces, rows, (time.perf_counter() - start) * 1000, spent)
+
+    def __repr__(self) -> str:
+        columns = names_text(self.column_names)
+        return one_line(
+            self,
+            self._store.root,
+            "never written" if self.snapshot_id is None else f"snapshot {self.snapshot_id}",
+            f"columns [{columns}]",
+            "" if self._predicate is Const.TRUE else f"where {to_sql(self._predicate, shorten=True)}",
+            "" if self._top_n is None else f"top_n {self._top_n}",
+            "" if self._limit is None else f"limit {self._limit:,}",
+            "" if self._between is None else "incremental",
+        )
+
+    def _repr_html_(self) -> str:
+        from paimon_pyds.ops.explain.notebook import scan_html
+
+        return scan_html(self, "" if self._top_n is None else str(self._top_n))
+
+    @property
+    def row_limit(self) -> int | None:
+        """The rows that the scan gives at most, by its limit or its order; None when it is not limited."""
+        if self._top_n is None or self._limit is None:
+            return self._limit if self._top_n is None else self._top_n.n
+        return min(self._limit, self._top_n.n)
+
+    def field(self, name: str) -> DataField:
+        """The column of a name. Raises UnknownColumnError when there is none."""
+        return _column(self._schema, text("column", name))
+
+    def selecting(self, fields: tuple[DataField, ...]) -> Scan:
+        """The same rows with these columns only."""
+        return self._but(_fields=fields, _metadata=())
+
+    def ordered(self, top_n: str | TopN) -> Scan:
+        """The first rows of this scan in an order. Raises OptionError, SchemaError, UnsupportedError."""
+        if self.row_limit is not None:
+            raise OptionError("top_n of a scan that has a limit or a top_n already", hint="give one of them")
+        return self._but(_top_n=self._checked_order(top_n))
+
+    def plan_with_bounds(self, fields: tuple[DataField, ...]) -> ScanPlan:
+        """The plan with what metadata knows of its files, and of these columns in them."""
+        from paimon_pyds.engine.scan.file_bounds import plan_with_bounds
+
+        self._store.lists_ahead(self.snapshot)
+        self._warn_of_vectors()
+        return plan_with_bounds(self._store, self._request(self._fields), fields)
+
+    def top_n_query(self) -> TopNQuery:
+        """What finds the first rows of an ordered scan; it pickles."""
+        from paimon_pyds.engine.query.top_n_run import make_query
+
+        self._check_types()
+        assert self._top_n is not None
+        assert self.row_limit is not None
+        fields = tuple(_column(self._schema, c.name) for c in self._top_n.columns)
+        return make_query(self.plan_with_bounds(fields), self._top_n, fields, self.row_limit)
+
+    def top_rows(self, *, on_file: Callable[[FileTrace], None] | None = None) -> Answer[pa.Table]:
+        """The first rows of an ordered scan, and what finding them took."""
+        from paimon_pyds.engine.query.answer import Tally
+        from paimon_pyds.engine.query.top_n_run import run_top_n
+
+        tally = Tally(on_file)
+        if self._predicate in (Const.FALSE, Const.UNKNOWN):
+            return tally.answer(empty_table(self.arrow_schema))
+        return tally.answer(run_top_n(self.top_n_query(), tally))
+
+    def _checked_order(self, top_n: str | TopN) -> TopN:
+        from paimon_pyds.engine.query.top_n_run import check_order
+        from paimon_pyds.sql.text.order import TopN, parse_top_n
+
+        if not isinstance(top_n, TopN):
+            top_n = text("top_n", top_n)
+        return check_order(parse_top_n(top_n) if isinstance(top_n, str) else top_n, self.field)
+
+    def empty(self) -> pa.RecordBatch:
+        """A batch of no rows with the result's schema."""
+        from paimon_pyds.engine.read import empty_batch
+
+        return empty_batch(self.plan().spec)
+
+
+def _resolve_columns(
+    schema: TableSchema, columns: Sequence[str] | None
+) -> tuple[tuple[DataField, ...], tuple[str, ...]]:
+    if columns is None:
+        return schema.fields, ()
+    fields: list[DataField] = []
+    metadata: list[str] = []
+    for name in texts("columns", columns):
+        if name in METADATA_FIELDS:
+            metadata.append(name)
+            continue
+        if metadata:
+            raise SchemaError(f"metadata columns come last; {name!r} follows {metadata[-1]!r}")
+        fields.append(_column(schema, name))
+    return tuple(fields), tuple(metadata)
+
+
+def _column(schema: TableSchema, name: str) -> DataField:
+    found = fields_named(name, schema.fields)
+    if len(found) == 1:
+        return found[0]
+    if "." in name and any(f.name == name.split(".")[0] for f in schema.fields):
+        raise UnsupportedError(f"a nested column can't be selected yet: {name!r}", hint="select the whole column")
+    raise UnknownColumnError(f"the table has no column {name!r}", hint=suggest(name, schema.field_names, "its columns"))

@@ -1,0 +1,183 @@
+"""Functions of JSON texts. Each distinct text is parsed once; what is no JSON has the value NULL, as in Spark.
+
+Paths are those of Spark's ``get_json_object``: ``$``, ``.name``, ``['name']``, ``[0]``, ``[*]``, ``.*``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from paimon_pyds.base.types import ArrayType
+from paimon_pyds.base.types.java_text import java_float_text
+from paimon_pyds.sql.expression.nodes import Apply, Function, Node, typed
+from paimon_pyds.sql.expression.operands import by_distinct, by_distinct_rows
+from paimon_pyds.sql.text import tree
+
+if TYPE_CHECKING:
+    from paimon_pyds.sql.expression.bind import Binder
+
+_TEXT = tree.STRING
+_STEP = re.compile(r"\.(?P<name>[^.\[]+)|\['(?P<quoted>[^']*)'\]|\[(?P<place>[0-9]{1,9})\]|(?P<all>\[\*\])")
+_STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
+_BARE_QUOTE = re.compile(r'\\.|"', re.DOTALL)
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+
+
+class _Everything:
+    """All items of an array, or all values of an object."""
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+class _Object(dict[str, Any]):
+    """An object: of a name that is there twice the first value counts, and both are written."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(reversed(pairs))
+        self.pairs = pairs
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_Object, parse_constant=_no_number, strict=False)
+
+
+def _parsed(text: str) -> Any:
+    """The value that a text begins with. Raises ValueError, RecursionError."""
+    text = text.lstrip(" \t\r\n")
+    try:
+        return _decoder.raw_decode(text)[0]
+    except ValueError:
+        if "'" not in text:
+            raise
+        return _decoder.raw_decode(_STRING.sub(_double_quoted, text))[0]
+
+
+def _double_quoted(match: re.Match[str]) -> str:
+    """A string in single quotes, which Spark takes, too, as JSON has it."""
+    text = match[0]
+    if text.startswith('"'):
+        return text
+    inner = text[1:-1].replace("\\'", "'")
+    return f'"{_BARE_QUOTE.sub(_escaped, inner)}"'
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith("\\") else '\\"'
+
+
+@lru_cache(maxsize=256)
+def _path(text: str) -> tuple[str | int | type[_Everything], ...] | None:
+    """None for what is no path."""
+    if not text.startswith("$"):
+        return None
+    steps: list[str | int | type[_Everything]] = []
+    at = 1
+    while at < len(text):
+        match = _STEP.match(text, at)
+        if match is None:
+            return None
+        name = match["name"] if match["name"] is not None else match["quoted"]
+        if match["all"] or name == "*":
+            steps.append(_Everything)
+        else:
+            steps.append(name if name is not None else int(match["place"]))
+        at = match.end()
+    return tuple(steps)
+
+
+def _object_at(text: str, path: str) -> str | None:
+    steps = _path(path)
+    if steps is None:
+        return None
+    try:
+        found, several = _followed([_parsed(text)], steps)
+    except (ValueError, RecursionError):
+        return None
+    if not found:
+        return None
+    if several:
+        return _written(found if len(found) > 1 else found[0])
+    value = found[0]
+    if value is None and steps:
+        return None
+    return value if isinstance(value, str) else _written(value)
+
+
+def _followed(values: list[Any], steps: tuple[Any, ...]) -> tuple[list[Any], bool]:
+    """The values at the end of a path, and whether it leads to several."""
+    several = False
+    for step in steps:
+        if step is _Everything:
+            several = True
+            values = [item for value in values if isinstance(value, list) for item in value]
+        elif isinstance(step, str):
+            values = [value[step] for value in values if isinstance(value, dict) and step in value]
+        else:
+            values = [value[step] for value in values if isinstance(value, list) and step < len(value)]
+    return values, several
+
+
+def _written(value: Any) -> str:
+    """JSON without blanks."""
+    if isinstance(value, _Object):
+        return "{" + ",".join(f"{_text(key)}:{_written(item)}" for key, item in value.pairs) + "}"
+    if isinstance(value, float):
+        text = java_float_text(value, single=False)
+        return f'"{text}"' if math.isinf(value) else text
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    return _BEYOND.sub(_surrogates, json.dumps(value, ensure_ascii=False))
+
+
+def _surrogates(match: re.Match[str]) -> str:
+    """Characters of four bytes, which Spark writes as two escapes."""
+    return "".join(f"\\u{unit:04X}" for unit in struct.unpack(">2H", match[0].encode("utf-16-be")))
+
+
+def _objects(texts: Any, paths: Any) -> pa.Array:
+    return by_distinct_rows(_object_at, pa.string(), texts, paths)
+
+
+def _length(text: str) -> int | None:
+    try:
+        value = _parsed(text)
+    except (ValueError, RecursionError):
+        return None
+    return len(value) if isinstance(value, list) else None
+
+
+def _keys(text: str) -> list[str] | None:
+    try:
+        value = _parsed(text)
+    except (ValueError, RecursionError):
+        return None
+    return [name for name, _ in value.pairs] if isinstance(value, _Object) else None
+
+
+def _get_json_object(binder: Binder, arguments: list[Node]) -> Node:
+    text, path = (binder.coerce(node, _TEXT) for node in arguments)
+    return Apply(_TEXT, _objects, (text, path))
+
+
+JSON_FUNCTIONS: dict[str, Function] = {
+    "get_json_object": Function((2, 2), _get_json_object),
+    "json_array_length": Function((1, 1), typed(by_distinct, tree.INT, _TEXT, options=(_length, pa.int32()))),
+    "json_object_keys": Function(
+        (1, 1),
+        typed(
+            by_distinct, ArrayType(element=_TEXT), _TEXT, options=(_keys, pa.list_(pa.field("element", pa.string())))
+        ),
+    ),
+}

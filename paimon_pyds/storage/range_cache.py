@@ -1,0 +1,125 @@
+"""Byte ranges of files in object stores that are asked for again: heads of indexes, footers, page indexes, and whole
+metadata files. This process keeps them in memory, and this machine's disk for the next one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from paimon_pyds.base.cache import ByteLimitedCache
+from paimon_pyds.storage import FileIO, saves_requests
+from paimon_pyds.storage.disk_cache import LocalCache
+
+KEPT_RANGES = ByteLimitedCache(64 << 20)
+"""Of this process, by storage and path."""
+_MOST_BYTES = 1 << 20
+"""Of one file. Longer ranges are not asked for again, or rarely."""
+_WHAT = "ranges"
+_HEAD = struct.Struct("<qQ")
+_RANGE = struct.Struct("<QQ")
+
+
+class KeptRanges:
+    """What is kept of one file that never changes, and what is read of it now; `keep` adds that."""
+
+    def __init__(self, io: FileIO, path: str) -> None:
+        self._io = io
+        self._path = path
+        self._fresh: dict[int, bytes] = {}
+        found = KEPT_RANGES.peek((io, path))
+        self._size: int
+        self._held: dict[int, bytes]
+        self._size, self._held = found if found is not None else self._on_disk()
+        self._room = _MOST_BYTES - sum(map(len, self._held.values()))
+
+    def size(self, guess: int) -> int:
+        """The file's size; where it is not kept, the first ``guess`` bytes are read along. Errors as `FileIO.size`."""
+        if self._size < 0:
+            if saves_requests(self._io):
+                start, self._size = self._io.read_start(self._path, guess)
+                self.add(0, start)
+            else:
+                self._size = self._io.size(self._path)
+        return self._size
+
+    def whole(self, read: Callable[[], bytes]) -> bytes:
+        """All of the file; ``read`` reads it where it is not kept."""
+        data = self.get(0, self._size) if self._size >= 0 else None
+        if data is None:
+            data = read()
+            self._size = len(data)
+            self.add(0, data)
+        return data
+
+    def get(self, offset: int, length: int) -> bytes | None:
+        """The bytes of a range where they are kept."""
+        for ranges in (self._held, self._fresh):
+            for start, data in ranges.items():
+                if start <= offset and offset + length <= start + len(data):
+                    return data[offset - start : offset - start + length]
+        return None
+
+    def ending_at(self, stop: int) -> bytes | None:
+        """A range that is kept and ends there."""
+        return next((data for start, data in self._held.items() if start + len(data) == stop), None)
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of (offset, length) ranges; what is not kept is read. Errors as `FileIO.read_ranges`."""
+        found = [self.get(*r) for r in ranges]
+        missing = [r for r, data in zip(ranges, found, strict=True) if data is None]
+        fresh = iter(self._io.read_ranges(self._path, missing) if missing else ())
+        for number, (offset, _) in enumerate(ranges):
+            if found[number] is None:
+                found[number] = data = next(fresh)
+                self.add(offset, data)
+        return [data for data in found if data is not None]
+
+    def add(self, offset: int, data: bytes) -> None:
+        """Bytes of the file that were read."""
+        if len(self._held.get(offset, b"")) < len(data) <= self._room:
+            self._fresh[offset] = data
+            self._room -= len(data)
+
+    def keep(self) -> None:
+        """Keep what was read: it has proved right."""
+        if not self._fresh:
+            return
+        ranges = self._held = self._held | self._fresh
+        size = sum(map(len, ranges.values()))
+        self._fresh = {}
+        KEPT_RANGES.put((self._io, self._path), (self._size, ranges), size + 200 * len(ranges))
+        cache, key = _place(self._io, self._path)
+        if cache is not None and key is not None:
+            places = [_RANGE.pack(start, len(data)) for start, data in ranges.items()]
+            cache.write(key, pa.py_buffer(b"".join([_HEAD.pack(self._size, len(ranges)), *places, *ranges.values()])))
+
+    def _on_disk(self) -> tuple[int, dict[int, bytes]]:
+        cache, key = _place(self._io, self._path)
+        data = None if cache is None or key is None else cache.read(key)
+        if data is None:
+            return -1, {}
+        whole = data.to_pybytes()
+        size, number = _HEAD.unpack_from(whole)
+        at = _HEAD.size + number * _RANGE.size
+        ranges = {}
+        for start, length in _RANGE.iter_unpack(whole[_HEAD.size : at]):
+            ranges[start] = whole[at : at + length]
+            at += length
+        KEPT_RANGES.put((self._io, self._path), (size, ranges), at + 200 * number)
+        return size, ranges
+
+
+def forget_ranges(io: FileIO, path: str) -> None:
+    """See `paimon_pyds.storage.forget`."""
+    KEPT_RANGES.take((io, path))
+    cache, key = _place(io, path)
+    if cache is not None and key is not None:
+        cache.remove(key)
+
+
+def _place(io: FileIO, path: str) -> tuple[LocalCache | None, bytes | None]:
+    cache: LocalCache | None = getattr(io, "local_cache", None)
+    return cache, None if cache is None else cache.key(io, path, _WHAT)
