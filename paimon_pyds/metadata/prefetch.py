@@ -64,26 +64,26 @@ class SentRequests:
         return getattr(self._io, method)(path) if sent is None else sent.result()
 
 
-class Seen(NamedTuple):
+class NewestIds(NamedTuple):
     """The newest schema and snapshot that this machine has seen of a branch; snapshot 0 is none."""
 
     schema: int = 0
     snapshot: int = 0
 
 
-def last_seen(store: TableStore) -> Seen:
+def last_seen(store: TableStore) -> NewestIds:
     """What this process has seen last, else another one on this machine."""
     key = (store.io, store.root, store.branch)
-    found: Seen | None = _LAST_SEEN.peek(key)
+    found: NewestIds | None = _LAST_SEEN.peek(key)
     if found is None:
         cache, place = _place(store)
         data = cache.read(place) if cache is not None and place is not None else None
-        found = Seen(*_SEEN.unpack(data)) if data is not None and data.size == _SEEN.size else Seen()
+        found = NewestIds(*_SEEN.unpack(data)) if data is not None and data.size == _SEEN.size else NewestIds()
         _LAST_SEEN.put(key, found, _WEIGHT)
     return found
 
 
-def saw(store: TableStore, seen: Seen) -> None:
+def saw(store: TableStore, seen: NewestIds) -> None:
     """Note what was seen, here and for other processes."""
     if seen != last_seen(store):
         _LAST_SEEN.put((store.io, store.root, store.branch), seen, _WEIGHT)

@@ -298,14 +298,14 @@ class TableStore(SchemaStore):
         if self._sent is None:
             yield
             return
-        from paimon_pyds.metadata.prefetch import Seen, last_seen, newest, saw
+        from paimon_pyds.metadata.prefetch import NewestIds, last_seen, newest, saw
 
         with self._sent.sending(*newest(self)):
             yield
             if self.publisher is None and self._newest is None:
                 self._newest = self._hint()  # the next operation asks for that one
         seen = last_seen(self)
-        saw(self, Seen(max(self._schemas, default=seen.schema), self._newest or seen.snapshot))
+        saw(self, NewestIds(max(self._schemas, default=seen.schema), self._newest or seen.snapshot))
 
     def _snapshot_ahead(self, id_: int) -> AbstractContextManager[None]:
         if self._sent is None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from paimon_pyds.base.options import TableOptions
 from paimon_pyds.engine.compact.universal import (
+    CompactUnit,
     LevelFile,
+    RewritePlan,
     Run,
-    Steps,
-    Unit,
     UniversalRules,
     pick,
     pick_full,
@@ -143,14 +143,14 @@ def _file(at: int, level: int, keys: tuple[int, int], size: int = 100, **more: b
     return LevelFile(at=at, size=size, level=level, key_range=keys, age=(-at, 0, 0, ""), **more)
 
 
-def _steps(*files: LevelFile, rules: UniversalRules = RULES, unit: Unit | None = None) -> Steps:
+def _steps(*files: LevelFile, rules: UniversalRules = RULES, unit: CompactUnit | None = None) -> RewritePlan:
     runs = sorted_runs(files)
     unit = unit or pick_full(runs, rules)
     assert unit is not None
     return steps_of(unit, runs, rules)
 
 
-def _shape(steps: Steps) -> tuple[list[list[list[int]]], list[int]]:
+def _shape(steps: RewritePlan) -> tuple[list[list[list[int]]], list[int]]:
     """What is rewritten together, section by section, and what changes its level, as places."""
     rewrites = [[[file.at for file in section] for section in rewrite] for rewrite in steps.rewrites]
     return rewrites, [file.at for file in steps.upgrades]
@@ -190,7 +190,7 @@ def test_small_files_are_merged_with_their_neighbours() -> None:
 def test_files_whose_rows_go_are_rewritten() -> None:
     deletes, vector = _file(0, 0, (0, 1), has_deletes=True), _file(1, 4, (2, 3), loses_rows=True)
     assert _shape(_steps(deletes, vector)) == ([[[0]], [[1]]], [])
-    below = Unit(((deletes,),), 3)
+    below = CompactUnit(((deletes,),), 3)
     assert _shape(_steps(deletes, vector, unit=below)) == ([], [0])
     every = replace(RULES, rewrite_all=True)
     assert _shape(_steps(_file(0, 0, (0, 1)), _file(1, 5, (2, 3)), rules=every)) == ([[[0]], [[1]]], [])
@@ -204,22 +204,22 @@ def test_files_that_leave_level_0_are_rewritten_where_older_rows_have_a_say() ->
     file, older = _file(0, 0, (0, 9)), [_file(at, 5, (10 * at - 5, 10 * at - 1)) for at in (1, 2)]
     cases = [(newest_counts, 4, False), (newest_counts, 3, True), (merging, 4, True), (merging, 5, False)]
     for rules, level, rewritten in [*cases, (vectors, 4, False)]:
-        steps = _steps(file, *older, rules=rules, unit=Unit(((file,),), level))
+        steps = _steps(file, *older, rules=rules, unit=CompactUnit(((file,),), level))
         assert bool(steps.rewrites) == rewritten
         assert bool(steps.upgrades) != rewritten
         assert [file.at for file in steps.older] == [1]
         assert steps.drop_deletes == (rules is vectors or level == 5)
     deletes = replace(file, has_deletes=True)
-    assert _steps(deletes, *older, rules=vectors, unit=Unit(((deletes,),), 4)).rewrites
-    assert not _steps(deletes, *older, rules=newest_counts, unit=Unit(((deletes,),), 4)).rewrites
+    assert _steps(deletes, *older, rules=vectors, unit=CompactUnit(((deletes,),), 4)).rewrites
+    assert not _steps(deletes, *older, rules=newest_counts, unit=CompactUnit(((deletes,),), 4)).rewrites
 
 
 def test_deletes_go_where_nothing_is_older() -> None:
     files = _file(0, 0, (0, 3), has_deletes=True), _file(1, 1, (0, 6)), _file(2, 4, (7, 9))
     runs = sorted_runs(files)
-    assert not _steps(*files, unit=Unit(tuple(runs[:2]), 3)).drop_deletes
-    assert _steps(*files, unit=Unit(tuple(runs), 5)).drop_deletes
-    assert _steps(*files[:2], unit=Unit(tuple(runs[:2]), 3)).drop_deletes
+    assert not _steps(*files, unit=CompactUnit(tuple(runs[:2]), 3)).drop_deletes
+    assert _steps(*files, unit=CompactUnit(tuple(runs), 5)).drop_deletes
+    assert _steps(*files[:2], unit=CompactUnit(tuple(runs[:2]), 3)).drop_deletes
 
 
 def test_a_bucket_that_is_compacted_stays() -> None:
@@ -269,7 +269,7 @@ def test_what_is_picked_keeps_the_order_of_versions(
     _check_run(steps, untouched)
 
 
-def _check_run(steps: Steps, untouched: Sequence[LevelFile]) -> None:
+def _check_run(steps: RewritePlan, untouched: Sequence[LevelFile]) -> None:
     """The new run: sections in the order of keys within a rewrite, and no two parts of it with one key."""
     parts = [file.key_range for file in (*untouched, *steps.upgrades)]
     for rewrite in steps.rewrites:

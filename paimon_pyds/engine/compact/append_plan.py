@@ -21,7 +21,7 @@ from paimon_pyds.base.zones import clock_now_ms
 from paimon_pyds.engine.commit import VectorPlace
 from paimon_pyds.engine.compact.clustering import Clusters, sort_spec
 from paimon_pyds.engine.compact.options import CompactOptions
-from paimon_pyds.engine.compact.universal import LevelFile, Steps
+from paimon_pyds.engine.compact.universal import LevelFile, RewritePlan
 from paimon_pyds.engine.execution.live_files import live_in
 from paimon_pyds.engine.execution.writing import write_context
 from paimon_pyds.engine.scan.planned_files import deletion_files
@@ -54,11 +54,11 @@ class Group:
     bucket: int
     total_buckets: int
     files: tuple[LiveFile, ...]
-    steps: Steps | None = None
+    steps: RewritePlan | None = None
     level: int = 0
 
     @staticmethod
-    def of_steps(place: tuple[bytes, int, int], steps: Steps) -> Group:
+    def of_steps(place: tuple[bytes, int, int], steps: RewritePlan) -> Group:
         """A group of a table with a primary key; ``place``: its partition, bucket, and number of buckets."""
         files = (LiveFile(f.at, f.size, f.rows, 0, deleted=None if f.loses_rows else 0) for f in steps.files)
         return Group(*place, tuple(files), steps)

@@ -20,7 +20,7 @@ from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.sort.external import SortSpec
 from paimon_pyds.base.sort.keys import STRATEGIES
 from paimon_pyds.base.zones import clock_now_ms
-from paimon_pyds.engine.compact.universal import LevelFile, Unit, UniversalRules, pick, pick_full, sorted_runs
+from paimon_pyds.engine.compact.universal import CompactUnit, LevelFile, UniversalRules, pick, pick_full, sorted_runs
 from paimon_pyds.engine.write import WriteContext
 from paimon_pyds.engine.write.clustering import COLUMNS, INCREMENTAL, clustering_order, order_of
 from paimon_pyds.errors import OptionError, UnsupportedError
@@ -122,7 +122,7 @@ class Clusters:
             for number, f in enumerate(files)
         ])  # fmt: skip
         if full and len(runs) == 1 and not self._by_columns(by_place[runs[0][0].at]):
-            unit: Unit | None = Unit(tuple(runs), max(self.rules.highest_level, runs[0][0].level))
+            unit: CompactUnit | None = CompactUnit(tuple(runs), max(self.rules.highest_level, runs[0][0].level))
         else:
             unit = pick_full(runs, self.rules) if full else pick(runs, self.rules, clock_now_ms())
         if unit is None:

@@ -96,7 +96,7 @@ def merge_tasks(store: TableStore, plan: Plan) -> list[MergeTask]:
     for number, found in enumerate(group_files(store, plan)):
         steps = found.group.steps
         assert steps is not None
-        files = iter(found.files)  # in the order of `Steps.files`
+        files = iter(found.files)  # in the order of `RewritePlan.files`
         rewrites = tuple(
             tuple(tuple(next(files) for _ in section) for section in rewrite) for rewrite in steps.rewrites
         )

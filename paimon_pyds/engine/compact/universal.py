@@ -147,7 +147,7 @@ def _offpeak_ratio(options: TableOptions, hour: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class CompactUnit:
     """Runs that are merged, the newest first.
 
     Attributes:
@@ -177,7 +177,7 @@ def sorted_runs(files: Sequence[LevelFile]) -> list[Run]:
     return [*((file,) for file in newest), *levels]
 
 
-def pick(runs: Sequence[Run], rules: UniversalRules, now: int) -> Unit | None:
+def pick(runs: Sequence[Run], rules: UniversalRules, now: int) -> CompactUnit | None:
     """The runs to merge, by how many there are and how large. ``runs``: of one bucket, the newest first. ``now``:
     milliseconds."""
     unit = _pick(runs, rules, now)
@@ -189,15 +189,15 @@ def pick(runs: Sequence[Run], rules: UniversalRules, now: int) -> Unit | None:
     return unit
 
 
-def pick_full(runs: Sequence[Run], rules: UniversalRules) -> Unit | None:
+def pick_full(runs: Sequence[Run], rules: UniversalRules) -> CompactUnit | None:
     """All runs; of a bucket that is compacted to the highest level, the files with deletion vectors."""
     if not runs:
         return None
     highest = _highest(runs, rules)
     if len(runs) > 1 or _level(runs[0]) != highest:
-        return Unit(tuple(runs), highest)
+        return CompactUnit(tuple(runs), highest)
     again = tuple(file for file in runs[0] if rules.rewrite_all or file.loses_rows)
-    return Unit((again,), highest, one_by_one=True) if again else None
+    return CompactUnit((again,), highest, one_by_one=True) if again else None
 
 
 def _level(run: Run) -> int:
@@ -213,15 +213,15 @@ def _highest(runs: Sequence[Run], rules: UniversalRules) -> int:
     return max(rules.highest_level, *(_level(run) for run in runs), 1)
 
 
-def _pick(runs: Sequence[Run], rules: UniversalRules, now: int) -> Unit | None:
+def _pick(runs: Sequence[Run], rules: UniversalRules, now: int) -> CompactUnit | None:
     if not runs:
         return None
     if _full_is_due(runs, rules, now):
-        return Unit(tuple(runs), _highest(runs, rules))
+        return CompactUnit(tuple(runs), _highest(runs, rules))
     if len(runs) < rules.trigger:
         return None
     if _size(runs[:-1]) * 100 > rules.size_amplification * _size(runs[-1:]):
-        return Unit(tuple(runs), _highest(runs, rules))
+        return CompactUnit(tuple(runs), _highest(runs, rules))
     unit = _by_size_ratio(runs, rules, 1)
     if unit is None and len(runs) > rules.trigger:
         unit = _by_size_ratio(runs, rules, len(runs) - rules.trigger + 1)
@@ -243,7 +243,9 @@ def _full_is_due(runs: Sequence[Run], rules: UniversalRules, now: int) -> bool:
     return rules.incremental_size is not None and below > rules.incremental_size
 
 
-def _by_size_ratio(runs: Sequence[Run], rules: UniversalRules, count: int, *, forced: bool = False) -> Unit | None:
+def _by_size_ratio(
+    runs: Sequence[Run], rules: UniversalRules, count: int, *, forced: bool = False
+) -> CompactUnit | None:
     """The first ``count`` runs, and those after them that are not much larger than all before."""
     size = _size(runs[:count])
     picked = count
@@ -255,17 +257,17 @@ def _by_size_ratio(runs: Sequence[Run], rules: UniversalRules, count: int, *, fo
     return _unit(runs, rules, picked) if forced or picked > 1 else None
 
 
-def _unit(runs: Sequence[Run], rules: UniversalRules, count: int) -> Unit:
+def _unit(runs: Sequence[Run], rules: UniversalRules, count: int) -> CompactUnit:
     """The first ``count`` runs, and more where the result would lie on level 0 otherwise."""
     level = max(0, _level(runs[count]) - 1) if count < len(runs) else 0
     while level == 0 and count < len(runs):
         level = _level(runs[count])
         count += 1
-    return Unit(tuple(runs[:count]), _highest(runs, rules) if count == len(runs) else level)
+    return CompactUnit(tuple(runs[:count]), _highest(runs, rules) if count == len(runs) else level)
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class RewritePlan:
     """What becomes of the files of a unit.
 
     Attributes:
@@ -289,14 +291,14 @@ class Steps:
         """All files that go, or change their level: those to rewrite first."""
         return [*(file for rewrite in self.rewrites for section in rewrite for file in section), *self.upgrades]
 
-    def rewriting_older(self, numbers: Collection[int]) -> Steps:
+    def rewriting_older(self, numbers: Collection[int]) -> RewritePlan:
         """The same where the older files of these numbers are written anew, each on its own level."""
         rewrites = (((file,),) for number, file in enumerate(self.older) if number in numbers)
         stay = tuple(file for number, file in enumerate(self.older) if number not in numbers)
         return replace(self, rewrites=(*self.rewrites, *rewrites), older=stay)
 
 
-def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
+def steps_of(unit: CompactUnit, runs: Sequence[Run], rules: UniversalRules) -> RewritePlan:
     """Which files of a unit are rewritten. Large files whose keys no other has stay, unless rows of them go."""
     highest = _highest(runs, rules)
     level = unit.output_level
@@ -319,10 +321,10 @@ def steps_of(unit: Unit, runs: Sequence[Run], rules: UniversalRules) -> Steps:
         else:
             rewrites.append(group)
     drop_deletes = rules.vectors_hide or level >= max(_level(run) for run in runs)
-    return Steps(level, highest, drop_deletes, tuple(rewrites), tuple(upgrades), _older(unit, runs))
+    return RewritePlan(level, highest, drop_deletes, tuple(rewrites), tuple(upgrades), _older(unit, runs))
 
 
-def _older(unit: Unit, runs: Sequence[Run]) -> Run:
+def _older(unit: CompactUnit, runs: Sequence[Run]) -> Run:
     """The files of runs that stay, as far as they may have keys of files of level 0 that go; all lie above these."""
     fresh = [file.key_range for file in unit.files if not file.level]
     if not fresh:
@@ -332,7 +334,7 @@ def _older(unit: Unit, runs: Sequence[Run]) -> Run:
     return tuple(file for run in older for file in run if least <= file.key_range[1] and file.key_range[0] <= greatest)
 
 
-def _groups(unit: Unit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:
+def _groups(unit: CompactUnit, rules: UniversalRules) -> Iterator[tuple[Run, ...]]:
     """Sections that are rewritten together: a large file without others of its keys ends those before it."""
     group: list[Run] = []
     for section in key_sections(unit.files):

@@ -78,7 +78,7 @@ class Items:
 
 
 Capture: TypeAlias = "Longs | Bytes | Fixed | Items"
-Wanted: TypeAlias = "Map[str, Wanted] | bool"
+ReadMembers: TypeAlias = "Map[str, ReadMembers] | bool"
 """What to keep of a record, by field name; True keeps the field itself."""
 
 

@@ -85,7 +85,7 @@ class _Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
+class _ExpiryRules:
     """How snapshots go: the options, and whether they leave changelogs, and with them what their deltas name; ``left``:
     changelogs are there of snapshots that a rollback brought back."""
 
@@ -118,7 +118,7 @@ def expire_snapshots(
     if not leave and changelog_ids(store):
         total = expire_changelogs(store, replace(how, max_deletes=None), everything=True)
         left = bool(changelog_ids(store))
-    run, first = _How(options, leave, leave and _has_deltas(store, options), how.dry_run, left), 0
+    run, first = _ExpiryRules(options, leave, leave and _has_deltas(store, options), how.dry_run, left), 0
     while (now := limits.after(total.snapshots)) and (found := _expire_some(store, now, run, first)) is not None:
         summary, first = found
         total = merged(total, summary)
@@ -210,7 +210,9 @@ def _range(store: TableStore, limits: _Limits, earliest: int, positions: Mapping
     return range(earliest, end)
 
 
-def _expire_some(store: TableStore, limits: _Limits, how: _How, first: int) -> tuple[RemovalSummary, int] | None:
+def _expire_some(
+    store: TableStore, limits: _Limits, how: _ExpiryRules, first: int
+) -> tuple[RemovalSummary, int] | None:
     """Expire what may go at once, of the snapshots from ``first`` on: what went, and the first that stays; None when
     nothing is due."""
     begun = settled = 0  # the first that stays after an expiry that has begun: what it left of older ones is of no use
@@ -249,7 +251,7 @@ def _expire_some(store: TableStore, limits: _Limits, how: _How, first: int) -> t
     raise CommitError(what, path=store.root, hint="try again later; nothing was removed")
 
 
-def _positions(store: TableStore, how: _How) -> Mapping[str, int]:
+def _positions(store: TableStore, how: _ExpiryRules) -> Mapping[str, int]:
     """The snapshots that streaming readers read next, where they need states of the table."""
     return {} if how.changelogs and how.options.get("consumer.changelog-only") else consumers(store)
 
@@ -281,7 +283,7 @@ def _others(store: TableStore, due: range) -> list[Reference]:
 
 
 def _removal(
-    store: TableStore, gone: Sequence[Snapshot], end: Snapshot, others: Sequence[Reference], how: _How
+    store: TableStore, gone: Sequence[Snapshot], end: Snapshot, others: Sequence[Reference], how: _ExpiryRules
 ) -> Removal:
     removal = Removal(store, threads_of(how.options))
     removal.add_deleted([*gone[1:], end], of_compactions=how.deltas)
@@ -292,7 +294,7 @@ def _removal(
     return removal
 
 
-def _remove(removal: Removal, gone: Sequence[Snapshot], how: _How) -> None:
+def _remove(removal: Removal, gone: Sequence[Snapshot], how: _ExpiryRules) -> None:
     store = removal.store
     if how.changelogs:
         concurrent_each(lambda snapshot: write_changelog(store, snapshot), gone, threads_of(how.options))

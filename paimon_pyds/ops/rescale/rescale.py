@@ -38,7 +38,7 @@ from paimon_pyds.engine.compact.key_plan import files_by_bucket as key_files_by_
 from paimon_pyds.engine.compact.key_task import MergeTask, merge_tasks
 from paimon_pyds.engine.compact.options import CompactOptions
 from paimon_pyds.engine.compact.task import CompactTask, compact_tasks
-from paimon_pyds.engine.compact.universal import Steps, key_sections
+from paimon_pyds.engine.compact.universal import RewritePlan, key_sections
 from paimon_pyds.engine.execution.executor import Executor, LocalExecutor, mapped
 from paimon_pyds.engine.execution.live_files import live_in
 from paimon_pyds.engine.execution.writing import write_context
@@ -308,7 +308,7 @@ class _Base:
             if not keyed:
                 yield Group(*key, tuple(sorted(files, key=lambda file: file.sequence)))
                 continue
-            steps = Steps(highest, highest, True, (tuple(key_sections(files)),), ())
+            steps = RewritePlan(highest, highest, True, (tuple(key_sections(files)),), ())
             live = tuple(LiveFile(f.at, f.size, f.rows, 0, deleted=None) for f in steps.files)
             yield Group(*key, live, steps)
 

@@ -1,6 +1,6 @@
 """From conditions as written to predicates, which have no NOT.
 
-SQL's conditions have three values, a filter keeps rows where its condition is *true*. `Wanted` tells of a part of a
+SQL's conditions have three values, a filter keeps rows where its condition is *true*. `Truth` tells of a part of a
 condition which rows are looked for; with that NOT is pushed into the leaves, and a leaf's unknown may count as false.
 
 What a predicate has no leaf for, a comparison of two columns or a function of one, is left to the rows (`Computed`).
@@ -32,7 +32,7 @@ from paimon_pyds.sql.predicate.tree import (
     Op,
     Or,
     Predicate,
-    Wanted,
+    Truth,
     negate,
 )
 from paimon_pyds.sql.text import casts, tree
@@ -121,9 +121,9 @@ def normal_form(condition: Expression, source: SqlText, zone: str, table: Table 
     """
     form = _NormalForm(source, zone, table, condition)
     try:
-        return form.rows(condition, Wanted.TRUE)
+        return form.rows(condition, Truth.TRUE)
     except _TooLargeError:
-        return form.on_rows(condition, Wanted.TRUE)
+        return form.on_rows(condition, Truth.TRUE)
 
 
 class _TooLargeError(Exception): ...
@@ -139,7 +139,7 @@ class _NormalForm:
         self._leaves = 0
         self._most_leaves = 0
 
-    def rows(self, node: Expression, wanted: Wanted) -> Predicate:
+    def rows(self, node: Expression, wanted: Truth) -> Predicate:
         """The rows where a condition is what is wanted."""
         if isinstance(node, Call) and node.function in ("AND", "OR", "NOT"):
             if node.function == "NOT":
@@ -164,22 +164,22 @@ class _NormalForm:
         except PredicateError:
             raise placed from None
 
-    def on_rows(self, node: Expression, wanted: Wanted) -> Predicate:
+    def on_rows(self, node: Expression, wanted: Truth) -> Predicate:
         """A condition that is evaluated on rows. Raises PredicateError."""
         if self._evaluator is None:
             hint = "compare columns with literals"
             raise self._source.error(node.start, "statistics and indexes can't answer this condition", hint)
         text = wanted.sql.format(self._source.text[node.start : node.stop])
-        if wanted in (Wanted.NOT_TRUE, Wanted.NOT_FALSE):
-            value = Value(Literal(wanted is Wanted.NOT_TRUE, tree.BOOLEAN), start=node.start, stop=node.stop)
+        if wanted in (Truth.NOT_TRUE, Truth.NOT_FALSE):
+            value = Value(Literal(wanted is Truth.NOT_TRUE, tree.BOOLEAN), start=node.start, stop=node.stop)
             node = Call("<=>", (node, value), start=node.start, stop=node.stop)
-        if wanted is not Wanted.TRUE:
+        if wanted is not Truth.TRUE:
             node = Call("NOT", (node,), start=node.start, stop=node.stop)
         return self._evaluator().condition(node, text)
 
-    def _implied(self, node: Expression, wanted: Wanted) -> Predicate:
+    def _implied(self, node: Expression, wanted: Truth) -> Predicate:
         """What leaves can say of a comparison of functions of a column: true for all rows that are looked for."""
-        if not isinstance(node, Call) or self._evaluator is None or wanted not in (Wanted.TRUE, Wanted.FALSE):
+        if not isinstance(node, Call) or self._evaluator is None or wanted not in (Truth.TRUE, Truth.FALSE):
             return Const.TRUE
         from paimon_pyds.sql.predicate.implied import (  # most filters have leaves
             Operands,
@@ -189,13 +189,13 @@ class _NormalForm:
 
         operands = Operands(self._evaluator().type_of, self._constant, self._zone)
         found = None
-        if node.function == "in" and wanted is Wanted.TRUE:
+        if node.function == "in" and wanted is Truth.TRUE:
             left, *items = node.arguments
             literals = [literal for item in items if (literal := self._constant(item)) is not None]
             found = implied_list(left, literals, operands) if len(literals) == len(items) else None
         elif node.function in _COMPARISONS and len(node.arguments) == 2:
             op = _COMPARISONS[node.function]
-            op = op if wanted is Wanted.TRUE else OPPOSITE[op]
+            op = op if wanted is Truth.TRUE else OPPOSITE[op]
             left, right = node.arguments
             literal = self._constant(right)
             if literal is None:
@@ -203,7 +203,7 @@ class _NormalForm:
             if literal is not None and literal.value is not None and op is not Op.NE:
                 found = implied_comparison(op, left, literal, operands)
         try:
-            return Const.TRUE if found is None else self.rows(found, Wanted.TRUE)
+            return Const.TRUE if found is None else self.rows(found, Truth.TRUE)
         except PredicateError:
             return Const.TRUE
 
@@ -223,7 +223,7 @@ class _NormalForm:
         flat = [child for part in parts for child in (part.children if isinstance(part, kind) else (part,))]
         return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
-    def _condition(self, node: Expression, wanted: Wanted) -> Predicate | None:
+    def _condition(self, node: Expression, wanted: Truth) -> Predicate | None:
         """Leaves, not bound yet, of a condition that is neither AND nor OR nor NOT; None when there are none."""
         if isinstance(node, Call):
             if node.function in _COMPARISONS and len(node.arguments) == 2:
@@ -243,7 +243,7 @@ class _NormalForm:
         column = self._column(node)
         return self._constant_condition(node, wanted) if column is None else self._is_true(column, node, wanted)
 
-    def _is_true(self, column: ColumnRef, node: Expression, wanted: Wanted) -> Predicate:
+    def _is_true(self, column: ColumnRef, node: Expression, wanted: Truth) -> Predicate:
         """A column alone, as a condition."""
         for field in () if self._table is None or column.path else fields_named(column.name, self._table.fields):
             if field.type.kind is not Kind.BOOLEAN:
@@ -251,7 +251,7 @@ class _NormalForm:
                 raise self._source.error(node.start, f"expected a condition, found column {column}", hint)
         return self._leaf(Leaf(Op.EQ, column, (Literal(True, tree.BOOLEAN),)), wanted)
 
-    def _constant_condition(self, node: Expression, wanted: Wanted) -> Predicate | None:
+    def _constant_condition(self, node: Expression, wanted: Truth) -> Predicate | None:
         literal = self._constant(node)
         if literal is None:
             return None
@@ -263,7 +263,7 @@ class _NormalForm:
         hint = quotes if isinstance(literal.value, str) else None
         raise self._source.error(node.start, "expected a condition, found a literal", hint)
 
-    def _comparison(self, op: Op, node: Call, wanted: Wanted) -> Predicate | None:
+    def _comparison(self, op: Op, node: Call, wanted: Truth) -> Predicate | None:
         left, right = node.arguments
         column, literal, flipped = self._operands(left, right)
         if column is not None:
@@ -281,7 +281,7 @@ class _NormalForm:
             return None
         return self.rows(condition, wanted if value.value == (op is Op.EQ) else wanted.opposite)
 
-    def _null_safe(self, node: Call, wanted: Wanted) -> Predicate | None:
+    def _null_safe(self, node: Call, wanted: Truth) -> Predicate | None:
         """``<=>``, IS DISTINCT FROM and IS TRUE: NULL is a value as any other, and nothing is unknown."""
         left, right = node.arguments
         column, literal, _ = self._operands(left, right)
@@ -300,10 +300,10 @@ class _NormalForm:
         if not isinstance(value.value, bool):
             return None
         if wanted.positive:
-            return self.rows(condition, Wanted.TRUE if value.value else Wanted.FALSE)
-        return self.rows(condition, Wanted.NOT_TRUE if value.value else Wanted.NOT_FALSE)
+            return self.rows(condition, Truth.TRUE if value.value else Truth.FALSE)
+        return self.rows(condition, Truth.NOT_TRUE if value.value else Truth.NOT_FALSE)
 
-    def _same(self, column: ColumnRef, literal: Literal, wanted: Wanted) -> Predicate:
+    def _same(self, column: ColumnRef, literal: Literal, wanted: Truth) -> Predicate:
         if literal.value is None:
             return self._bound(Leaf(Op.IS_NULL if wanted.positive else Op.IS_NOT_NULL, column))
         if wanted.positive:
@@ -311,7 +311,7 @@ class _NormalForm:
         unequal = Leaf(Op.NE, column, (literal,))
         return self._joined(False, [self._bound(leaf) for leaf in (Leaf(Op.IS_NULL, column), unequal)])
 
-    def _is_null(self, operand: Expression, wanted: Wanted) -> Predicate | None:
+    def _is_null(self, operand: Expression, wanted: Truth) -> Predicate | None:
         column = self._column(operand)
         if column is not None:
             return self._bound(Leaf(Op.IS_NULL if wanted.positive else Op.IS_NOT_NULL, column))
@@ -320,15 +320,15 @@ class _NormalForm:
             return _const(Const.TRUE if literal.value is None else Const.FALSE, wanted)
         return self._unknown(operand, wanted) if _is_condition(operand) else None
 
-    def _unknown(self, condition: Expression, wanted: Wanted) -> Predicate:
+    def _unknown(self, condition: Expression, wanted: Truth) -> Predicate:
         """The rows where a condition is unknown, or where it is not."""
         if isinstance(condition, Call) and condition.function in _NEVER_UNKNOWN:
             return _const(Const.FALSE, wanted)
         if wanted.positive:
-            return self._joined(True, [self.rows(condition, w) for w in (Wanted.NOT_TRUE, Wanted.NOT_FALSE)])
-        return self._joined(False, [self.rows(condition, w) for w in (Wanted.TRUE, Wanted.FALSE)])
+            return self._joined(True, [self.rows(condition, w) for w in (Truth.NOT_TRUE, Truth.NOT_FALSE)])
+        return self._joined(False, [self.rows(condition, w) for w in (Truth.TRUE, Truth.FALSE)])
 
-    def _in(self, node: Call, wanted: Wanted) -> Predicate | None:
+    def _in(self, node: Call, wanted: Truth) -> Predicate | None:
         left, *items = node.arguments
         column = self._column(left)
         if column is None:
@@ -338,7 +338,7 @@ class _NormalForm:
         values = tuple(literal for literal in literals if literal is not None)
         return self._leaf(Leaf(Op.IN, column, values), wanted) if len(values) == len(items) else None
 
-    def _text_test(self, node: Call, wanted: Wanted) -> Predicate | None:
+    def _text_test(self, node: Call, wanted: Truth) -> Predicate | None:
         """LIKE and the functions that look for a text."""
         op = _TEXT_FUNCTIONS[node.function]
         if not 2 <= len(node.arguments) <= (3 if op is Op.LIKE else 2):
@@ -358,11 +358,11 @@ class _NormalForm:
             self._source.located(right.start, lambda: like_parts(text, escape))
         return self._leaf(Leaf(op, column, (pattern, escape)), wanted)
 
-    def _leaf(self, leaf: Leaf, wanted: Wanted) -> Predicate:
+    def _leaf(self, leaf: Leaf, wanted: Truth) -> Predicate:
         """The rows for a leaf that is unknown where its column is NULL, or by a NULL among its literals."""
         test = leaf if wanted.positive else negate(leaf)
         assert isinstance(test, Leaf)
-        if wanted is Wanted.TRUE or wanted is Wanted.FALSE:
+        if wanted is Truth.TRUE or wanted is Truth.FALSE:
             return self._bound(test)
         values = tuple(v for v in leaf.literals if not (isinstance(v, Literal) and v.value is None))
         if len(values) < len(leaf.literals) and (test.op is not Op.NOT_IN or not values):
@@ -466,7 +466,7 @@ def _list_of(parts: Sequence[Expression]) -> Expression:
     return Call("in", (calls[0].arguments[0], *values), start=calls[0].start, stop=calls[-1].stop)
 
 
-def _const(value: Const, wanted: Wanted) -> Const:
+def _const(value: Const, wanted: Truth) -> Const:
     if value in wanted.truth:
         return Const.TRUE
     return Const.UNKNOWN if value is Const.UNKNOWN else Const.FALSE

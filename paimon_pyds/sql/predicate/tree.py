@@ -71,7 +71,7 @@ class Const(enum.Enum):
     UNKNOWN = "UNKNOWN"
 
 
-class Wanted(enum.Enum):
+class Truth(enum.Enum):
     """The rows that are looked for, by what a condition is for them, and the SQL that is true for them."""
 
     TRUE = ((Const.TRUE,), "{}")
@@ -85,14 +85,14 @@ class Wanted(enum.Enum):
         self.positive = Const.TRUE in truth
 
     @property
-    def opposite(self) -> Wanted:
+    def opposite(self) -> Truth:
         """What is looked for in a condition with NOT before it."""
         return _WANTED_WITH_NOT[self]
 
 
 _WANTED_WITH_NOT = {
-    Wanted.TRUE: Wanted.FALSE, Wanted.FALSE: Wanted.TRUE, Wanted.NOT_TRUE: Wanted.NOT_FALSE,
-    Wanted.NOT_FALSE: Wanted.NOT_TRUE,
+    Truth.TRUE: Truth.FALSE, Truth.FALSE: Truth.TRUE, Truth.NOT_TRUE: Truth.NOT_FALSE,
+    Truth.NOT_FALSE: Truth.NOT_TRUE,
 }  # fmt: skip
 
 
