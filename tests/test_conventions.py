@@ -67,3 +67,14 @@ def test_what_users_call_lists_its_arguments() -> None:
         if len(arguments) >= 3 and not re.search(r"arguments (are )?as", text, re.I):
             lacking += [f"{name}: {one}" for one in arguments if not re.search(rf"^ +\W*(.*, )?{one}\b.*:", text, re.M)]
     assert not lacking, "\n".join(lacking)
+
+
+def test_architecture_names_modules_that_are_there() -> None:
+    """Each path in ARCHITECTURE.md is one of the package; each room has its row there."""
+    package = Path(paimon_pyds.__file__).parent
+    text = (package.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]*)`", text)) - {"tests/support", "tests/expression"}
+    gone = [path for path in paths if not (package / path).is_dir() and not (package / f"{path}.py").is_file()]
+    rooms = {path.name for path in package.iterdir() if (path / "__init__.py").is_file()}
+    assert (gone, {room for room in rooms if f"`{room}/`" not in text}) == ([], set())
+    assert len(text.splitlines()) <= 100
