@@ -354,7 +354,9 @@ class Parser(Cursor):
             return None
         equal = [self._equal(a, b, start) for a, b in zip(one, other, strict=True)]
         parts = [part for part in equal if part is not None]
-        return self._call(start, "AND", *parts) if len(parts) == len(equal) else None
+        if len(parts) < len(equal):
+            return None
+        return parts[0] if len(parts) == 1 else self._call(start, "AND", *parts)
 
     def _like_several(self, left: Expression, function: str, negated: bool) -> Expression:
         """LIKE ANY, LIKE ALL: NOT LIKE ANY holds where some pattern does not match, it is no opposite of LIKE ANY."""
