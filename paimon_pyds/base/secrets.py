@@ -102,6 +102,7 @@ def raise_alone(error: BaseException, cause: BaseException | None = None) -> NoR
         raise error from cause
     finally:
         error.__context__ = None
+        del error, cause  # else this frame would hold the error, and the error all that its callers have loaded
 
 
 def scrubbed(error: BaseException, secrets: Iterable[str] = ()) -> BaseException:
