@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_KEY = b"paimon_pyds.base.left_out\0"
+_KEY = b"paimon_pyds.left_out\0"
 
 LeftOut = Mapping[tuple[str, ...], npt.NDArray[np.int64]]
 """The rows that leave something out, ascending, by its path: the column, then members, ``element`` and ``value``."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paimon_pyds.typing import Progress
 
 T = TypeVar("T")
-_log = logging.getLogger("paimon_pyds.base.progress")
+_log = logging.getLogger("paimon_pyds.progress")
 VARIABLE = "PAIMON_PYDS_PROGRESS"
 _EVENT_INTERVAL = 0.1
 

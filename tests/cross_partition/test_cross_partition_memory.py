@@ -13,8 +13,8 @@ import sys
 import numpy as np
 import pyarrow as pa
 import paimon_pyds as pp
-from paimon_pyds import cross_partition
-from paimon_pyds.engine.query import key_places
+from paimon_pyds.engine.cross_partition import upsert as cross_partition
+from paimon_pyds.engine.cross_partition import key_places
 from paimon_pyds.engine.read import merged_files
 from paimon_pyds.base.sort import external
 from paimon_pyds.engine.write import key_writer

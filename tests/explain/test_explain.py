@@ -102,7 +102,7 @@ def test_bytes_told_are_the_bytes_read(flights: pp.Table) -> None:
     """Without a second pass over the file, what remains are footers, page indexes and file indexes."""
     where = "dest = 'D005'"
     e = flights.explain(where, columns=["id", "dest"])
-    traces: list[pp.read.FileTrace] = []
+    traces: list[pp.engine.read.FileTrace] = []
     for _ in flights.scan(where, columns=["id", "dest"]).to_batches(on_file=traces.append):
         pass
     by_path = {t.path: t.counters for t in traces}

@@ -21,7 +21,7 @@ from paimon_pyds.base.types import DataField, parse_type
 from paimon_pyds.errors import CorruptFileError, OptionError, PaimonError, UnsupportedError
 from paimon_pyds.format import ReadCounters, by_name
 from paimon_pyds.format.avro import container
-from paimon_pyds.format.avro.container import BLOCK_BYTES, ContainerReader
+from paimon_pyds.format.avro.container import BLOCK_BYTES, CHECKSUM, ContainerReader
 from paimon_pyds.format.avro.schema import put_bytes, put_long
 from paimon_pyds.format.avro.types import plain_schema, write_schema
 from paimon_pyds.metadata.split import METADATA_FIELDS
@@ -386,3 +386,8 @@ def test_damaged_files(codec: str, tmp_path: Path) -> None:
         else:
             assert found.num_rows <= 200
     assert refused > 60
+
+
+def test_the_name_of_the_checksum_in_headers_never_changes() -> None:
+    """Files have it; under another name they would be read without being checked."""
+    assert CHECKSUM == "paimon_pyds.buffers"

@@ -670,7 +670,7 @@ def test_a_notebook_shows_html(table: pp.Table, monkeypatch: pytest.MonkeyPatch)
 
 _MAIN = """
 import sys, threading
-from paimon_pyds import progress_view
+from paimon_pyds.base import progress_view
 from paimon_pyds.engine.commit.publisher import FileSystemPublisher
 from paimon_pyds.cli.main import main
 progress_view._DELAY = 0.0

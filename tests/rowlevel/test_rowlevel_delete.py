@@ -161,9 +161,9 @@ def test_deletes_follow_columns_that_changed(tmp_path: Path) -> None:
         schema = pa.schema([("n", pa.int32()), ("s", pa.string())])
         table = pp.Table.create(tmp_path / name, schema, options=options)
         table.append(pa.table({"n": pa.array(range(10), pa.int32()), "s": [str(i) for i in range(10)]}))
-        table.alter(change_types={"n": pp.types.parse_type("BIGINT")})
+        table.alter(change_types={"n": parse_type("BIGINT")})
         table.alter({"file-index.bitmap.columns": "m"}, rename_columns={"n": "m"})
-        table.alter(add_columns={"fresh": pp.types.parse_type("INT")})
+        table.alter(add_columns={"fresh": parse_type("INT")})
         table.append(pa.table({"m": [10, 11], "s": ["10", "11"], "fresh": pa.array([1, None], pa.int32())}))
         assert table.delete("m = 3").rows_deleted == 1
         assert table.delete("fresh IS NULL AND m > 8").rows_deleted == 2

@@ -52,7 +52,7 @@ from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import discard
 
-_log = logging.getLogger("paimon_pyds.engine.commit")
+_log = logging.getLogger("paimon_pyds.commit")
 
 _ROW_ID = "_ROW_ID"
 """A column of files whose rows had row ids before they were written there."""

@@ -38,7 +38,7 @@ from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import Snapshot, SnapshotPublisher, TableServer
 from paimon_pyds.metadata.store import TableStore
 
-_log = logging.getLogger("paimon_pyds.engine.commit")
+_log = logging.getLogger("paimon_pyds.commit")
 _NOTE = "last commit"
 T = TypeVar("T")
 

@@ -43,7 +43,7 @@ _LARGE_INDEXES: set[str] = set()
 _LEFT_OUT: set[str] = set()
 """Warnings, logged before, about indexes that files don't get."""
 _MOST_TABLES = 1_000
-_log = logging.getLogger("paimon_pyds.engine.write")
+_log = logging.getLogger("paimon_pyds.write")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

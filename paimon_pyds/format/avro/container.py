@@ -37,8 +37,9 @@ SYNC_SIZE = 16
 BLOCK_BYTES = 64_000
 """Records are gathered to blocks of about this size before compression, as Java Avro does."""
 
-CHECKSUM = "paimon_pyds.base.arrays"
-"""What a header written here has besides Avro's own entries: eight hexadecimal digits, of its schema and codec."""
+CHECKSUM = "paimon_pyds.buffers"
+"""The name of an entry in headers written here: eight hexadecimal digits, of the schema and codec. As files have this
+name, it never changes."""
 
 BRANCH = ""
 """The field that records begin with where the schema is a union of null and a record; no Avro name is empty."""

@@ -20,7 +20,7 @@ from paimon_pyds.ops.maintenance.references import (
 )
 from paimon_pyds.ops.maintenance.removal import Removal, threads_of
 
-_log = logging.getLogger("paimon_pyds.ops.maintenance")
+_log = logging.getLogger("paimon_pyds.maintenance")
 _TRIES = 10
 
 

@@ -49,7 +49,7 @@ from paimon_pyds.ops.maintenance.removal import Removal, RemovalSummary, delete_
 from paimon_pyds.ops.maintenance.removed_states import changelogs_from, only_theirs, remove_files
 from paimon_pyds.ops.maintenance.tags import discard_success_files, numbered_state, snapshot_file
 
-_log = logging.getLogger("paimon_pyds.ops.maintenance")
+_log = logging.getLogger("paimon_pyds.maintenance")
 
 
 def rollback(

@@ -47,7 +47,7 @@ from paimon_pyds.ops.migration.sources import read_source
 from paimon_pyds.storage import FileIO, open_file_io, scheme_of
 from paimon_pyds.storage.transfer import transfer
 
-_log = logging.getLogger("paimon_pyds.ops.migration")
+_log = logging.getLogger("paimon_pyds.migration")
 _MODES = ("copy", "move", "link")
 _TABLES = ("delta", "iceberg")
 _FORMATS = ("parquet", "orc", "avro", *_TABLES)

@@ -14,7 +14,7 @@ from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.storage import FileIO, discard, scheme_of
 from paimon_pyds.storage.claims import holder, holder_text, is_left_over
 
-_log = logging.getLogger("paimon_pyds.ops.migration")
+_log = logging.getLogger("paimon_pyds.migration")
 _LOCK = ".migration-lock"
 """The file, where a table is made, that names the process that makes it."""
 
