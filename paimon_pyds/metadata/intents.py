@@ -100,7 +100,7 @@ def rolling_back_to(store: TableStore) -> list[int]:
     branch; 0 where it is that branch."""
     found = [id_ for what, id_, *_ in _running(store) if what in (_ROLLBACK, _FORWARD)]
     if store.branch != MAIN_BRANCH:
-        found += [0 for _ in forwards_to(_main(store), store.branch)]
+        found += [0 for _ in forwards_to(store.on_branch(MAIN_BRANCH), store.branch)]
     return found
 
 
@@ -112,7 +112,7 @@ def is_rolled_back_now(store: TableStore) -> bool:
 def is_forwarded_now(store: TableStore) -> bool:
     """Whether the main branch gets the history of a branch just now, where the store is of one of the two."""
     if store.branch != MAIN_BRANCH:
-        return bool(forwards_to(_main(store), store.branch))
+        return bool(forwards_to(store.on_branch(MAIN_BRANCH), store.branch))
     return any(what == _FORWARD for what, *_ in _running(store))
 
 
@@ -188,7 +188,3 @@ def _content(store: TableStore, path: str) -> bytes:
         return store.io.read_bytes(path)
     except FileNotFoundError:
         return b""
-
-
-def _main(store: TableStore) -> TableStore:
-    return TableStore(store.io, store.root, MAIN_BRANCH, store.external, store.publisher, store.local_cache)

@@ -146,6 +146,11 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(item)
 
 
+def names_in(value: Any) -> Iterator[str]:
+    """What may be names of files in a JSON value: the last parts of all texts."""
+    return (text.rpartition("/")[2] for text in texts_in(value))
+
+
 def to_java_json(value: Any) -> str:
     """JSON text laid out as Java Paimon lays it out (Jackson's default printer), so that files compare by eye."""
     return _render(value, "\n")

@@ -28,7 +28,7 @@ from paimon_pyds.errors import (
     TableNotFoundError,
     suggest,
 )
-from paimon_pyds.metadata.json_text import JsonObject, texts_in, to_java_json
+from paimon_pyds.metadata.json_text import JsonObject, names_in, to_java_json
 from paimon_pyds.metadata.paths import MAIN_BRANCH, TablePaths
 from paimon_pyds.storage import FileIO, requests_at_once
 
@@ -78,8 +78,7 @@ class TableSchema:
 
     def names(self) -> Iterator[str]:
         """What may be names of files in members that this version does not know: the last parts of all texts."""
-        unknown = (self.unknown, *(field.unknown for field in walk_fields(self.fields)))
-        return (text.rpartition("/")[2] for text in texts_in(unknown))
+        return names_in((self.unknown, *(field.unknown for field in walk_fields(self.fields))))
 
     def field(self, name: str) -> DataField:
         """The column of that exact name. Raises SchemaError."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from paimon_pyds.base.records import dataclass
 from paimon_pyds.base.secrets import counted
 from paimon_pyds.base.text import one_line, utc_text
-from paimon_pyds.metadata.json_text import JsonObject, texts_in, to_java_json
+from paimon_pyds.metadata.json_text import JsonObject, names_in, to_java_json
 
 if TYPE_CHECKING:
     from paimon_pyds.metadata.schema import TableSchema
@@ -107,7 +107,7 @@ class Snapshot:
 
     def names(self) -> Iterator[str]:
         """What may be names of files in members that this version does not know: the last parts of all texts."""
-        return (text.rpartition("/")[2] for text in texts_in(self.unknown))
+        return names_in(self.unknown)
 
     @property
     def is_blind_append(self) -> bool:

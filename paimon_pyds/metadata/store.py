@@ -79,6 +79,12 @@ class TableStore(SchemaStore):
         self.notes: dict[str, Any] = {}
         """What one operation leaves for the next on this table; stores of `again` share it."""
 
+    def on_branch(self, branch: str) -> TableStore:
+        """The store of a branch of the same table, whether or not it has a schema."""
+        if branch == self.branch:
+            return self
+        return TableStore(self.io, self.root, branch, self.external, self.publisher, self.local_cache)
+
     @staticmethod
     def open(
         location: str | os.PathLike[str], branch: str | None = None, storage_options: Mapping[str, str] | None = None

@@ -30,7 +30,7 @@ from paimon_pyds.format.avro.schema import (
     read_bytes,
     reader_of,
 )
-from paimon_pyds.metadata.json_text import texts_in
+from paimon_pyds.metadata.json_text import names_in
 
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _OF_NAMES = frozenset({"name", "namespace", "aliases", "doc", "default"})
@@ -52,7 +52,7 @@ class UnknownMember(NamedTuple):
     def names(self) -> Iterator[str]:
         """What may be names of files in the value: the last parts of all texts."""
         value, _ = reader_of(parse_schema(_named(json.loads(self.type), "record", set())))(self.data, 0)
-        return (text.rpartition("/")[2] for text in texts_in(value))
+        return names_in(value)
 
 
 class KnownSchema:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_pyds.base.arrays import empty_batch, empty_table
+from paimon_pyds.base.arrays import empty_table, one_batch
 from paimon_pyds.base.types import DataField, arrow_schema
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.format.parquet.conversion import conform_batch
@@ -59,9 +59,9 @@ class SmallFiles:
         """The rows of several files as one batch of the wanted columns. Raises as `conform_batch`."""
         first = tables[0].schema
         if any(table.schema is not first and not table.schema.equals(first) for table in tables):
-            parts = [conform_batch(_one_batch(table), self._schema, path) for table in tables]
-            return _one_batch(pa.Table.from_batches(parts, self._schema))
-        return conform_batch(_one_batch(pa.concat_tables(tables)), self._schema, path)
+            parts = [conform_batch(one_batch(table), self._schema, path) for table in tables]
+            return one_batch(pa.Table.from_batches(parts, self._schema))
+        return conform_batch(one_batch(pa.concat_tables(tables)), self._schema, path)
 
     def _leaves_of(self, schema: Any) -> list[int] | None:
         """The leaves of the wanted columns, in the order of the file; None where one is missing or of 96 bits."""
@@ -79,8 +79,3 @@ class SmallFiles:
                     missing.add(name)
         self._seen, self._leaves = schema, None if missing else found
         return self._leaves
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else empty_batch(table.schema)

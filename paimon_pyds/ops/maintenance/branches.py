@@ -33,7 +33,6 @@ from paimon_pyds.ops.maintenance.expire import maintenance_options
 from paimon_pyds.ops.maintenance.references import (
     Reference,
     all_references,
-    on_branch,
     references_elsewhere,
 )
 from paimon_pyds.ops.maintenance.removal import Removal, RemovalSummary
@@ -63,7 +62,7 @@ def create_branch(
         OptionError: no name for a branch.
     """
     if ignore_if_exists and name in store.branches():
-        return next(iter(on_branch(store, name).snapshots()), None)
+        return next(iter(store.on_branch(name).snapshots()), None)
     _check_free(store, name)
     snapshot = None if tag is None else store.tag(text("tag", tag))
     if dry_run:
@@ -144,12 +143,12 @@ def opened_branch(store: TableStore, name: str) -> TableStore:
     if text("name", name) not in branches:
         what = "the main branch stays" if name == MAIN_BRANCH else f"there is no branch {name!r:.100}"
         raise BranchNotFoundError(what, path=store.root, hint=suggest(name, branches, "branches"))
-    return on_branch(store, name)
+    return store.on_branch(name)
 
 
 def _check_unnamed(store: TableStore, name: str) -> None:
     """Raises OptionError for a branch that an option of the main branch names."""
-    options = TableOptions(on_branch(store, MAIN_BRANCH).latest_schema().options)
+    options = TableOptions(store.on_branch(MAIN_BRANCH).latest_schema().options)
     for key in _OTHERS_READ:
         if options.get(key) == name:
             raise OptionError(f"the option {key} names the branch {name}", path=store.root, hint=f"unset {key} first")
@@ -164,7 +163,7 @@ def _take_away(store: TableStore, name: str) -> None:
         _rename(store, name, gone)
         directory = gone
     else:  # who opens it finds no columns from here on
-        store.io.delete_tree(on_branch(store, name).paths.schema_dir)
+        store.io.delete_tree(store.on_branch(name).paths.schema_dir)
     store.io.delete_tree(directory)
 
 
@@ -175,7 +174,7 @@ def _take_away_alone(store: TableStore, name: str) -> None:
     """
     if store.server is not None:
         return _take_away(store, name)
-    main = on_branch(store, MAIN_BRANCH)
+    main = store.on_branch(MAIN_BRANCH)
     intent = begin_deletion(main, name)
     try:
         if forwards_to(main, name):
@@ -215,7 +214,7 @@ def delete_branch(store: TableStore, name: str, *, dry_run: bool = False) -> Rem
 
 def _unneeded(branch: TableStore, states: Sequence[Reference], options: TableOptions) -> Removal:
     """The files that these states of a branch need and no other branch does."""
-    return only_theirs(on_branch(branch, MAIN_BRANCH), states, lambda: references_elsewhere(branch), options)
+    return only_theirs(branch.on_branch(MAIN_BRANCH), states, lambda: references_elsewhere(branch), options)
 
 
 def rename_branch(store: TableStore, name: str, new_name: str, *, dry_run: bool = False) -> Snapshot | None:

@@ -45,7 +45,7 @@ from paimon_pyds.ops.maintenance.orphan_tasks import (
     names_needed,
     names_of,
 )
-from paimon_pyds.ops.maintenance.references import Reference, has_changelog, is_expiring, on_branch, references_of_table
+from paimon_pyds.ops.maintenance.references import Reference, has_changelog, is_expiring, references_of_table
 from paimon_pyds.ops.maintenance.removal import delete_files, threads_of
 from paimon_pyds.storage import FileIO, normalise_location, scheme_of
 from paimon_pyds.storage.concurrent import concurrent_map
@@ -174,7 +174,7 @@ def _named_directories(store: TableStore, linked: set[str]) -> Iterator[str]:
     branches_dir = store.paths.branches_dir
     linked = linked | _links_in(store.io, branches_dir)
     for branch in (MAIN_BRANCH, *store.branches()):
-        paths = on_branch(store, branch).paths
+        paths = store.on_branch(branch).paths
         if branch != MAIN_BRANCH:
             if branches_dir in linked or paths.branch_root in linked:
                 continue
@@ -338,7 +338,7 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
     manifests: dict[str, int | None] = {}
     for branch in (MAIN_BRANCH, *store.branches()):
         with suppress(NotFoundError):
-            spared.update(name for schema in on_branch(store, branch).schemas() for name in schema.names())
+            spared.update(name for schema in store.on_branch(branch).schemas() for name in schema.names())
     references = references_of_table(store)
     newest = {reference.branch: reference for reference in references if reference.is_snapshot}
     for reference in reversed(references):  # the newest first: who expires snapshots takes the oldest

@@ -71,13 +71,6 @@ class Reference:
         return self.name.startswith("changelog ")
 
 
-def on_branch(store: TableStore, branch: str) -> TableStore:
-    """The store of a branch, whether or not it has a schema."""
-    if branch == store.branch:
-        return store
-    return TableStore(store.io, store.root, branch, store.external, store.publisher, store.local_cache)
-
-
 def tag_references(store: TableStore) -> list[Reference]:
     """The tags of a branch, by the numbers of their snapshots."""
 
@@ -132,7 +125,7 @@ def references_of_table(store: TableStore, except_branch: str | None = None) -> 
     before: tuple[list[str], list[Reference]] = [], []
     for number in range(_TRIES):
         branches = [branch for branch in (MAIN_BRANCH, *store.branches()) if branch != except_branch]
-        found = [reference for branch in branches for reference in all_references(on_branch(store, branch))]
+        found = [reference for branch in branches for reference in all_references(store.on_branch(branch))]
         if number and before[0] == branches and _agree(before[1], found):
             return found
         before = branches, found
@@ -167,7 +160,7 @@ def is_expiring(store: TableStore, reference: Reference) -> bool:
     """Whether a snapshot has gone, or goes: who removes it tells so first (`paimon_pyds.metadata.intents`)."""
     if not reference.is_snapshot:
         return False
-    branch, id_ = on_branch(store, reference.branch), reference.snapshot.id
+    branch, id_ = store.on_branch(reference.branch), reference.snapshot.id
     return not branch.snapshot_exists(id_) or expiring_before(branch) > id_
 
 

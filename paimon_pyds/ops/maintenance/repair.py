@@ -39,7 +39,6 @@ from paimon_pyds.metadata.store import TableStore, read_hint
 from paimon_pyds.ops.index_tools.rewrite import rewrite_file_index
 from paimon_pyds.ops.maintenance.expire import ExpireOptions, expire_snapshots, maintenance_options
 from paimon_pyds.ops.maintenance.findings import HINTS, Finding, RepairPlan, Verification
-from paimon_pyds.ops.maintenance.references import on_branch
 from paimon_pyds.ops.maintenance.removal import threads_of
 from paimon_pyds.storage import discard
 from paimon_pyds.storage.concurrent import concurrent_map
@@ -121,7 +120,7 @@ def _mend_hint(store: TableStore, path: str, *, dry_run: bool = False) -> bool:
     """Write the hint of a branch again where it names no snapshot, or end the expiry that it tells of; whether it is
     mended, or would be."""
     for name in (MAIN_BRANCH, *store.branches()):
-        branch = on_branch(store, name)
+        branch = store.on_branch(name)
         if path == branch.paths.earliest_hint and _end_expiry(branch, dry_run=dry_run):
             return True
         for hint in ("EARLIEST", "LATEST"):

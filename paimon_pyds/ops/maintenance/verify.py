@@ -30,7 +30,7 @@ from paimon_pyds.metadata.snapshot import parse_snapshot
 from paimon_pyds.metadata.store import TableStore
 from paimon_pyds.ops.maintenance.findings import ERROR, RESTORE, Finding, Findings, Verification
 from paimon_pyds.ops.maintenance.orphans import remove_orphan_files
-from paimon_pyds.ops.maintenance.references import is_expiring, on_branch
+from paimon_pyds.ops.maintenance.references import is_expiring
 from paimon_pyds.ops.maintenance.verify_files import (
     DataFiles,
     HashIndexes,
@@ -60,7 +60,7 @@ def verify(store: TableStore, *, deep: bool = False, executor: Executor | None =
     if not store.schema_ids():
         raise store.no_table()
     walk = _Walk(store, executor or LocalExecutor(), deep=deep)
-    branches = [walk.states.read(on_branch(store, name)) for name in (MAIN_BRANCH, *store.branches())]
+    branches = [walk.states.read(store.on_branch(name)) for name in (MAIN_BRANCH, *store.branches())]
     walk.read_manifests()
     for branch in branches:
         walk.history(branch)

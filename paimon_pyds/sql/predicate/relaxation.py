@@ -23,9 +23,9 @@ from paimon_pyds.sql.predicate.tree import (
 
 
 def relaxed(predicate: Predicate, keep: Callable[[Leaf | Computed], bool]) -> Predicate:
-    """The predicate with every part taken for true that is not to be kept: true wherever the predicate is.
+    """The predicate with TRUE in place of the parts that ``keep`` is false for: true wherever the predicate is.
 
-    ``keep``: of rows of values it is asked of each column, as a leaf without literals.
+    ``keep``: is called for each column of rows of values, with a leaf that has no literals.
     """
     if isinstance(predicate, Leaf | Computed):
         return predicate if keep(predicate) else Const.TRUE
@@ -46,7 +46,7 @@ def without_computed(predicate: Predicate) -> Predicate:
 
 
 def partition_filter(predicate: Predicate, partition_keys: Sequence[str]) -> tuple[Predicate, Predicate]:
-    """Split a predicate into what partition columns alone can say of it, and what is left to ask of the rows.
+    """Split a predicate into a condition on partition columns alone, and the residual filter for the rows.
 
     Returns:
         A predicate on partition columns that is true wherever ``predicate`` is, and the residual: in partitions where
@@ -54,6 +54,6 @@ def partition_filter(predicate: Predicate, partition_keys: Sequence[str]) -> tup
     """
     keys = frozenset(partition_keys)
     parts = conjuncts(predicate)
-    projected = (relaxed(part, lambda leaf: keys.issuperset(root_columns(leaf))) for part in parts)
+    on_keys = (relaxed(part, lambda leaf: keys.issuperset(root_columns(leaf))) for part in parts)
     residual = (part for part in parts if not keys.issuperset(root_columns(part)))
-    return make_and(*projected), make_and(*residual)
+    return make_and(*on_keys), make_and(*residual)
