@@ -5,19 +5,17 @@ each file to count from a first one, and rewritten rows have theirs in a column.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.oracle import Oracle, requires_java_oracle
-from support.peers import Peer, Pypaimon, Rust
+from support.peers import SCHEMA, Peer, Pypaimon, Rust, rows_with
 from support.values import lines
 
-_SCHEMA = pa.schema([("p", pa.int32()), ("id", pa.int32()), ("v", pa.string())])
 _TRACKED = {"row-tracking.enabled": "true"}
 _KINDS: Mapping[str, Mapping[str, str]] = {
     "plain": _TRACKED,
@@ -28,19 +26,8 @@ _KINDS: Mapping[str, Mapping[str, str]] = {
 _MISSING = "is missing first_row_id"
 
 
-@pytest.fixture
-def pypaimon(tmp_path: Path) -> Iterator[Pypaimon]:
-    made = Pypaimon(tmp_path / "w")
-    yield made
-    made.close()
-
-
-def _rows(*ids: int) -> pa.Table:
-    return pa.table({"p": [i % 2 for i in ids], "id": list(ids), "v": [f"v{i}" for i in ids]}, _SCHEMA)
-
-
 def _read(peer: Peer) -> list[str]:
-    return lines(peer.read("t").select(_SCHEMA.names).cast(_SCHEMA))
+    return lines(peer.read("t").select(SCHEMA.names).cast(SCHEMA))
 
 
 def _clean(table: pp.Table) -> None:
@@ -59,9 +46,9 @@ def _ids(table: pp.Table) -> dict[int, int]:
 def test_peers_read_on(tmp_path: Path, pypaimon: Pypaimon, kind: str, maker: str) -> None:
     rust = Rust(tmp_path / "w")
     peer: Peer = rust if maker == "rust" else pypaimon
-    root = peer.create("t", _SCHEMA, [], ["p"], _KINDS[kind])
+    root = peer.create("t", SCHEMA, [], ["p"], _KINDS[kind])
     for number in range(3):
-        peer.append("t", _rows(*range(10 * number, 10 * number + 6)))
+        peer.append("t", rows_with(*range(10 * number, 10 * number + 6)))
     table = pp.Table.open(root)
     ids, rewritten = _ids(table), False
 
@@ -81,15 +68,15 @@ def test_peers_read_on(tmp_path: Path, pypaimon: Pypaimon, kind: str, maker: str
         assert now == {id_: ids[id_] for id_ in now}
 
     vectors = "deletion-vectors.enabled" in _KINDS[kind]
-    checked(lambda: table.append(_rows(50, 51)))
+    checked(lambda: table.append(rows_with(50, 51)))
     checked(lambda: table.delete("id = 10"), rewrites=not vectors)
     checked(lambda: table.expire_snapshots(retain_max=1))
     checked(lambda: _clean(table))
-    checked(lambda: peer.append("t", _rows(60, 61)))
+    checked(lambda: peer.append("t", rows_with(60, 61)))
     checked(lambda: table.update({"v": "'new'"}, "id = 20"), rewrites=True)
     checked(lambda: table.compact(full=True))
     checked(table.compact_manifests)
-    checked(lambda: pypaimon.append("t", _rows(70, 71)))
+    checked(lambda: pypaimon.append("t", rows_with(70, 71)))
     checked(lambda: table.expire_snapshots(retain_max=1))
     checked(lambda: _clean(table))
     assert table.count() == 23
@@ -100,9 +87,9 @@ def test_peers_read_on(tmp_path: Path, pypaimon: Pypaimon, kind: str, maker: str
 @pytest.mark.java
 def test_pypaimon_rust_reads_no_table_that_java_has_compacted(oracle: Oracle, tmp_path: Path) -> None:
     rust = Rust(tmp_path / "w")
-    root = rust.create("t", _SCHEMA, [], [], _TRACKED)
+    root = rust.create("t", SCHEMA, [], [], _TRACKED)
     for number in range(3):
-        rust.append("t", _rows(number))
+        rust.append("t", rows_with(number))
     with oracle.batch() as batch:
         batch.compact(tmp_path / "w", "db.t")
     with pytest.raises(ValueError, match=_MISSING):

@@ -5,37 +5,24 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import fastavro
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import paimon_pyds as pp
 from paimon_pyds.metadata.store import METADATA_CACHE
-from support.peers import Peer, Pypaimon, Rust
+from support.peers import SCHEMA, Peer, Pypaimon, Rust, rows_with
 from support.values import lines
 
-_SCHEMA = pa.schema([("p", pa.int32()), ("id", pa.int32()), ("v", pa.string())])
 _KINDS: Mapping[str, tuple[Sequence[str], Sequence[str], Mapping[str, str]]] = {
     "sidecars": ([], ["p"], {"manifest.sidecar.enabled": "true", "deletion-vectors.enabled": "true"}),
     "sorted": ([], ["p"], {"manifest-sort.enabled": "true"}),
     "buckets": ([], [], {"manifest-sort.enabled": "true", "bucket": "2", "bucket-key": "id"}),
     "keys": (["p", "id"], ["p"], {"manifest.sidecar.enabled": "true", "bucket": "1"}),
 }
-
-
-@pytest.fixture
-def pypaimon(tmp_path: Path) -> Iterator[Pypaimon]:
-    made = Pypaimon(tmp_path / "w")
-    yield made
-    made.close()
-
-
-def _rows(*ids: int) -> pa.Table:
-    return pa.table({"p": [i % 2 for i in ids], "id": list(ids), "v": [f"v{i}" for i in ids]}, _SCHEMA)
 
 
 def _named_sidecars(root: Path) -> set[str]:
@@ -58,7 +45,7 @@ def _clean(table: pp.Table) -> None:
 
 
 def _read(peer: Peer) -> list[str]:
-    return lines(peer.read("t").select(_SCHEMA.names).cast(_SCHEMA))
+    return lines(peer.read("t").select(SCHEMA.names).cast(SCHEMA))
 
 
 @pytest.mark.parametrize("kind", _KINDS)
@@ -67,9 +54,9 @@ def test_sidecars_live_as_long_as_their_manifests(tmp_path: Path, pypaimon: Pypa
     keys, partitions, options = _KINDS[kind]
     options = {**options, "manifest.target-file-size": "1 kb", "manifest.merge-min-count": "1000"}
     rust = Rust(tmp_path / "w")
-    root = rust.create("t", _SCHEMA, keys, partitions, options)
+    root = rust.create("t", SCHEMA, keys, partitions, options)
     for number in range(4):
-        rust.append("t", _rows(10 * number, 10 * number + 1))
+        rust.append("t", rows_with(10 * number, 10 * number + 1))
     before = _sidecars(root)
     assert len(before) >= 4
     table = pp.Table.open(root)
@@ -80,11 +67,11 @@ def test_sidecars_live_as_long_as_their_manifests(tmp_path: Path, pypaimon: Pypa
         rows = table.scan().to_arrow()
         assert _read(rust) == _read(pypaimon) == lines(rows)
         if partitions:  # sidecars tell which blocks have them
-            found = pypaimon.read("t", equal={"p": 1}).select(_SCHEMA.names).cast(_SCHEMA)
+            found = pypaimon.read("t", equal={"p": 1}).select(SCHEMA.names).cast(SCHEMA)
             assert lines(found) == lines(rows.filter(pc.equal(rows["p"], 1)))
         assert _named_sidecars(root) <= _sidecars(root)
 
-    checked(lambda: table.append(_rows(50, 51)))
+    checked(lambda: table.append(rows_with(50, 51)))
     assert before <= _named_sidecars(root)
     checked(lambda: _clean(table))
     assert before <= _sidecars(root)
@@ -92,7 +79,7 @@ def test_sidecars_live_as_long_as_their_manifests(tmp_path: Path, pypaimon: Pypa
     checked(lambda: table.update({"v": "'new'"}, "id = 20"))
     checked(lambda: table.create_tag("x", 3))
     checked(lambda: table.compact(full=True))
-    checked(lambda: rust.append("t", _rows(60, 61)))
+    checked(lambda: rust.append("t", rows_with(60, 61)))
     checked(lambda: table.compact_manifests())
     checked(lambda: table.expire_snapshots(retain_max=1))
     checked(lambda: _clean(table))
@@ -107,15 +94,15 @@ def test_sidecars_live_as_long_as_their_manifests(tmp_path: Path, pypaimon: Pypa
 @pytest.mark.parametrize("kind", _KINDS)
 def test_pypaimon_and_we_write_in_turn(tmp_path: Path, pypaimon: Pypaimon, kind: str) -> None:
     keys, partitions, options = _KINDS[kind]
-    root = pypaimon.create("t", _SCHEMA, keys, partitions, options)
+    root = pypaimon.create("t", SCHEMA, keys, partitions, options)
     table = pp.Table.open(root)
     steps: Sequence[Callable[[], object]] = (
-        lambda: table.append(_rows(150, 151)), lambda: table.delete("id = 10"),
+        lambda: table.append(rows_with(150, 151)), lambda: table.delete("id = 10"),
         lambda: table.update({"v": "'x'"}, "id = 20"), lambda: table.compact(full=True), table.compact_manifests,
         lambda: table.expire_snapshots(retain_max=1), lambda: _clean(table),
     )  # fmt: skip
     for number, step in enumerate(steps):
-        pypaimon.append("t", _rows(10 * number, 10 * number + 1))
+        pypaimon.append("t", rows_with(10 * number, 10 * number + 1))
         step()
         assert _read(pypaimon) == lines(table.scan().to_arrow())
     assert table.count() == 15

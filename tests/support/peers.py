@@ -22,6 +22,8 @@ PYTHON = ROOT / ".venvs" / "pypaimon" / "bin" / "python"
 RUST = "0.4.0"
 PYPAIMON = "2.1.0"
 _WORKER = ROOT / "tests" / "support" / "workers" / "pypaimon_worker.py"
+SCHEMA = pa.schema([("p", pa.int32()), ("id", pa.int32()), ("v", pa.string())])
+"""The columns of tables that they make in tests."""
 _SQL = {pa.int32(): "INT", pa.int64(): "BIGINT", pa.string(): "STRING"}
 
 
@@ -146,3 +148,8 @@ class Pypaimon:
     def _write(self, rows: pa.Table) -> None:
         with pa.OSFile(str(self._rows), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
             writer.write_table(rows)
+
+
+def rows_with(*ids: int) -> pa.Table:
+    """Rows of `SCHEMA` with these ids."""
+    return pa.table({"p": [i % 2 for i in ids], "id": list(ids), "v": [f"v{i}" for i in ids]}, SCHEMA)
