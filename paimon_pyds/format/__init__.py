@@ -54,14 +54,14 @@ def has_kind(type_: DataType, *kinds: Kind) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadHints:
-    """What a reader may have to know beside the file.
+    """Facts that help a reader and are not in the file.
 
     Attributes:
         options: the table's.
         instants: bounds that the manifest has.
-        read_ahead: bytes that may be decoded ahead of who takes the rows; None for what the reader thinks right.
-            A batch has about as many at most, `BATCH_BYTES` where that is less: rows may be long, and short in files.
-        read_whole: bytes of a file up to which it is better read by one request, whatever is wanted of it.
+        read_ahead: bytes that may be decoded ahead of the consumer; None: the reader decides. A batch has about this
+            size at most, and at most about `BATCH_BYTES`: rows that are short in the file may be long in memory.
+        read_whole: bytes of a file up to which one request for all of it is better than requests for parts.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -80,9 +80,9 @@ class FormatTraits:
     """What a format can and can't do, to be looked up without loading it.
 
     Attributes:
-        trims_char: CHAR values are read without the blanks at their end. Who wrote the file may have had them there:
-            Java's indexes and buckets are of the values before.
-        reads_windows: a part of a file's rows is read without decoding those before it.
+        trims_char: CHAR values are read without the blanks at their end. The writer may have had values with blanks,
+            from which Java computes indexes and buckets.
+        reads_windows: the reader can read part of a file's rows without decoding the rows before them.
         has_statistics: files have bounds of columns of numbers.
         has_page_statistics: files have bounds of parts that are smaller than what is decoded together.
         counts_nested: Java's statistics of a file count the NULLs of nested columns.
@@ -173,7 +173,7 @@ class GroupPlan:
 
 @runtime_checkable
 class PlansGroups(Protocol):
-    """A reader that can tell how it would read."""
+    """A reader that can explain how it would read."""
 
     def plan(self, fields: Sequence[DataField], selection: RowSelection) -> Iterator[GroupPlan]:
         """What `FormatReader.read` would do with each row group. Reads footers and page indexes only."""
@@ -198,14 +198,16 @@ class FormatReader(Protocol):
     def prune(self, predicate: Predicate, within: RowSelection = ...) -> RowSelection:
         """Rows that may match, by the file's own statistics: a superset of what matches.
 
-        ``predicate`` is bound to the file's columns; ``within`` says which rows matter at all: others may be kept.
+        ``predicate`` is bound to the file's columns; ``within`` has the rows that matter: the result may contain any
+        others.
         """
 
     def bounds(self, field: DataField) -> tuple[int, int] | None:
-        """The least and the greatest value of a column of integers; None where the file's statistics don't tell."""
+        """The least and the greatest value of a column of integers; None if the file's statistics do not have them."""
 
     def find(self, field: DataField, values: pa.Array) -> FoundRows | None:
-        """The rows that have one of some values in a column whose values ascend; None where only reading it tells.
+        """The rows that have one of some values in a column whose values ascend; None if only reading the column can
+        find them.
 
         ``field`` carries the file's own name and type; ``values`` ascend, each is there once, and none is NULL.
         """
@@ -243,7 +245,7 @@ class FormatWriter(Protocol):
 
     @property
     def bytes_encoded(self) -> int:
-        """What of the file is encoded by now, nothing estimated: for showing progress."""
+        """Bytes of the file that are encoded by now, without estimates: for showing progress."""
 
     @property
     def bytes_written(self) -> int:

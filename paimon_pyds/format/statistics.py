@@ -2,7 +2,7 @@
 
 Sources: Paimon documentation (concepts/spec/manifest, Data File, ``_VALUE_STATS`` and ``_VALUE_STATS_COLS``; options
 ``metadata.stats-mode``, ``metadata.stats-dense-store``, ``metadata.stats-keep-first-n-columns`` and
-``fields.<c>.stats-mode``) and the statistics that Java Paimon 1.4 writes beside Parquet, ORC and Avro files.
+``fields.<c>.stats-mode``) and the statistics that Java Paimon 1.4 writes for Parquet, ORC and Avro files.
 
 As in Java, strings are cut by characters, the cut maximum is raised to the next character; BINARY and BYTES have no
 bounds; nested columns have no statistics in Parquet, and NULL counts only in ORC and Avro; TIMESTAMP(7..9) has no
@@ -73,7 +73,7 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
     """The statistics mode of each column, from the table's options.
 
     ``fields.<c>.stats-mode`` wins; the columns after the first ``metadata.stats-keep-first-n-columns`` have none; the
-    rest have ``metadata.stats-mode``. Columns that Paimon adds itself to files of primary-key tables are always kept.
+    rest have ``metadata.stats-mode``. Columns that Paimon itself adds to files of primary-key tables always have them.
     Raises OptionError: a mode or number that does not parse.
     """
     default = options.get("metadata.stats-mode", _DEFAULT_MODE)
@@ -100,7 +100,7 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> tupl
 
 
 def truncate_max(text: str, length: int) -> str | None:
-    """An upper bound of the text with at most ``length`` characters, or None when there is none.
+    """An upper bound of the text with at most ``length`` characters, or None if no such text exists.
 
     The last character that can be raised is raised to the next one; surrogates are not characters and are skipped.
     """
@@ -188,7 +188,7 @@ class _Column:
 
 
 def _shortened(low: Any, high: Any, length: int) -> tuple[Any, Any]:
-    """Bounds as a mode stores them: texts of so many characters at most, unless that is 0."""
+    """Bounds as a mode stores them: texts of at most ``length`` characters; 0 is no limit."""
     if not length or not isinstance(low, str) or not isinstance(high, str):
         return low, high
     high = truncate_max(high, length)
@@ -267,8 +267,8 @@ class StatsCollector:
 def encode_stats(columns: Sequence[ColumnStats], *, dense: bool = True) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """The manifest form: (``_VALUE_STATS``, ``_VALUE_STATS_COLS``).
 
-    ``dense`` leaves out the columns of which nothing is known and names those that are kept, or gives None when all
-    are; otherwise all columns are stored, unknown ones with null for everything.
+    ``dense`` leaves out the columns without statistics and names the others, or gives None if all have statistics;
+    otherwise all columns are stored, unknown ones with null for everything.
     """
     kept = [c for c in columns if not (dense and c.is_none)]
     # Nested columns have no bounds: their field is always NULL, which looks the same for every type.

@@ -44,7 +44,7 @@ def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.
                 return
             try:
                 results[number] = pieces[number]()
-            except BaseException as error:  # noqa: BLE001 - carried to the caller, who raises it
+            except BaseException as error:  # noqa: BLE001 - carried to the caller, which raises it
                 errors[number] = error
 
     running: list[Future[None]] = []
@@ -62,11 +62,11 @@ def all_of(pieces: Sequence[Callable[[], _T]], threads: int, permits: threading.
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads that are kept: what a thread has allocated is given back to the system, page by page, when it ends."""
+    """Threads that live on: when a thread ends, its memory is returned to the system page by page, which takes time."""
     return ThreadPoolExecutor(4 * (os.cpu_count() or 1), "paimon-parallel")
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of the threads
+if hasattr(os, "register_at_fork"):  # a child lacks the threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
@@ -81,15 +81,15 @@ def in_order(
 ) -> Generator[_T, None, None]:
     """The items of all sources, one source after the other, several sources running at a time, in bounded memory.
 
-    Unless ``eager``, nothing runs ahead before the first item was taken: who wants one item only pays for one. An error
-    of a source comes after its items, at its place in the order. Closing this iterator closes the sources and waits for
-    the threads.
+    Unless ``eager``, nothing runs ahead before the first item was taken: a caller that wants a single item pays for
+    one. An error of a source comes after its items, at its place in the order. Closing this iterator closes the sources
+    and waits for the threads.
 
     Args:
         sources: taken one by one, on the caller's thread; each runs on one thread at a time.
         threads: how many run at a time, at most.
-        held: bytes of items that may wait for the caller, beside one item per thread. The source whose turn it is goes
-            on beyond that when none of its own wait.
+        held: bytes of items that may wait for the caller, in addition to one item per thread. The source whose turn it
+            is may exceed that while no item of its own waits.
         size: bytes of an item.
         permits: for threads, shared with other calls. A source that gets none runs on the caller's thread when it is
             its turn.
@@ -150,7 +150,8 @@ class _Prefetcher(Generic[_T]):
         return source is not None
 
     def go_ahead(self) -> None:
-        """Start as many sources as may run. A single one runs on the caller's thread: it has nothing to run beside."""
+        """Start as many sources as may run. A single one runs on the caller's thread, as there is nothing to run in
+        parallel."""
         while (
             sum(not stream.done for stream in self.streams) < self.threads
             and len(self.streams) < 2 * self.threads
@@ -229,7 +230,7 @@ class _Stream(Generic[_T]):
                     if owner.stopped:
                         break
             self.source.close()
-        except BaseException as error:  # noqa: BLE001 - carried to the consumer, who raises it
+        except BaseException as error:  # noqa: BLE001 - carried to the consumer, which raises it
             self.error = error
         if owner.permits is not None:
             owner.permits.release()

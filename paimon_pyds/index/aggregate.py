@@ -1,7 +1,8 @@
-"""What an index can tell of a column as a whole: its best rows, its values with their counts, its sum.
+"""Answers of an index about a whole column: its best rows, its values with their counts, its sum.
 
-All of it for some rows of the file only, too: those that a filter keeps and no deletion vector removes. An index that
-would cost more than the column itself says so, and the column is read. Keys are those of `paimon_pyds.index.keys`.
+All of them can be restricted to some rows of the file: those that match a filter and that no deletion vector removes.
+An index that would cost more than the column itself says so, and the column is read. Keys are those of
+`paimon_pyds.index.keys`.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class IndexedColumn(ABC):
 def index_columns(
     index: FileIndex, column: str, type_: DataType, wanted: tuple[str, ...], row_count: int
 ) -> list[IndexedColumn]:
-    """The column's indexes of the wanted types, in that order, that can tell more than single answers.
+    """The column's indexes of the wanted types, in that order, that support more than probes.
 
     ``wanted``: index types.
     Raises CorruptFileError: an index is damaged, or is of a file with another number of rows.

@@ -39,7 +39,7 @@ _WINDOW = 1 << 20  # rows sorted at a time, to bound memory
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Some entries of the dictionary: ascending keys (an array, or a list of bytes), and where each bitmap lies."""
+    """Some entries of the dictionary: ascending keys (an array, or a list of bytes) and the location of each bitmap."""
 
     keys: Any
     offsets: Int64s
@@ -51,7 +51,7 @@ class _Block:
 
 
 class BitmapReader:
-    """An open bitmap index. Dictionary blocks and bitmaps are read when asked for, several in one request."""
+    """An open bitmap index. Dictionary blocks and bitmaps are read on demand, several in one request."""
 
     def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
         self.source = source
@@ -223,7 +223,7 @@ class BitmapReader:
             raise corrupt(self.source, message, field="offset")
 
     def read_bitmaps(self, places: Sequence[tuple[int, int]], *, keep: bool = False) -> Iterator[BitMap]:
-        """The bitmaps at these (offset, length) of the body, read in one request; kept in the cache if ``keep``."""
+        """The bitmaps at these (offset, length) of the body, read in one request and cached if ``keep``."""
         places = [(offset, length if length >= 0 else self._measure(offset)) for offset, length in places]
         body = self._body
         parts = [body.read(*places[0])] if len(places) == 1 else body.read_many(places)
@@ -234,7 +234,7 @@ class BitmapReader:
             yield bitmap
 
     def _measure(self, offset: int) -> int:
-        """The length of a bitmap whose entry doesn't tell it."""
+        """The length of a bitmap whose entry does not state it."""
         most = 16 + (8192 + 16) * (self.row_count // 65536 + 1)
         data = self._body.read(offset, min(most, max(self._body.size - offset, 0)))
         return read_layout(data, path=self.source.name, origin=self._body.origin + offset).size
@@ -243,7 +243,7 @@ class BitmapReader:
         return BitMap() if self._null is None else self.union([self._null])
 
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer | None:
-        """Points and nulls always; intervals when ``extended`` and few enough values lie in them.
+        """Points and nulls always; intervals if ``extended`` and they contain few enough values.
 
         Without ``extended``, a negation keeps null rows, as Java's reader does.
         """
@@ -267,7 +267,7 @@ class BitmapReader:
 
 
 def _slice_of(keys: Sequence[Any], probe: Interval) -> tuple[int, int]:
-    """Which of the ascending keys lie in the interval."""
+    """The positions of the ascending keys that the interval contains: begin and end."""
     begin, end = 0, len(keys)
     if probe.low is not None:
         begin = (bisect.bisect_right if probe.low_open else bisect.bisect_left)(keys, probe.low)

@@ -33,13 +33,13 @@ KEYS_AT_ONCE = 1 << 18
 """Keys hashed at a time, to bound memory."""
 _OBJECTS_AT_ONCE = 1 << 16
 _CACHED = 1 << 14
-"""Values taken at a time by numpy: so few that they stay in the processor's cache from step to step."""
+"""Values that numpy processes at a time: few enough to stay in the processor's cache from step to step."""
 _FEW = 512
-"""Of fewer values of one length, numpy's calls take longer than hashing them one by one."""
+"""Below this number of values of one length, numpy's calls take longer than hashing the values one by one."""
 _STRIPE = 32
-"""Values of so many bytes and more are hashed in stripes, which numpy does no faster than the C hash."""
+"""Bytes from which xxHash works in stripes: numpy does that no faster than the C library."""
 _DENSE = 16
-"""With more than one bit to set of so many, a byte for each bit and packing them is the faster way."""
+"""If more than one bit in this number is to be set, setting a byte for each bit and packing the bytes is faster."""
 
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
     np.uint64(prime)
@@ -194,7 +194,7 @@ def _hash(codec: KeyCodec, keys: pa.Array) -> Int64s:
 
 
 class BloomBuilder:
-    """Collects keys for a filter of so many ``bits`` and hash functions (`bloom_size`)."""
+    """Collects keys for a filter with ``bits`` bits and ``hash_functions`` hash functions (`bloom_size`)."""
 
     def __init__(self, codec: KeyCodec, bits: int, hash_functions: int) -> None:
         self._codec = codec
@@ -203,7 +203,7 @@ class BloomBuilder:
         self.bit_set = np.zeros(bits // 8, np.uint8)
 
     def add(self, keys: pa.Array) -> None:
-        """Add keys, none of them null."""
+        """Add keys that are not NULL."""
         for start in range(0, len(keys), KEYS_AT_ONCE):
             hashes = _hash(self._codec, keys.slice(start, KEYS_AT_ONCE))
             if _DENSE * len(hashes) * self._hash_functions < self._bits:
@@ -242,13 +242,13 @@ class BloomReader:
         return len(self._data or b"")
 
     def load(self) -> bytes:
-        """All bytes of the index, which are kept."""
+        """All bytes of the index. They are read once."""
         if self._data is None:
             self._data = self._source.read(0, self._source.size)
         return self._data
 
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer | None:
-        """NONE when the filter holds none of the points; it can't tell anything else."""
+        """NONE if the filter contains no point of the probe, else None: it excludes points and nothing else."""
         if not isinstance(probe, Points) or probe.negated:
             return None
         if not probe.keys:

@@ -61,7 +61,7 @@ def _part(values: Int64s, members: Flags) -> list[bytes]:
 
 
 class BsiSlices(BitSlices):
-    """The slices of the positive or of the negative values; its bitmaps are decoded when first asked for."""
+    """The slices of the positive or of the negative values; its bitmaps are decoded at their first use."""
 
     def __init__(self, data: bytes, source: LoadedBytes, start: int, row_count: int, cache: ByteCache) -> None:
         cursor = Cursor(source, start, step=17)
@@ -84,7 +84,7 @@ class BsiSlices(BitSlices):
         super().__init__(source, existing, places, row_count, cache)
 
     def between(self, low: int, high: int) -> BitMap:
-        """Rows whose absolute value lies between ``low`` and ``high``, both included."""
+        """Rows whose absolute value is from ``low`` to ``high``, both included."""
         if low <= self.low and high >= self.high:
             return self.existing()
         top = None if high >= self.high else high - self.low
@@ -92,12 +92,12 @@ class BsiSlices(BitSlices):
 
 
 def _measure(data: bytes, source: LoadedBytes, start: int) -> tuple[int, int]:
-    """Where the bitmap that starts there lies, as offset and length."""
+    """Offset and length of the bitmap that begins at ``start``."""
     return start, read_layout(data, start, path=source.name, origin=source.origin).size
 
 
 class BsiReader:
-    """An open bit-slice index. It is read whole: the format tells no lengths.
+    """An open bit-slice index. It is read whole, as the format stores no lengths.
 
     ``parts``: 1 and the slices of the positive values, -1 and those of the negative ones, as far as there are any.
     """

@@ -1,8 +1,8 @@
 """Which indexes a table wants (options ``file-index.<type>.columns`` and ``file-index.<type>.<column>.<option>``), and
-building all those of one data file while it is written, or anew beside those that its container has.
+building those of one data file while it is written, or adding them to the container of an existing file.
 
-The work is done by numpy and Arrow outside Python's lock for the most part, so that it can run in a thread beside the
-encoder of the data file. Specification of the options: Paimon documentation, concepts/spec/fileindex.
+Most of the work is done by numpy and Arrow, which release Python's lock: it can run in a thread while another one
+encodes the data file. Specification of the options: Paimon documentation, concepts/spec/fileindex.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def bloom_size(items: int, fpp: float) -> tuple[int, int]:
 
 
 def size_advice(specs: Sequence[IndexSpec], rows: int) -> str:
-    """The options that make the indexes of a data file of so many rows smaller."""
+    """Advice on options that make the indexes of a data file with ``rows`` rows smaller."""
     large = [
         f"{spec._where('items')} is {items:,}"
         for spec in specs
@@ -126,11 +126,11 @@ def size_advice(specs: Sequence[IndexSpec], rows: int) -> str:
         named = f"{_PREFIX}{BITMAP}.columns (it is {','.join(bitmaps)})"
         return f"take columns of mostly different values from {named} to {_PREFIX}{BLOOM_FILTER}.columns"
     options = " and ".join(f"{_PREFIX}{name}.columns" for name in sorted({spec.index_type for spec in specs}))
-    return f"leave columns that no filter asks for out of {options}"
+    return f"remove columns that no filter uses from {options}"
 
 
 def parse_index_specs(options: Mapping[str, str], fields: Sequence[DataField]) -> list[IndexSpec]:
-    """The indexes that a table's options ask for, in the order of the options.
+    """The indexes that a table's options define, in the order of the options.
 
     Keys may have lost their case on the way (Spark lower-cases option names): a column is matched exactly, else
     without regard to case.
@@ -320,7 +320,7 @@ IndexName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """What is kept, built and dropped: (container column, index type), in the order of the container they go to."""
+    """The indexes to copy, build and drop: (container column, index type), in the order of the new container."""
 
     keep: tuple[IndexName, ...]
     build: tuple[IndexSpec, ...]
@@ -332,9 +332,9 @@ class IndexPlan:
 
 
 def plan_indexes(head: ContainerHead | None, specs: Sequence[IndexSpec], *, rebuild: bool = False) -> IndexPlan:
-    """Compare what a container has (None: there is none) with the indexes that are wanted.
+    """Compare the indexes of a container (None: the file has no container) with the wanted ones.
 
-    ``specs``: the indexes that are wanted. ``rebuild``: build every wanted index anew, whether it is there or not.
+    ``specs``: the indexes that are wanted. ``rebuild``: build every wanted index, even where the container has it.
     """
     wanted = {(spec.container_name, spec.index_type): spec for spec in specs}
     there = [] if head is None else [(column, kind) for column, kinds in head.columns.items() for kind in kinds]
@@ -349,10 +349,10 @@ def plan_indexes(head: ContainerHead | None, specs: Sequence[IndexSpec], *, rebu
 def merged_container(
     plan: IndexPlan, source: ByteSource | None, head: ContainerHead | None, built: Mapping[str, Mapping[str, bytes]]
 ) -> bytes | None:
-    """The container with the kept indexes of ``source``, byte for byte, and those that were built; None for none.
+    """The container with copies of some indexes of ``source`` and the built ones; None if it would be empty.
 
-    ``plan``: what is kept. ``source``: the container that is there, if any. ``built``: `FileIndexBuilder.bodies`.
-    Raises CorruptFileError: ``source`` is not what its head says.
+    ``plan``: the indexes to copy. ``source``: the existing container, if any. ``built``: `FileIndexBuilder.bodies`.
+    Raises CorruptFileError: ``source`` contradicts its head.
     """
     indexes: dict[str, dict[str, bytes | None]] = {}
     if plan.keep and source is not None and head is not None:

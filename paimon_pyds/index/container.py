@@ -9,7 +9,7 @@ Specification: Paimon documentation, concepts/spec/fileindex, "Index File". All 
 Names are Java's modified UTF-8 with a two-byte length. ``head length`` counts from the first byte to the first body;
 ``start`` is absolute. ``start = -1`` marks an index whose writer saw no record (EMPTY).
 
-The redundant bytes are there for later versions, and all readers pass over them, as over what no index lies in.
+The redundant bytes are there for later versions. All readers skip them, and all bytes that belong to no index.
 Containers written here have checksums, as an index has none and a flipped bit in a bitmap is another bitmap:
 
     redundant bytes: tag "XXH4BLK1" · checksum of the head before them uint32
@@ -46,15 +46,15 @@ _EXTRA_BYTES = len(TAG) + 4
 _SMALL = 1 << 10
 _LARGE = 1 << 16
 _REQUEST = 8 << 10
-"""Reading and checking so many bytes costs about what one more request does."""
+"""Bytes whose reading and checking costs about as much as one more request."""
 _FEW_CHECKSUMS = 64 << 10
-"""So many bytes of checksums are read at once: asking for some of them costs as much."""
+"""Up to this size in bytes, the checksums are all read at once: reading some of them costs as much."""
 
 _Bytes = TypeVar("_Bytes", bytes, memoryview)
 
 
 class IndexRange(NamedTuple):
-    """Where the body of one index lies: absolute ``start`` and ``length`` in bytes; ``start = -1`` is EMPTY."""
+    """The location of the body of one index: absolute ``start`` and ``length`` in bytes; ``start = -1`` is EMPTY."""
 
     start: int
     length: int
@@ -135,7 +135,7 @@ def _index_ranges(cursor: Cursor, head_length: int) -> dict[str, IndexRange]:
         if start == _EMPTY:
             length = 0
         elif start < head_length or length < 0 or start + length > cursor.source.size:
-            message = f"index {name!r} at {start} with {length} bytes lies outside the file of {cursor.source.size}"
+            message = f"index {name!r} at {start} with {length} bytes is outside the file of {cursor.source.size}"
             raise corrupt(cursor.source, message, offset=at, field="start pos")
         ranges[name] = IndexRange(start, length)
     return ranges
@@ -206,13 +206,13 @@ def _encoded_name(text: str) -> bytes:
 
 
 def encode_checksums(data: bytes | memoryview) -> bytes:
-    """What follows bodies of these bytes."""
+    """The checksums that follow bodies of these bytes."""
     whole = len(data) // _LARGE * _LARGE
     return _checksums(data, _SMALL) + _checksums(memoryview(data)[:whole], _LARGE)
 
 
 def _checksums(data: bytes | memoryview, size: int) -> bytes:
-    """The checksums of blocks of so many bytes, the last of which may be shorter."""
+    """The checksums of blocks of ``size`` bytes; the last block may be shorter."""
     if len(data) <= size:
         return xxh3_64_digest(data)[4:] if data else b""
     view = memoryview(data)
@@ -237,10 +237,10 @@ def checked(source: ByteSource, head: ContainerHead) -> ByteSource:
 
 
 class CheckedBlocks:
-    """A source that is read in whole blocks, each held against its checksum.
+    """A source that is read in whole blocks; each is compared with its checksum.
 
-    Checksums are read along with their blocks: all of them at once, to be kept, where they are few, or once that costs
-    no more than the requests for some of them did.
+    Checksums are read along with their blocks. All of them are read and cached at once if they are few, or as soon as
+    that costs no more than the requests for single ones have cost.
 
     ``start``: where the first block begins; nothing before it may be read. ``length``: bytes of all blocks.
     """
@@ -276,12 +276,13 @@ class CheckedBlocks:
         return self._cut(ranges, runs, self._fetch(runs))
 
     def views(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """As `read_many`, without a copy of what is long: the blocks around it are kept as long as it is."""
+        """As `read_many`, without copying long ranges: a view holds the blocks around it in memory as long as it
+        lives."""
         runs = self._runs(ranges)
         return self._cut(ranges, runs, [memoryview(part) for part in self._fetch(runs)])
 
     def _runs(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The small blocks that ranges lie in, near ones together: where they begin and end."""
+        """Runs of small blocks that contain the ranges, near ones joined: the begin and end of each."""
         start, end = self._start, self._length
         runs: list[tuple[int, int]] = []
         for offset, length in sorted(ranges):
@@ -298,11 +299,11 @@ class CheckedBlocks:
     def _cut(
         self, ranges: Sequence[tuple[int, int]], runs: Sequence[tuple[int, int]], parts: Sequence[_Bytes]
     ) -> list[_Bytes]:
-        """What lies at these places, out of the bytes of runs of blocks."""
+        """The bytes of these ranges, cut out of the bytes of runs of blocks."""
         begins = [self._start + first for first, _ in runs]
         found = []
         for offset, length in ranges:
-            number = max(bisect_right(begins, offset) - 1, 0)  # an empty range may lie in no run
+            number = max(bisect_right(begins, offset) - 1, 0)  # an empty range may be outside of all runs
             at = offset - begins[number]
             found.append(parts[number][at : at + length])
         return found
@@ -328,7 +329,7 @@ class CheckedBlocks:
     def _read(
         self, blocks: list[tuple[int, int]], places: Sequence[tuple[int, int]]
     ) -> tuple[list[bytes], list[bytes]]:
-        """What lies there, and the checksums that lie at some places among all checksums."""
+        """The bytes of these blocks, and the checksums at ``places`` within the list of all checksums."""
         source, length = self._source, _checksum_bytes(self._length)
         if self._sums is not None:
             parts = [source.read(*blocks[0])] if len(blocks) == 1 else source.read_many(blocks)
@@ -341,7 +342,7 @@ class CheckedBlocks:
         return parts, [self._sums[at : at + n] for at, n in places]
 
     def _place(self, first: int, stop: int, size: int) -> tuple[int, int]:
-        """Where the checksums of these blocks lie among all: offset and length."""
+        """Offset and length of the checksums of these blocks within the list of all checksums."""
         begin = 4 * -(-self._length // _SMALL) if size == _LARGE else 0
         return begin + 4 * (first // size), 4 * (-(-stop // size) - first // size)
 

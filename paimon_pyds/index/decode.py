@@ -34,8 +34,8 @@ class DecodedIndex:
     """What an index says of each row.
 
     ``keys``: its values, int64 or binary. ``codes``: per row the place of its value there, NULL (-1), or NOWHERE (-2)
-    for a row the index does not know. ``doubled``: positions of rows that lie under several values; their code is one
-    of them.
+    for a row the index does not know. ``doubled``: positions of rows that have several values in the index; their code
+    is one of them.
     """
 
     keys: pa.Array

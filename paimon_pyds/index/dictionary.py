@@ -1,7 +1,7 @@
 """The distinct keys of a column, and for each row the rank of its key: built once, shared by all indexes of the column.
 
-Batches come in small; they are gathered and encoded a million rows at a time. What is kept per row is a code of four
-bytes; what is kept besides are the distinct keys.
+Small batches are gathered and encoded a million rows at a time. Memory holds a code of four bytes for each row, and the
+distinct keys.
 
 Integers are ranked by sorting words of 64 bits that hold a number and the row it stands in, as processors do fastest.
 Where both don't fit, the lowest bits of the numbers are left out, and the few that are then out of order put right.
@@ -25,14 +25,14 @@ _DENSE = 2
 _WORD = 64
 _SAMPLE = 1 << 14
 _SAMPLE_MIXED = 256
-"""Of a sample, one part in so many stands for more values out of order than it pays to put right."""
+"""If one value in this number of a sample is out of order, sorting again costs more than it saves."""
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 Ranks = npt.NDArray[np.int32]
 
 
 def is_dense(values: Ints) -> bool:
-    """Whether the values lie so close together that a table of all numbers between them is small; there are some."""
+    """Whether the values (at least one) are so close together that a table of all numbers between them is small."""
     return int(values.max()) - int(values.min()) < _DENSE * len(values)
 
 
@@ -89,14 +89,14 @@ def _sorted(values: Ints) -> tuple[Int64s, Ints]:
 
 
 def _above(values: Ints, least: int) -> Words:
-    """How far each value lies above the least one."""
+    """The difference between each value and the least one."""
     above = values.astype(np.int64)
     above -= np.int64(least)  # wraps round where it takes 64 bits: read without a sign it is right
     return above.view(np.uint64)
 
 
 def _is_mixed(values: Ints, least: int, lost: int) -> bool:
-    """Whether, by a sample, many values differ in their ``lost`` lowest bits only, as they do when one lies far out."""
+    """Whether, by a sample, many values differ in their ``lost`` lowest bits only, as happens with an outlier."""
     sample = np.unique(values[:: -(-len(values) // _SAMPLE)])
     high = _above(sample, least) >> np.uint64(lost)
     return int(np.count_nonzero(high[1:] == high[:-1])) * _SAMPLE_MIXED > len(sample)
@@ -120,14 +120,14 @@ def _put_right(order: Int64s, ordered: Ints, least: int, lost: int) -> None:
 _ROWS = 1 << 20
 _BYTES = 64 << 20
 _FREE_ROWS = 1 << 16
-"""So many rows are looked at where they are, when nothing is kept per row."""
+"""Rows that are gathered before they are processed, if no code is stored per row."""
 _SAMPLE_RUNS = 4
 _LONG_RUN = 4096
 _SHORT_RUN = 1024
 _DISTINCT_SHARE = 0.97
-"""Where so many keys are distinct, finding those that aren't takes longer than ranking all of them."""
+"""Share of distinct keys from which finding the repeated ones takes longer than ranking all of them."""
 _REPEATED_SHARE = 0.25
-"""Where fewer are distinct, finding these takes less than looking at all of them."""
+"""Share of distinct keys below which finding them first takes less time than ranking all rows."""
 
 Codes = npt.NDArray[np.int32]
 
@@ -168,8 +168,8 @@ class ColumnDictionary:
         self._listeners: list[Callable[[pa.Array], None]] = []
 
     def on_distinct(self, listener: Callable[[pa.Array], None]) -> None:
-        """Call back with the keys of each stretch of rows, none of them null: every key once at least, seldom much more
-        often."""
+        """Call ``listener`` with the keys of each stretch of rows that are not NULL: every key at least once, seldom
+        much more often."""
         self._listeners.append(listener)
 
     def update(self, values: pa.Array) -> None:

@@ -3,9 +3,9 @@
 The algebra is the specification's: each leaf is REMAIN (all rows), SKIP (none) or a set of positions; the indexes of
 one column are AND-ed; AND intersects, OR unites, and a leaf that no index answers is REMAIN.
 
-Index files are immutable and have unique names, so an index that stays open doesn't get stale. A side file is known by
-the storage that it was read from as well as by its path: who reaches the storage with other credentials reads it anew.
-An embedded index is known by all its bytes.
+Index files are immutable and have unique names, so an index that stays open doesn't get stale. The cache key of a side
+file is its storage and its path: a caller that reaches the storage with other credentials reads it again. The cache key
+of an embedded index is all its bytes.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _NO_ROW = Answer(RowSelection.NONE, True)
 
 
 class LeafTrace(NamedTuple):
-    """What one index said to one leaf of the predicate; ``index_type`` is None when no index was asked.
+    """The answer of one index to one leaf of the predicate; ``index_type`` is None if no index was used.
 
-    AND-ed bounds of one column (``a >= 1 AND a < 9``) are asked together: each has the answer to all of them.
-    ``bytes_read`` is what the storage was asked for to answer it.
+    AND-ed bounds of one column (``a >= 1 AND a < 9``) make one probe: the trace of each has the answer to all of them.
+    ``bytes_read`` counts the bytes read from storage for the answer.
     """
 
     leaf: Leaf
@@ -77,9 +77,9 @@ class IndexAnswer:
         column: the column as the index container names it.
         index: the index's type; ``empty`` when the column holds NULLs only; None when no index could answer.
         rows: how many rows it keeps of the file's ``of``.
-        positions: the first of the kept positions, a few; none when all rows are kept.
-        strip: where they lie, see `RowSelection.strip`.
-        bytes_read: what the storage was asked for.
+        positions: the first few of the selected positions; empty if all rows are selected.
+        strip: their distribution in the file, see `RowSelection.strip`.
+        bytes_read: bytes read from storage.
     """
 
     leaf: str
@@ -112,7 +112,7 @@ def index_answers(trace: Iterable[LeafTrace], row_count: int) -> tuple[IndexAnsw
 class IndexResult(NamedTuple):
     """The rows that may match; ``exact``: they are exactly the rows that match, deletions aside.
 
-    ``bytes_read`` is what the storage was asked for; the first result of an index counts its head too.
+    ``bytes_read`` counts the bytes read from storage; the first result of an index includes its head.
     """
 
     selection: RowSelection
@@ -131,9 +131,9 @@ class _Question:
 
 
 class FileIndex:
-    """The indexes of one data file, opened once and asked often.
+    """The indexes of one data file, opened once and used often.
 
-    Heads, dictionary blocks and bitmaps that were read are kept, up to ``cache_bytes``.
+    Heads, dictionary blocks and bitmaps are cached after they were read, up to ``cache_bytes``.
     """
 
     def __init__(self, source: MeteredSource, head: ContainerHead, cache_bytes: int) -> None:
@@ -171,7 +171,7 @@ class FileIndex:
         return kept + _OBJECTS_BYTES * (1 + len(readers))
 
     def reader(self, column: str, index_type: str, type_: DataType) -> IndexReader | None:
-        """The open index of a column; None when there is none, it is EMPTY, or its type is not known.
+        """The open index of a column; None if it does not exist, is EMPTY, or has an unknown type.
         Raises CorruptFileError: the index is damaged."""
         found = self._indexes(column, type_)
         return None if found is None else self._reader(found, index_type)
@@ -257,14 +257,14 @@ class FileIndex:
         return Answer(selection, exact)
 
     def _cost(self, predicate: Predicate) -> int:
-        """A rough order of what is cheap to ask: an early answer spares the rest."""
+        """A rough cost that orders leaves, cheap ones first: an early answer spares the rest."""
         if isinstance(predicate, Leaf):
             column = self._indexes_of(predicate.column)
             return 0 if column is None else column.cost(predicate.op)
         return 0 if isinstance(predicate, Const) else 4
 
     def _indexes_of(self, ref: ColumnRef) -> ColumnIndexes | None:
-        """What a column's indexes can be asked; None where it has none."""
+        """The indexes of a column; None if it has no index."""
         name, type_ = _container_column(ref) if ref.path else ref.name, ref.type
         return None if name is None or type_ is None else self._indexes(name, type_)
 

@@ -70,8 +70,8 @@ def supports(index_type: str, type_: DataType) -> bool:
 
 
 class KeyPosition(NamedTuple):
-    """Where a literal lies among keys: it equals the keys ``first`` … ``last`` (two for a float zero, that has two
-    signs), or, with ``present`` False, lies right above the key ``first`` and equals none."""
+    """The position of a literal in the order of keys: it equals the keys ``first`` … ``last`` (two for a float zero,
+    which has two signs), or, with ``present`` False, is right above the key ``first`` and equals no key."""
 
     first: int
     last: int
@@ -107,7 +107,7 @@ class KeyCodec:
         return np.dtype(f">i{self.width}" if self.width > 1 else "i1")
 
     def keys_of(self, values: pa.Array) -> pa.Array:
-        """The keys of a column (nulls kept): an Arrow array of integers of the key's width, or of binary."""
+        """The keys of a column, with its NULLs: an Arrow array of integers of the key's width, or of binary."""
         wanted = arrow_type(self.type)
         if values.type != wanted:
             values = values.cast(wanted)
@@ -161,7 +161,7 @@ class KeyCodec:
         return literal.encode("utf-8", "surrogatepass") if isinstance(literal, str) else bytes(literal)
 
     def position_of(self, literal: Any) -> KeyPosition:
-        """Where a literal (an internal value of the type) of fixed width lies among the keys."""
+        """The position of a literal (an internal value of the type) of fixed width in the order of keys."""
         if self.is_float:
             return self._float_position(float(literal))
         if self.type.kind is Kind.DECIMAL:
@@ -242,11 +242,11 @@ class OrderCodec:
 
     @property
     def is_index_key(self) -> bool:
-        """Whether an index of the column tells the order keys of its rows."""
+        """Whether an index of the column has the order keys of its rows."""
         return self.codec is not None and not self.codec.coarse
 
     def array(self, values: pa.Array) -> pa.Array:
-        """Keys of a column as something that Arrow sorts: int64, binary, or decimal128. NULLs are kept."""
+        """Keys of a column, with its NULLs, in a type that Arrow sorts: int64, binary, or decimal128."""
         if self.codec is None:
             return values
         if self.codec.coarse:
@@ -272,7 +272,7 @@ class OrderCodec:
         return found  # type: ignore[no-any-return]
 
     def values(self, keys: Sequence[Key] | pa.Array) -> pa.Array:
-        """The values (`arrow_type` of the column) of keys, none of them NULL."""
+        """The values (`arrow_type` of the column) of keys that are not NULL."""
         wanted, kind = arrow_type(self.type), self.type.kind
         if self.codec is None:
             scale = -(self.type.scale or 0)

@@ -1,5 +1,5 @@
-"""A leaf of a predicate, turned into what an index can be asked for: points, an interval of keys, or nulls; and which
-indexes of a column to ask, in which order.
+"""Probes: a leaf of a predicate in the form that an index can answer (points, an interval of keys, or NULLs); and the
+order in which to try the indexes of a column.
 
 All quirks of literals end here: float zeros of two signs, NaN, literals between two keys or beyond the type's range,
 timestamps finer than their keys, LIKE patterns. What a probe keeps is a superset of what the leaf keeps; ``exact`` says
@@ -20,7 +20,7 @@ from paimon_pyds.sql.predicate.tree import TEXT_OPS, Leaf, Op
 
 
 class Points(NamedTuple):
-    """Rows whose key is one of ``keys``; ``negated``: rows that are not null and whose key is none of them."""
+    """Rows whose key is in ``keys``; ``negated``: rows that are not null and whose key is not in ``keys``."""
 
     keys: tuple[Key, ...]
     negated: bool = False
@@ -28,10 +28,10 @@ class Points(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Rows whose key lies between ``low`` and ``high``; None is no bound. Int keys have both bounds, and both included;
-    with ``low`` above ``high`` there is no such row.
+    """Rows whose key is between ``low`` and ``high``; None is no bound. Int keys have both bounds, both included; with
+    ``low`` above ``high`` there is no such row.
 
-    ``negated``: rows that are not null and lie outside.
+    ``negated``: rows that are not null and outside of the interval.
     """
 
     low: Key | None = None
@@ -88,7 +88,7 @@ class IndexReader(Protocol):
         """About the memory it takes, besides what it put in a cache."""
 
     def answer(self, probe: Probe, *, extended: bool = True) -> Answer | None:
-        """The rows that may match, or None when this index can't tell.
+        """The rows that may match, or None if this index can't answer.
 
         ``extended``: also answer what Java's reader of this index leaves open, and take null rows from negations.
         Raises CorruptFileError: the index is not what the specification says.
@@ -96,7 +96,7 @@ class IndexReader(Protocol):
 
 
 def make_probe(op: Op, literals: Sequence[Any], codec: KeyCodec) -> Probe | None:
-    """What to ask an index for ``column op literals``; None when no index can help.
+    """The probe for ``column op literals``; None if no index can help.
 
     ``literals``: internal values of the column's type (for LIKE: the pattern and the escape character). ``codec``: the
     keys of the column's type.
@@ -195,11 +195,11 @@ _ORDERS: dict[type[Probe], tuple[str, ...]] = {
 
 
 class ColumnIndexes:
-    """What is the same in all questions about a column of one type, found out once.
+    """The indexes of a column of one type, with everything that all probes share.
 
     ``is_empty``: the writer of an index saw no record. ``readers`` are those that were opened, by index type.
 
-    ``name``: the column in the container. ``ranges``: where its indexes lie; at least one.
+    ``name``: the column in the container. ``ranges``: the location of each of its indexes; at least one.
     """
 
     def __init__(self, name: str, type_: DataType, ranges: Mapping[str, IndexRange]) -> None:
@@ -225,7 +225,7 @@ class ColumnIndexes:
         return self._point_cost if op is Op.EQ or op is Op.IN else self._other_cost
 
     def probe(self, leaves: Sequence[Leaf], extended: bool) -> Probe | None:
-        """What to ask for rows that all these leaves keep; None when no index can help."""
+        """The probe for rows that match all these leaves; None if no index can help."""
         codec = self._codec
         if codec is None or (not extended and leaves[0].op in TEXT_OPS):
             return None
@@ -238,5 +238,5 @@ class ColumnIndexes:
         return result
 
     def types_for(self, probe: Probe | None) -> tuple[str, ...]:
-        """The types of index to ask, the one that is likely to answer first."""
+        """The types of index to try, the one most likely to answer first."""
         return () if probe is None else self._types[type(probe)]

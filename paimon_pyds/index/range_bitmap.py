@@ -79,13 +79,13 @@ def _open_slices(source: Window, row_count: int, cache: ByteCache) -> BitSlices:
     places = np.frombuffer(cursor.take(indexes, "indexes"), ">i4").astype(np.int64).reshape(count, 2)
     at = cursor.position
     if bool((places < 0).any()) or bool((places.sum(axis=1) + at + existing > source.size).any()):
-        raise corrupt(source, "slices that lie outside the index", offset=14, field="indexes")
+        raise corrupt(source, "slices outside the index", offset=14, field="indexes")
     in_source = [(at + existing + offset, length) for offset, length in places.tolist()]
     return BitSlices(source, (at, existing), in_source, row_count, cache)
 
 
 class RangeBitmapReader:
-    """An open range bitmap. Dictionary chunks and slices are read when asked for."""
+    """An open range bitmap. Dictionary chunks and slices are read on demand."""
 
     def __init__(self, source: ByteSource, codec: KeyCodec, cache: ByteCache) -> None:
         self.codec = codec
@@ -137,7 +137,7 @@ class RangeBitmapReader:
         return self.slices.existing() if self.cardinality else BitMap()
 
     def _codes(self, low: int, high: int) -> BitMap:
-        """Rows whose code lies between ``low`` and ``high``, both included."""
+        """Rows whose code is from ``low`` to ``high``, both included."""
         if low > high:
             return BitMap()
         if low <= 0 and high >= self.cardinality - 1:

@@ -170,7 +170,7 @@ class RangeDictionary:
         return firsts, np.frombuffer(b"".join(tails), ">i4").astype(np.int64).reshape(len(firsts), 5)
 
     def _check(self, at: int, cardinality: int) -> None:
-        """Codes count the keys without gaps, and keys lie where they can."""
+        """Check that codes count the keys without gaps, and that keys are within the body."""
         following = np.append(self._codes[1:], cardinality)
         ends = self._offsets + self._table_lengths + self._keys_lengths
         right = (

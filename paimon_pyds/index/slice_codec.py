@@ -1,7 +1,7 @@
 """Numbers to bit slices and back, eight rows and eight bits at a time; and rows in the order of their numbers.
 
-Between two bounds lie a few stretches of that order, of which the first and the last are compared by one step each
-instead of one for each bit. Who asks once is not made to pay for ordering a million rows.
+The rows between two bounds are a few stretches of that order: only the first and the last are compared, in one step
+each instead of one for each bit. A single interval is not worth ordering a million rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def encode_slices(values: npt.NDArray[Any], count: int) -> list[bytes]:
 def numbers_of(
     slices: Sequence[BitMap], row_count: int, kind: type[np.unsignedinteger[Any]]
 ) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """What the slices, lowest bit first, make of each row; ``kind`` has a bit for each, and rows in none are 0."""
+    """The number that the slices, lowest bit first, give each row; ``kind`` has a bit for each, and rows in none are
+    0."""
     packed_bytes = whole_containers(row_count)
     dtype = np.dtype(kind).newbyteorder("<")
     each_byte = np.zeros((8 * packed_bytes, dtype.itemsize), np.uint8)
@@ -65,7 +66,7 @@ def _transposed(numbers: Octets) -> Octets:
 
 
 _FEW = 1 << 15
-"""Of more rows, slices tell sooner which lie between two bounds."""
+"""Rows of a stretch above which slices find the values between two bounds faster."""
 
 Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -95,7 +96,7 @@ class RowOrder:
             return None
         below = (1 << self.bits) - 1
         least, most, kind = low & below, high & below, self.low_bits.dtype.type
-        if first == last:  # what lies below wraps round, to more than any number
+        if first == last:  # numbers below ``least`` wrap round and become greater than any other
             inside = self.low_bits[begin:end] - kind(least) <= kind(most - least)
             found = self.rows[begin:end].compress(inside)
         else:

@@ -1,8 +1,7 @@
 """Some containers of several serialized RoaringBitmaps, without reading the others: each holds 65,536 positions.
 
-Headers tell where containers lie (`paimon_pyds.index.roaring.codec` has the format): those of all bitmaps become
-columns.
-What is read of a bitmap is put together as one of these containers only, and checked as any other.
+Headers have the location of each container (`paimon_pyds.index.roaring.codec` has the format): those of all bitmaps
+become columns. The containers that were read of a bitmap make a bitmap of their own, which is checked as any other.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _SHARE = 5
 """A container picked out costs about as much as three in a row; a fifth of them is worth it."""
 
 _GAP = 2048
-"""Containers at most so many bytes apart are read together, with what lies between."""
+"""Bytes between two containers up to which they are read together, with the gap."""
 
 _NO_FLAGS = np.zeros(MAX_CONTAINERS // 8, np.uint8)
 
 
 def containers_of(rows: BitMap, row_count: int) -> Int64s | None:
-    """Numbers of the containers that hold these positions; None when they are so many that reading all costs less."""
+    """Numbers of the containers that hold these positions; None if reading all containers costs less."""
     count: int = rows.get_statistics()["n_containers"]
     if _SHARE * count > -(-row_count // 65536):
         return None
@@ -51,7 +50,7 @@ def containers_of(rows: BitMap, row_count: int) -> Int64s | None:
 
 
 def head_bytes(row_count: int) -> int:
-    """The most that the header of a bitmap of so many positions takes."""
+    """The greatest size in bytes of the header of a bitmap of ``row_count`` positions."""
     containers = -(-row_count // 65536)
     return 8 + containers // 8 + 1 + 8 * containers
 
@@ -59,10 +58,10 @@ def head_bytes(row_count: int) -> int:
 def read_containers(
     source: ByteSource, places: Sequence[tuple[int, int]], wanted: Int64s, row_count: int
 ) -> list[BitMap]:
-    """The members of some bitmaps that lie in the wanted containers, and maybe others.
+    """The members of some bitmaps in the wanted containers, and maybe others.
 
-    All headers are read in one request, and all containers in another. A bitmap of so few containers that its header
-    does not tell where they are is read whole.
+    All headers are read in one request, and all containers in another. The header of a bitmap of few containers has no
+    offsets: such a bitmap is read whole.
 
     ``places``: where each begins in there, and its length in bytes. ``wanted``: numbers of containers, ascending.
     ``row_count``: every position must be below it.
@@ -101,7 +100,7 @@ def read_containers(
 
 def _together(begins: Int64s, sizes: Int64s) -> tuple[list[tuple[int, int]], Int64s]:
     """What to read, as (offset, length), to have ``sizes`` bytes from each of ``begins`` on, which ascend in each
-    bitmap; and where these lie in the bytes of all that is read."""
+    bitmap; and the position of each within the bytes of all ranges."""
     ends = begins + sizes
     apart = np.ones(len(begins), np.bool_)
     gaps = begins[1:] - ends[:-1]
@@ -114,7 +113,7 @@ def _together(begins: Int64s, sizes: Int64s) -> tuple[list[tuple[int, int]], Int
 
 
 def _picked(data: bytes, begins: Int64s, sizes: Int64s) -> bytes:
-    """The bytes that lie there, one after another."""
+    """The bytes of these ranges, one after another."""
     if int(sizes.sum()) == len(data):
         return data
     return b"".join([data[begin : begin + size] for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True)])
@@ -138,10 +137,10 @@ class _Containers:
 
 
 def _headers(heads: Sequence[bytes], lengths: Sequence[int]) -> tuple[set[int], _Containers] | int:
-    """Which bitmaps do not tell where their containers are, and the containers of the others, bitmap after bitmap; or
-    the number of a bitmap whose header is wrong. ``heads`` are the first bytes of bitmaps of these lengths.
+    """The bitmaps whose headers have no offsets, and the containers of the others, bitmap after bitmap; or the number
+    of a bitmap whose header is wrong. ``heads`` are the first bytes of bitmaps of these lengths.
 
-    Sizes of run containers follow from where the next one begins: whether so many runs are there is yet to be seen.
+    Sizes of run containers follow from where the next one begins: whether the number of runs is right is checked later.
     """
     own_lengths, counts, alone = [], [], set[int]()
     entries, starts, flags = [], [], []

@@ -21,35 +21,36 @@ from paimon_pyds.storage import ByteSource
 ByteRange = tuple[int, int]
 
 _SHARE_OF_LISTS = 8
-"""Slices that are often asked for together are cached together too, if they take no more of the cache."""
+"""Lists of slices that are often used together are cached as one entry, if it takes no more than this share (1/8) of
+the cache."""
 
 _HEADS = 4
-"""Parts of slices are read where all slices take so many times what their headers do."""
+"""Parts of slices are read if all slices have at least this number of times the size of their headers."""
 
 _PARTS = 4
-"""After so many questions answered by parts, whole slices are loaded, if the cache has room for them."""
+"""Answers from parts of slices before whole slices are loaded, if the cache has room for them."""
 
 _BEFORE_ORDER = 16
-"""So many intervals are answered before rows are put in order: it takes as long as about 60 of them."""
+"""Intervals that are answered before the rows are put in order, which takes as long as about 60 intervals."""
 
 _SHARE_OF_ORDER = 4
-"""An order takes no more of the cache than one part in so many."""
+"""An order takes at most this share (1/4) of the cache."""
 
 _MOST_ORDERED_BITS = 32
 
 _LARGE = 1 << 20
-"""Bytes of slices from which on it matters where the memory for them comes from."""
+"""Bytes of slices above which freed memory is held for the next ones."""
 
 
 class BitSlices:
-    """Bit slices that are read when asked for. The bitmaps given are not to be changed.
+    """Bit slices that are read on demand. Callers do not change the bitmaps that methods return.
 
     Args:
-        source: what holds the bitmaps.
-        existing: where the bitmap of the rows that have a value lies in there, as offset and length.
-        places: where each slice lies, lowest bit first.
+        source: holds the bitmaps.
+        existing: offset and length of the bitmap of the rows that have a value.
+        places: offset and length of each slice, lowest bit first.
         row_count: rows of the data file; every position in the slices is below it.
-        cache: where bitmaps, and what was found in them, are kept.
+        cache: for bitmaps and for results derived from them.
     """
 
     def __init__(
@@ -90,8 +91,8 @@ class BitSlices:
         return existing, slices
 
     def load_around(self, rows: BitMap, bits: Sequence[int]) -> list[BitMap] | None:
-        """The slices of these bits as far as they lie around some positions, and maybe farther; None where whole
-        slices cost no more."""
+        """The slices of these bits around some positions, and maybe more of them; None where whole slices cost no
+        more."""
         places = [self._places[bit] for bit in bits]
         whole = sum(length for _, length in places)
         if whole <= _HEADS * len(places) * head_bytes(self._row_count):
@@ -133,8 +134,8 @@ class BitSlices:
         return [loaded[offset] for offset, _ in places]
 
     def recall(self, highest: int) -> BitMap | None:
-        """The rows that `remember` was given for these highest bits (below a 1, that tells how many they are), if they
-        are still there."""
+        """The rows that `remember` was given for these highest bits (below a 1 that marks their number), if they are
+        still cached."""
         found: BitMap | None = self._cache.get((self._owner, "highest", highest))
         return found
 
@@ -143,7 +144,7 @@ class BitSlices:
         self._cache.put((self._owner, "highest", highest), rows, most)
 
     def order(self) -> RowOrder | None:
-        """The rows in order, kept in the cache; None where few intervals were asked for, or it takes too much memory.
+        """The rows in order, cached; None before many intervals were answered, or if the order takes too much memory.
         Raises CorruptFileError: a slice is damaged."""
         order: RowOrder | None = self._cache.get((self._owner, "order"))
         bits = self.low_count
@@ -161,8 +162,8 @@ class BitSlices:
 
 
 _HIGHEST = 8
-"""The rows that have some number in so many highest bits are remembered once they were found, and rows that are asked
-for often are put in the order of these bits."""
+"""Highest bits by which results are cached: the rows that have a certain number in these bits; and by which rows are
+ordered after many intervals."""
 
 _LEVELS = (4, 0)
 """So are those of fewer bits: they spare the many others that begin with them the steps among most rows."""
@@ -217,8 +218,8 @@ def _with_highest(
 ) -> BitMap:
     """Rows whose ``count`` highest bits, of those above the lower ones, are those of ``highest``.
 
-    The first steps cost most. Who asks often asks for neighbours: what those steps leave is remembered. ``top`` is what
-    `BitSlices.above` gave for these bits, if it was asked already.
+    The first steps cost most, and later calls are often for neighbours: the rows left by those steps are cached.
+    ``top`` is the result of `BitSlices.above` for these bits, if the caller has it.
     """
     rows = slices.recall(1 << count | highest)
     if rows is not None:
@@ -235,9 +236,9 @@ def _with_highest(
 
 
 def _narrow(rows: BitMap, bits: Sequence[BitMap], value: int) -> BitMap:
-    """Those of ``rows`` whose number in ``bits`` is that of ``value``.
+    """The subset of ``rows`` whose number in ``bits`` is that of ``value``.
 
-    Set bits come first: where rows lie in runs, what two sets share is found several times sooner than what they don't.
+    Set bits come first: for runs of rows, an intersection is several times faster than a difference.
     """
     for bit in sorted(range(len(bits)), key=lambda bit: (value >> bit & 1, bit), reverse=True):
         if not rows:
@@ -282,7 +283,7 @@ def _bounded(rows: BitMap, bits: Sequence[BitMap], value: int, *, above: bool) -
 
 
 _FEW = 1 << 12
-"""For so few rows, parts of slices around them are read, if that spares anything."""
+"""Rows up to which parts of slices around them are read, if that saves anything."""
 
 
 def first_of(rows: BitMap, n: int) -> BitMap:

@@ -62,7 +62,7 @@ class Window:
 
 
 class LoadedBytes:
-    """A ByteSource over bytes already read, that still tells where in the file they come from."""
+    """A ByteSource over bytes already read, which remembers their offset in the file."""
 
     __slots__ = ("_data", "name", "origin", "size")
 
@@ -86,15 +86,15 @@ def _check_inside(source: Window | LoadedBytes, offset: int, length: int) -> Non
 
 
 def views(source: ByteSource, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
-    """What lies there: views of what was read, where the source gives them."""
+    """The bytes of these ranges: views without a copy, if the source has them."""
     read: Callable[..., Sequence[bytes | memoryview]] = getattr(source, "views", source.read_many)
     return read(ranges)
 
 
 class MeteredSource:
-    """Counts what is asked of a source, and reads its first bytes once: a small source whole, else a prefix.
+    """Counts the requests to a source, and reads its first bytes once: a small source whole, else a prefix.
 
-    An index file's head, and often its dictionaries, lie in the prefix: opening it costs one request.
+    The prefix has an index file's head, and often its dictionaries: opening it costs one request.
     """
 
     __slots__ = ("_prefix", "_source", "bytes_read", "name", "size")
@@ -163,7 +163,8 @@ class Cursor:
         self._step = min(self._step * 2, 1 << 20)
 
     def strings(self, count: int, tail: int, field: str) -> tuple[list[bytes], bytes]:
-        """``count`` times a four-byte length, so many bytes, and ``tail`` bytes more; the bytes, and all tails."""
+        """``count`` times: a four-byte length, bytes of that length, and ``tail`` more bytes. The bytes, and all
+        tails."""
         values: list[bytes] = []
         tails: list[bytes] = []
         at = self.position - self._from
@@ -200,7 +201,7 @@ class Cursor:
         return int.from_bytes(self.take(8, field), "big", signed=True)
 
     def count(self, field: str, *, each: int = 1) -> int:
-        """A four-byte count of things that take at least ``each`` bytes of what is left."""
+        """A four-byte count of things that take at least ``each`` bytes of the rest."""
         at = self.position
         value = self.i32(field)
         if value < 0 or value * each > self.source.size - self.position:
@@ -209,7 +210,7 @@ class Cursor:
 
 
 class ByteCache:
-    """Least-recently-used values, bounded by their size in bytes. A value larger than the bound is not kept."""
+    """Least-recently-used values, bounded by their size in bytes. A value larger than the bound is not cached."""
 
     __slots__ = ("_entries", "capacity", "used")
 

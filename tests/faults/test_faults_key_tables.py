@@ -245,7 +245,7 @@ def test_row_kinds_that_are_none(prepared: Path, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patch:
         patch.setattr(key_writer, "RowMerger", _OfNoKind)
         table.append(_rows(2, 4, 6, value=1), options={"write-only": "true", "changelog-producer": "none"})
-    _refuse(table, "row kind that is none")
+    _refuse(table, "invalid row kind")
 
 
 def test_a_level_that_overlaps(prepared: Path) -> None:

@@ -325,7 +325,7 @@ def test_indexes_that_outgrow_the_data_are_told_once_and_before(
     bitmap = table.index_cost({"file-index.bitmap.columns": "id"}).size_advice
     assert bitmap.endswith("from file-index.bitmap.columns (it is id) to file-index.bloom-filter.columns")
     others = table.index_cost({"file-index.bsi.columns": "id", "file-index.range-bitmap.columns": "id"}).size_advice
-    assert others.endswith("no filter asks for out of file-index.bsi.columns and file-index.range-bitmap.columns")
+    assert others.endswith("no filter uses from file-index.bsi.columns and file-index.range-bitmap.columns")
 
 
 @pytest.mark.parametrize(

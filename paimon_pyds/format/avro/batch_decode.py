@@ -143,7 +143,7 @@ class Walker:
         self.captured: dict[str, Capture] = {}
         self._steps = 0
 
-    # Every method takes cursors, and gives what it captured (None when not asked to) and new cursors.
+    # Every method takes cursors, and returns its capture (None unless ``keep``) and the new cursors.
 
     def walk(self, node: Node, at: Int64s, path: str = "", keep: bool = False) -> tuple[Capture | None, Int64s]:
         """Pass over a value at each cursor. ``path`` is that of the value, ``keep`` says whether it is captured."""
@@ -277,7 +277,7 @@ _NULL = Primitive("null")
 
 
 def _spread(found: Capture, numbers: Int64s, mine: Flags, at: Int64s) -> Capture:
-    """What was captured at some cursors, as a capture at all of them, in which the others are null."""
+    """The capture at some cursors as a capture at all of them, which is null at the others."""
     if isinstance(found, Longs):
         values = np.zeros(len(mine), np.int64)
         values[numbers] = found.values

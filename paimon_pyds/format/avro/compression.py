@@ -64,7 +64,7 @@ def decompressor(codec: str, path: object) -> Callable[[bytes, int], bytes]:
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
-    # Java's frames do not tell their size: read as a stream, which also bounds what is allocated.
+    # Java's frames do not have their size: they are read as a stream, which also bounds the allocated memory.
     parts: list[bytes] = []
     total = 0
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
@@ -136,8 +136,8 @@ def compressor(codec: str, level: int = 1) -> Callable[[bytes], bytes]:
 
 
 def _with_checksum(frame: bytes, content: bytes) -> bytes:
-    """A zstandard frame with a checksum of ``content``, which was compressed, at its end, so that a flipped bit is
-    noticed by whoever reads it: pyarrow's codec can't be told to add one.
+    """A zstandard frame with a checksum of the uncompressed ``content`` at its end, by which every reader notices a
+    flipped bit: pyarrow's codec has no option for it.
 
     Source: RFC 8878, sections 3.1.1 (content checksum: the low four bytes of xxHash64) and 3.1.1.1.1 (descriptor).
     """

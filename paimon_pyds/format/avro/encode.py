@@ -91,7 +91,7 @@ def list_pieces(bounds: Int64s, items: pa.Array) -> list[pa.Array]:
     counts = np.diff(bounds)
     _, offsets, body = items.buffers()
     ends = np.frombuffer(offsets, "<i4")[items.offset :] if len(items) else np.zeros(1, np.int32)
-    # The items of one array lie side by side: only offsets are needed to take them together.
+    # The items of one array are contiguous: offsets are enough to join them.
     buffers = [None, pa.py_buffer(ends[bounds]), body or pa.py_buffer(b"")]
     together = pa.Array.from_buffers(pa.binary(), len(counts), buffers)
     head = pc.if_else(from_numpy(counts > 0), varints(counts), scalar(b"", pa.binary()))

@@ -57,7 +57,7 @@ class AvroReader:
         self._plain: Any = plain_schema(self._schema, path)
         self._record = None if has_references(self._plain) else FileRecord(self._plain)
         counters.footer_bytes += self._file.header_size
-        # Avro files do not tell: the heads of all blocks are visited.
+        # Avro files do not store the row count: the heads of all blocks are read.
         self.row_count = sum(block.count for block in self._file.blocks(lambda row, count: False))
 
     def _fetch(self, offset: int, length: int) -> bytes:

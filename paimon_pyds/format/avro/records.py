@@ -58,8 +58,8 @@ class RecordDecoder:
             raise CorruptFileError(f"not an Avro schema: {error}", path=path, field="avro.schema") from error
 
     def pieces(self, block: Block) -> Iterator[list[dict[str, Any]]]:
-        """The records of a block, so many at a time that they don't fill the memory: a compressed block of kilobytes
-        may have millions. Raises CorruptFileError: bytes that are no such records, or not that many."""
+        """The records of a block, in pieces that bound memory: a compressed block of kilobytes may have millions.
+        Raises CorruptFileError: the bytes are not such records, or not this number of them."""
         if block.count <= _AT_ONCE:
             yield self.records(block)
             return
@@ -240,7 +240,7 @@ def _encode(array: pa.Array, type_: DataType) -> pa.Array:
 
 
 def _values(array: pa.Array, type_: DataType) -> pa.Array:
-    """The bytes of values none of which is NULL."""
+    """The bytes of values that are not NULL."""
     match type_:
         case RowType():
             return _join([_encode(array.field(i), f.type) for i, f in enumerate(type_.fields)], len(array))

@@ -295,6 +295,6 @@ class _Runs:
         for patch in self._unpack(patches, entry).tolist():
             place += patch >> patch_width
             if place >= count:
-                raise CorruptFileError("a patch lies outside its run", path=self._path, offset=self._at, field="run")
+                raise CorruptFileError("a patch is outside its run", path=self._path, offset=self._at, field="run")
             values[place] |= np.uint64((patch & ((1 << patch_width) - 1)) << width & (2**64 - 1))
         return values + np.uint64(base & (2**64 - 1))

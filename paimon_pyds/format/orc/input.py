@@ -18,9 +18,9 @@ from paimon_pyds.format.orc.tail import MAGIC, OrcTail, Stripe, StripeFooter
 from paimon_pyds.storage import FileIO, storage_error
 
 _KEPT_BLOCKS = 16
-"""Blocks at the ends of what was read that are kept, as the next read goes on there: a megabyte at most."""
+"""Blocks at the ends of reads that are cached, as the next read continues there: a megabyte at most."""
 _GAP = 1 << 20
-"""Bytes between ranges that are read along, rather than making two requests."""
+"""Bytes between two ranges up to which one request reads both, and the gap."""
 _STRIPES, _ROWS, _CONTENT = 3, 6, 2
 """Fields of the file's footer."""
 
@@ -38,8 +38,8 @@ class CheckedRanges:
     Args:
         read: gives the bytes at (offset, length).
         checksums: of the file.
-        content: bytes before the stripe statistics: what blocks cover.
-        statistics: where the stripe statistics lie, (offset, length).
+        content: bytes before the stripe statistics, which the blocks cover.
+        statistics: (offset, length) of the stripe statistics.
         path: the file, for messages.
     """
 
@@ -117,8 +117,8 @@ class _Seekable(_io.RawIOBase):
 
 
 class FetchedRanges:
-    """Ranges of a file in an object store, where each request takes long whatever it asks for: what is going to be read
-    piece by piece is asked for at once, and the end of the file is asked for once."""
+    """Ranges of a file in an object store, where each request takes long whatever its size: pieces that will be read
+    one by one are requested together, and the end of the file is requested once."""
 
     def __init__(self, io: FileIO, path: str, counters: ReadCounters) -> None:
         self._io, self._path, self._counters = io, path, counters
@@ -134,7 +134,7 @@ class FetchedRanges:
         return self._counters.read_range(self._io, self._path, offset, length)
 
     def read_end(self, offset: int, length: int) -> bytes:
-        """The same, of the end of the file, which pyarrow is going to ask for, too."""
+        """The same for the end of the file, which is cached, as pyarrow will read it too."""
         data = self._ends[offset] = self.read(offset, length)
         return data
 
@@ -162,7 +162,7 @@ def joined(ranges: Iterable[tuple[int, int]], block: int, stop: int) -> list[tup
 class CountedInput(_Seekable):
     """A file as pyarrow reads it, which counts what is read and keeps the errors that pyarrow garbles.
 
-    ``fetched``: what was asked for already, of a file in an object store.
+    ``fetched``: the ranges that were already requested, of a file in an object store.
     """
 
     def __init__(

@@ -10,8 +10,8 @@ writers in other time zones are converted by `zones`.
 
 Of statistics (specification: Column Statistics, File Metadata) the bounds of whole numbers and floats are used, and the
 number of values that are not NULL. Those of dates are not: Java's are wrong for old ones. Bounds of floats pass over
-NaN, but the sum beside them does not: it is NaN where a value is, or where infinities of both signs are. Manifests have
-no such sum: of ORC files only this proves that nothing is greater than a bound.
+NaN, but their sum does not: it is NaN if a value is, or if there are infinities of both signs. Manifests have no such
+sum: for ORC files only this one proves that no value is greater than a bound.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class OrcReader:
             yield from sliced(batch, batch_rows, self._hints.batch_bytes)
 
     def writer_zone(self) -> str:
-        """The time zone of who wrote the file's instants; "" for a file without rows. Raises UnsupportedError: the file
-        does not name it, and it was not UTC."""
+        """The writer's time zone, to which the file's instants refer; "" for a file without rows. Raises
+        UnsupportedError: the file does not name it, and it was not UTC."""
         if not self._tail.stripes:
             return ""
         return self._footer(self._tail.stripes[0]).timezone or unnamed_zone(self._tail, self._hints, self._path)
@@ -296,7 +296,7 @@ def prune(tail: OrcTail, read: Callable[[int, int], bytes], predicate: Predicate
 
 
 def _type_of(tail: OrcTail, column: ColumnRef) -> OrcType | None:
-    """The file's type of a column that its statistics tell about."""
+    """The file's type of a column that has statistics."""
     orc = None if column.path else tail.root.child(column.name)
     return None if orc is None or orc.children else orc
 

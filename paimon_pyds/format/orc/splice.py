@@ -47,8 +47,8 @@ class Moments:
 
 
 def split_moments(counts: Int64s, per_second: int, path: object) -> Moments:
-    """Timestamps from counts of a unit, so many to the second.
-    Raises UnsupportedError: in the last second before 1970, where ORC cannot tell -0.5 s from 0.5 s."""
+    """Timestamps from counts of a unit, of which a second has ``per_second``.
+    Raises UnsupportedError: in the last second before 1970, where ORC cannot distinguish -0.5 s from 0.5 s."""
     seconds = counts // per_second
     nanos = (counts - seconds * per_second) * (1_000_000_000 // per_second)
     if bool(((seconds == -1) & (nanos > 999_999)).any()):

@@ -1,8 +1,8 @@
 """The end of an ORC file: stripes, types, statistics, and the streams of a stripe.
 
 Source: ORC specification v1 (File Tail, Stripe Footer); the messages are Protocol Buffers, of which only the few fields
-needed here are read. pyarrow reads the values; it does not tell the row counts of stripes, which columns are CHAR, or
-the range of timestamps, and those decide how to read.
+needed here are read. pyarrow reads the values; it does not expose the row counts of stripes, the CHAR columns, or the
+range of timestamps, which decide how to read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OrcKind(enum.IntEnum):
 
 
 class StreamKind(enum.IntEnum):
-    """The kinds of streams that are looked at; others are kept as plain numbers."""
+    """The kinds of streams that have a name here; others remain plain numbers."""
 
     PRESENT = 0
     DATA = 1
@@ -90,7 +90,7 @@ class OrcTail:
     """The footer of a file.
 
     ``timestamps`` maps column numbers to (least, greatest) in milliseconds since 1970, UTC; ``statistics`` are the
-    messages about each column of the whole file; ``metadata`` is where those of the stripes lie, (offset, length).
+    messages about each column of the whole file; ``metadata`` is the (offset, length) of the statistics of the stripes.
     ``checksums`` are those that the file has; ``messages`` are the footer and the postscript, as they are.
     """
 
@@ -210,7 +210,7 @@ def _stripe(data: bytes, first_row: int, content: int, path: object) -> Stripe:
     numbers = {n: as_number(v, path, "stripes") for n, _, v in read_message(data, path) if n <= 5}
     offset, index, body, footer, rows = (numbers.get(i, 0) for i in range(1, 6))
     if offset + index + body + footer > content or rows >= 2**40:
-        raise CorruptFileError("a stripe lies outside the file", path=path, offset=offset, field="stripes")
+        raise CorruptFileError("a stripe is outside the file", path=path, offset=offset, field="stripes")
     return Stripe(offset, index, body, footer, first_row, rows)
 
 
@@ -274,7 +274,7 @@ def parse_stripe_footer(data: bytes, stripe: Stripe, tail: OrcTail, path: object
                 streams.append(stream)
                 at += stream.length
                 if at > stripe.offset + stripe.index_length + stripe.data_length:
-                    raise CorruptFileError("a stream lies outside its stripe", path=path, offset=at, field="streams")
+                    raise CorruptFileError("a stream is outside its stripe", path=path, offset=at, field="streams")
             case 2:
                 encodings.append(numbers_of(value, path, "columns").get(1, 0))
             case 3:

@@ -240,7 +240,7 @@ def _to_orc(array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
         return array
     match type_:
         case RowType():
-            inside = array.flatten()  # NULL where the row is: pyarrow writes what lies below a NULL that is in a ROW
+            inside = array.flatten()  # NULL where the row is: pyarrow writes the values below a NULL in a ROW
             children = [_to_orc(inside[i], f.type, target.field(i).type) for i, f in enumerate(type_.fields)]
             return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
         case ArrayType():

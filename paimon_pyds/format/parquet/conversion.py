@@ -26,10 +26,10 @@ from paimon_pyds.format.parquet.thrift import I32, LIST, STRUCT, Struct, decode_
 
 _FILTERED_BATCHES = 4
 _FILTERED_BYTES = 16 << 20
-"""What rows are left out of at a time: several batches, within so many bytes; more calls of Arrow would cost more."""
+"""Batches, and bytes of them, that are filtered at a time: each call of Arrow has a cost of its own."""
 _LEAST_VALUE_BYTES = 4
 _GROWTH = 64
-"""Of batches of rows whose length the footer does not tell."""
+"""Greatest growth from one batch to the next, for rows whose length the footer does not have."""
 _BYTE_ARRAY = 6
 _SHORTENING = frozenset({2, 7, 8})
 """Encodings by which texts that are alike take fewer bytes: both of dictionaries, and DELTA_BYTE_ARRAY."""
@@ -117,7 +117,7 @@ def _conform_struct(
 
 
 def all_but(dropped: Int64s, rows: int) -> pa.BooleanArray:
-    """Which of ``rows`` rows are kept: all but those of these numbers (ascending, each below ``rows``)."""
+    """A mask of ``rows`` rows that selects all but those of these numbers (ascending, each below ``rows``)."""
     keep = np.ones(rows, np.bool_)
     keep[dropped] = False
     # Arrow would take several times as long to make bits of the flags.
@@ -133,9 +133,9 @@ def rows_at_once(batch_rows: int, rows: int, size: int) -> int:
 
 
 class BatchRows:
-    """How many rows of a row group to decode at a time: the footer does not tell how long rows are that a dictionary
-    shortens. So few are decoded at first, as if each had all bytes of its column; then as many as the last rows allow.
-    Where rows get much longer from one batch to the next, that one is too large.
+    """How many rows of a row group to decode at a time: the footer does not have the length of rows that a dictionary
+    shortens. The first batch is as small as if each row had all bytes of its column; later batches follow from the size
+    of the last rows. Where rows get much longer from one batch to the next, that batch is too large.
 
     ``most``: rows of a batch at most. ``size``: bytes of a batch at most, about. ``chunks``: the columns that are
     decoded.
@@ -170,7 +170,8 @@ def without_rows(batch: pa.RecordBatch, keep: pa.BooleanArray) -> pa.RecordBatch
 
 
 def _without_bitmap(array: pa.Array) -> pa.Array:
-    """Without the bitmap of nulls, when there are none: flat columns then take Arrow a third of the time to filter."""
+    """The array without its bitmap of nulls, if no value is null: Arrow filters flat columns in a third of the time
+    then."""
     kinds = pa.types
     flat = (kinds.is_primitive, kinds.is_decimal, kinds.is_string, kinds.is_binary, kinds.is_fixed_size_binary)
     if array.null_count or not any(check(array.type) for check in flat):

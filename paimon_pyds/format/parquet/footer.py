@@ -88,13 +88,13 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last bytes of a file, kept: what lies in them is not read twice."""
+    """The last bytes of a file, cached: ranges within them are not read twice."""
 
     data: bytes
     start: int
 
     def get(self, offset: int, length: int) -> bytes | None:
-        """The bytes of a range when it lies in the tail."""
+        """The bytes of a range that is within the tail; None if it is not."""
         if offset < self.start or length < 0 or offset + length > self.start + len(self.data):
             return None
         return self.data[offset - self.start : offset - self.start + length]
@@ -351,9 +351,10 @@ def read_footer(
     """The footer of a file, in one request where the guess of its length holds.
 
     A small file is read whole. Else the guess is 1/4096 of the file, between 16 and 64 KiB: a fixed 64 KiB would be
-    most of what a lookup of one row reads. A store is asked for more, as requests take long whatever they ask for.
+    most of what a lookup of one row reads. A request to a store is larger, as it takes long whatever its size.
 
-    ``whole``: bytes of a file up to which it is read whole. ``kept``: of the file; the footer is added to it.
+    ``whole``: bytes of a file up to which it is read whole. ``kept``: the file's cached metadata; the footer is added
+    to it.
 
     Raises:
         CorruptFileError: not a Parquet file, or a footer that makes no sense.

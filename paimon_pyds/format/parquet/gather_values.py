@@ -1,9 +1,9 @@
-"""What is done with the pages of a column before pyarrow decodes them: values are gathered, zstd is undone at once.
+"""Work on the pages of a column before pyarrow decodes them: values are gathered, zstd pages decompressed together.
 
-Where few rows are wanted of numbers, or of texts of one length, that are stored plain, and none is NULL, each value
-lies where its row number says: the wanted ones are copied into one small page, and nothing else is decoded.
-Other pages are decompressed together where that is faster (`page_bodies`). Plain pages without NULL become one page
-then, others keep their bytes and get a new header: the more pages there are, the more that spares pyarrow.
+If few rows are wanted of numbers, or of texts of one length, that are stored plain and without NULL, the row number
+gives the place of each value: the wanted ones are copied into one small page, and nothing else is decoded. Other pages
+are decompressed together where that is faster (`page_bodies`). Plain pages without NULL become one page then, others
+keep their bytes and get a new header: the more pages there are, the more time that saves in pyarrow.
 Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader), Encodings.md (PLAIN, RLE / bit-packing
 hybrid).
 """
@@ -117,7 +117,7 @@ def _gathered_one_by_one(picks: Sequence[PagePick], data: bytes) -> tuple[Sequen
 
 
 def _has_places(pick: PagePick) -> bool:
-    """Whether plain values lie where their number says, if texts have one length."""
+    """Whether the number of a plain value gives its place, if texts have one length."""
     return pick.width > 0 or pick.chunk.physical == BYTE_ARRAY
 
 
@@ -227,7 +227,7 @@ class ColumnPages:
         return page_bodies(self._data, self._positions, self._heads, self.codec, block)
 
     def _values(self, part: slice, bodies: Octets, starts: Int64s) -> Int64s | None:
-        """Where the first value of each of these pages lies; None when some row may have no value."""
+        """The offset of the first value of each of these pages; None if some row may have no value."""
         if not self._picks[0].leaf.max_definition:
             return starts
         rows = self._heads.values[part]
@@ -284,7 +284,7 @@ class ColumnPages:
         return _page_of(self._picks, b"".join(found))
 
     def decompressed(self) -> tuple[Sequence[PagePick], Sequence[Pages]]:
-        """The same pages, not compressed; plain values of a row group, none of which is NULL, as one page."""
+        """The same pages, not compressed; plain values of a row group without NULL become one page."""
         ((every, bodies, starts),) = self._bodies(_MOST_BYTES + 1)
         values = self._values(every, bodies, starts) if self._plain else None
         if values is not None and self._longer_than_values(starts, values):

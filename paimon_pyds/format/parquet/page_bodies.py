@@ -28,7 +28,7 @@ _GZIP_OR_ZLIB = 47
 
 
 def page_body(data: bytes, position: int, head: PageHead, codec: str | None) -> memoryview:
-    """The page whose header lies at ``position``, without it.
+    """The body of the page whose header is at ``position``.
 
     ``codec``: Arrow's name of the compression; None for none.
     Raises CorruptFileError: it has another checksum, or doesn't decompress to the length in its header.
@@ -108,7 +108,7 @@ def _decompressed(packed: bytes | memoryview, size: int, codec: str) -> pa.Buffe
 
 
 def _fits(codec: pa.Codec, packed: bytes | memoryview, size: int) -> bool:
-    """Whether so few bytes hold it: a block of LZ4 does not say how long it becomes."""
+    """Whether ``size`` bytes can hold the block once decompressed: a block of LZ4 does not store its length."""
     try:
         codec.decompress(packed, size)
     except OSError:

@@ -1,4 +1,4 @@
-"""The page index: where each page of a column chunk lies, and what values it holds.
+"""The page index: the location and the bounds of each page of a column chunk.
 
 Source: apache/parquet-format, PageIndex.md and parquet.thrift (OffsetIndex, PageLocation, ColumnIndex). Both are lists
 with an entry per page; the usual spelling is decoded with numpy for all pages at once, any other field by field.
@@ -56,9 +56,10 @@ _HEADS = (0x16, 0x15, 0x16)
 _LONGEST_LOCATION = 40
 """Bytes of three numbers that fit words, what stands around them, and a word."""
 _OBJECT_BYTES = 48
-"""Of a byte string, beside what it holds."""
+"""Bytes that a byte string takes in addition to its content."""
 _BLOCK_BYTES = 1 << 17
-"""Of indexes that are decoded at once: arrays of theirs stay in the processor's cache, in memory that is used again."""
+"""Bytes of indexes that are decoded at once: their arrays stay in the processor's cache, in memory that is used
+again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class ColumnIndex:
 
 
 def decode_offset_indexes(data: Sequence[bytes], chunks: Sequence[Chunk], rows: Sequence[int]) -> list[PageTable]:
-    """The page tables of column chunks, each in a row group of so many rows.
+    """The page tables of column chunks; ``rows`` has the number of rows of each one's row group.
     Raises CorruptFileError: pages outside their chunk, overlapping, or rows that do not ascend from 0."""
     return [_table(*found) for found in zip(decode_locations(data), chunks, rows, strict=True)]
 
@@ -126,7 +127,8 @@ def _table(locations: _Columns, chunk: Chunk, rows: int) -> PageTable:
 
 
 def decode_locations(data: Sequence[bytes]) -> list[_Columns]:
-    """Offsets, sizes and first rows of OffsetIndexes, unchecked. Raises CorruptFileError when one of them is none."""
+    """Offsets, sizes and first rows of OffsetIndexes, unchecked. Raises CorruptFileError: one of them is not an
+    OffsetIndex."""
     found, before = list[_Columns](), accumulate(map(len, data), initial=0)
     for _, block in groupby(zip(data, before, strict=False), lambda one: one[1] // _BLOCK_BYTES):
         together = [index for index, _ in block]
@@ -247,9 +249,10 @@ def decode_column_index(data: bytes, pages: int) -> ColumnIndex:
 
 
 def agrees(chunk: Chunk, index: ColumnIndex) -> bool:
-    """Whether the bounds of pages can be those of their chunk: integers' least and greatest lie in some page each.
+    """Whether the bounds of pages can be those of their chunk: the least and the greatest integer are each in some
+    page.
 
-    What is shortened by its writer, or has several forms of one value, is not compared.
+    Bounds that a writer may shorten, or of types with several forms of one value, are not compared.
     """
     stats = chunk.statistics or {}
     if chunk.physical not in _INTEGERS:

@@ -60,9 +60,9 @@ _MOST_SELECTED = 0.25
 class PagePick:
     """The pages of one column chunk that hold the wanted rows.
 
-    ``starts`` and ``sizes`` are bytes of the file, ``rows`` how many rows each page has; ``local`` are the wanted rows,
-    counted in the rows of these pages; ``prefix`` is where the dictionary page lies; ``boundaries`` is the same for
-    picks whose pages begin and end at the same rows.
+    ``starts`` and ``sizes`` are bytes of the file, ``rows`` the number of rows of each page; ``local`` are the wanted
+    rows, counted within the rows of these pages; ``prefix`` is the location of the dictionary page; ``boundaries`` is
+    equal for picks whose pages begin and end at the same rows.
     """
 
     leaf: Leaf
@@ -145,7 +145,7 @@ def pick_whole_pages(
 
 
 def few_wanted(picks: Sequence[PagePick]) -> bool:
-    """Whether so few rows of these pages are wanted that gathering their values pays."""
+    """Whether few enough rows of these pages are wanted for gathering their values to pay."""
     return sum(len(pick.local) for pick in picks) * _LEAST_ROWS_PER_WANTED <= sum(pick.covered for pick in picks)
 
 
@@ -174,7 +174,7 @@ class Estimate:
 
 
 def too_many_rows(selected: int, rows: int) -> bool:
-    """Whether so many rows of a row group are wanted that nearly every page holds one."""
+    """Whether enough rows of a row group are wanted for nearly every page to have one."""
     return selected > rows * _MOST_SELECTED
 
 
@@ -217,7 +217,7 @@ def group_plan(
     picks: Mapping[int, PagePick],
     estimated: tuple[int, Estimate] | None,
 ) -> GroupPlan:
-    """What is done with a row group, for explanations.
+    """How a row group would be read, for explanations.
 
     Args:
         footer: the file's.

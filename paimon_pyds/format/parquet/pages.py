@@ -1,10 +1,10 @@
 """Reading single pages: a Parquet file is put together in memory from the wanted pages only, and pyarrow decodes it.
 
 pyarrow reads whole column chunks. But a chunk of a flat column is a dictionary page, if it has one, and data pages that
-stand for themselves; the OffsetIndex says where each lies and which rows it holds. So for the rows that are wanted, a
-small file is made of the dictionary page, the data pages with those rows and a new footer, and the rows are taken from
-what it decodes to. Columns whose pages are cut at the same rows share one such file, row groups become its row groups.
-Page headers are checked against the index; those of many pages are read at once.
+stand for themselves; the OffsetIndex has the location and the rows of each. So the dictionary page, the data pages with
+wanted rows and a new footer make a small file; pyarrow decodes it, and the wanted rows are taken from the result.
+Columns whose pages are cut at the same rows share one such file, row groups become its row groups. Page headers are
+checked against the index; those of many pages are read at once.
 Source: apache/parquet-format, parquet.thrift (PageHeader, DataPageHeader, DictionaryPageHeader, DataPageHeaderV2).
 """
 
@@ -41,9 +41,9 @@ Pages: TypeAlias = Sequence[bytes | memoryview]
 """The bytes of pages, in parts that follow one another."""
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 NO_CHECKSUM = 1 << 32
-"""In the place of a checksum, which has 32 bits, where there is none."""
+"""Stands for a missing checksum: checksums have 32 bits."""
 _THREADS_FROM = 100_000
-"""Values that are worth pyarrow's threads."""
+"""Values from which pyarrow's threads pay."""
 _DATA_HEAD, _DICTIONARY_HEAD, _DATA_HEAD_V2 = 5, 7, 8
 """Fields of a PageHeader."""
 _COUNTED = frozenset({I32, BOOL_TRUE, BOOL_FALSE})
@@ -152,8 +152,8 @@ def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, 
     ``picks``: of one row group after the other. ``data``: the bytes of their ranges, strung together.
 
     Returns:
-        Where in ``data`` each pick begins, with the header of its dictionary page, if there is one; where the data
-        pages lie; and their headers.
+        The offset in ``data`` at which each pick begins, with the header of its dictionary page, if any; the offsets of
+            the data pages; and their headers.
 
     Raises:
         CorruptFileError: a page is not as long, or holds not as many values, as the page index says (rows would shift),
@@ -182,7 +182,8 @@ def page_heads(picks: Sequence[PagePick], data: bytes) -> tuple[list[tuple[int, 
 
 
 def heads_one_by_one(picks: Sequence[PagePick], data: bytes) -> list[list[tuple[int, PageHead]]]:
-    """Per pick, where its data pages lie in ``data``, and their headers, checked like `page_heads`: faster for few."""
+    """For each pick the offsets of its data pages in ``data`` and their headers, checked as in `page_heads`: faster for
+    few pages."""
     result, position = [], 0
     for pick in picks:
         _dictionary_head(pick, data, position)

@@ -1,12 +1,12 @@
 """Which rows of a file may match a predicate, by the statistics of its row groups and pages.
 
 The predicate is evaluated by `predicate.prune`, first on the row groups; then, for those that are left, each test on
-the pages of its own column, and the rows of the pages are joined by AND and OR. What is kept is a superset of what
+the pages of its own column, and the rows of the pages are joined by AND and OR. The result is a superset of the
 matches.
 
 Source: apache/parquet-format, parquet.thrift (Statistics, ColumnIndex, ColumnOrder) and LogicalTypes.md. Bounds may be
 shortened by their writer, outwards: they bound the values and need not occur among them. Bounds of floating-point
-columns leave NaN out. What is missing, contradictory or of an undefined order counts as unknown.
+columns leave NaN out. Bounds that are missing, contradictory or of an undefined order count as unknown.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Const, Op, Or,
 from paimon_pyds.sql.predicate.tree import Leaf as Condition
 
 _FEW_ROWS = 64
-"""Where fewer rows than this are at stake in a row group, reading their pages costs less than the page index."""
+"""Rows of a row group below which reading their pages costs less than reading the page index."""
 _MOST_OF_A_GROUP = 0.8
-"""A row group of which more than this is kept is kept whole: it is decoded whole anyway."""
+"""Share of a row group's rows above which all of them are selected: it is decoded whole anyway."""
 _MOST_ROWS = 1 << 32
 
 _BOOLEAN, _INT32, _INT64, _FLOAT, _DOUBLE, _BYTES, _FIXED = 0, 1, 2, 4, 5, 6, 7
@@ -300,7 +300,7 @@ def orders_values(leaf: Leaf, type_: DataType | None) -> bool:
 
 
 def _logical(element: Struct) -> Struct:
-    """The union LogicalType, empty when there is none."""
+    """The union LogicalType; empty if the element has no logical type."""
     wire, value = element.get(10, (STRUCT, {}))
     return value if wire == STRUCT and all(f[0] == STRUCT for f in value.values()) else {}
 

@@ -44,11 +44,11 @@ _WINDOW_GROUPS = 16
 """Row groups that are planned together: their page indexes are one request."""
 _PASS_BYTES = 16 << 20
 _PASS_VALUES = 2_000_000
-"""What one pass of page reads takes on, at most, before rows are given out: bytes of pages, values to decode."""
+"""Greatest size of one pass of page reads, after which rows are returned: bytes of pages, values to decode."""
 _PASS_BATCH_ROWS = 262_144
-"""Of columns that a pass decodes whole: their wanted rows are taken out of so many at a time."""
+"""Rows at a time from which the wanted ones are taken, in columns that a pass decodes whole."""
 _SMALL_PAGES_BYTES = 8 << 20
-"""Of small pages, about, that are decoded at a time."""
+"""Approximate bytes of small pages that are decoded at a time."""
 _LEAST_KEPT = 0.75
 """Of a row group's rows: above it, masking those left out costs less than taking the others."""
 _MOST_THREADS = 4
@@ -64,7 +64,7 @@ def _permits(threads: int) -> threading.Semaphore:
     return threading.Semaphore(threads)
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold permits, or the lock of the semaphore
+if hasattr(os, "register_at_fork"):  # a child lacks the threads that hold permits or the semaphore's lock
     os.register_at_fork(after_in_child=_permits.cache_clear)
 
 
@@ -142,7 +142,7 @@ class ParquetReader:
         self._source.close()
 
     def _leaves_of(self, field: DataField) -> list[Leaf]:
-        """What to read of a column: of one whose NULLs only are wanted, one leaf tells them."""
+        """The leaves to read of a column: if only its NULLs are wanted, one leaf is enough."""
         leaves = self._leaves(field.name)
         return leaves[:1] if isinstance(field.type, RowType) and not field.type.fields else leaves
 
@@ -275,7 +275,7 @@ class ParquetReader:
     def _wanted_of(
         self, decoded: Iterator[pa.RecordBatch], schema: pa.Schema, task: _Task, sizing: BatchRows
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The wanted rows of those of a row group. It may run beside others of its kind."""
+        """The wanted rows of a row group. Several of these may run at the same time."""
         done, rows = 0, self._rows_of(task.group)
         keep = None if task.dropped is None else all_but(task.dropped, rows)
         for batch in decoded:
@@ -362,7 +362,7 @@ class ParquetReader:
         groups: Sequence[Generator[pa.RecordBatch, None, None]],
         alone: bool,
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The work of `_read_pages`, in one batch. It may run beside others of its kind."""
+        """The work of `_read_pages`, in one batch. Several of these may run at the same time."""
         pieces: list[Callable[[], list[pa.Array]]] = [partial(self._decode_pages, picks, alone)]
         if groups:
             pieces.append(partial(_decode_whole, rest.schema, groups))
@@ -376,7 +376,7 @@ class ParquetReader:
         yield conform_batch(pa.RecordBatch.from_arrays(arrays, columns.schema.names), columns.schema, self._path)
 
     def _decode_pages(self, picks: Sequence[Sequence[PagePick]], alone: bool) -> list[pa.Array]:
-        # else each pass asks for new memory, which takes longer than copying pages into it
+        # else each pass allocates new memory, which takes longer than copying pages into it
         keep_freed_memory(sum(pick.size for column in picks for pick in column))
         joined = self._source.read_joined([places_of(column) for column in picks])
         gathered_picks, gathered_data = gather_values(

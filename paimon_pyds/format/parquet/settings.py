@@ -269,7 +269,7 @@ def _repeats(values: pa.Array) -> bool:
     if pa.types.is_decimal(values.type) and values.type.precision > _LONG_DIGITS:
         return False
     width = values.nbytes / len(values)
-    for part in (values.slice(0, len(values) // 4), values):  # a part often tells
+    for part in (values.slice(0, len(values) // 4), values):  # a part is often enough
         distinct = _distinct(part.drop_null())
         if distinct * _LEAST_REPETITION > count or distinct * width > _DICTIONARY_BYTES:
             return False

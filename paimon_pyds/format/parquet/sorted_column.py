@@ -1,7 +1,7 @@
-"""Where some values lie in a column that is sorted, as keys are: found by the bounds of its pages, and in these.
+"""The positions of values in a sorted column, such as keys: found by the bounds of its pages, then within these.
 
-Of a column of integers or of instants, only the pages between whose bounds a value lies are decoded. All of these
-together are sorted too, so that one binary search finds all values.
+In a column of integers or instants, only pages whose bounds enclose a value are decoded. All of these together are
+sorted too, so that one binary search finds all values.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _integers(values: pa.Array) -> Int64s:
 
 
 def _parts(pages: Int64s, first_rows: Int64s) -> Iterator[Int64s]:
-    """The pages, so many at a time as are decoded together."""
+    """The pages, in the groups that are decoded together."""
     rows = np.cumsum(np.diff(first_rows)[pages]) // _PASS_ROWS
     yield from np.split(pages, np.flatnonzero(np.diff(rows)) + 1) if len(pages) else ()
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from paimon_pyds.storage.range_cache import KeptRanges
 
 Places: TypeAlias = tuple[Int64s, Int64s]
-"""Where bytes lie in a file: offsets and lengths."""
+"""Ranges of bytes in a file: offsets and lengths."""
 _JOINED_GAP = 4096
-"""Ranges this close count as one request, as `FileIO.read_ranges` makes of them."""
+"""Bytes between ranges up to which they count as one request, as `FileIO.read_ranges` joins them."""
 _LEAST_KEPT = 64 << 10
 """Bytes of decoded page indexes of a file: fewer are read again in no time, as is the footer of a small file."""
 _LARGE_FILE = 8 << 20
@@ -57,7 +57,7 @@ class ParquetSource:
         self._tables: dict[tuple[int, int], PageTable] = {}
         self._bounds: dict[tuple[int, int], ColumnIndex] = {}
         self.sorted_pages: dict[int, SortedPages] = {}
-        """What was worked out of the page indexes of sorted columns, by leaf."""
+        """Results derived from the page indexes of sorted columns, by leaf."""
         self._version = _version(io, path, size)
         version, *found = LOCAL_INDEXES.peek(path) or (None,)
         if version is None or version != self._version:
@@ -71,7 +71,7 @@ class ParquetSource:
         self._closed = False
 
     def read(self, ranges: Sequence[tuple[int, int]], *, index: bool = False) -> list[bytes]:
-        """The bytes of (offset, length) ranges; what lies in the file's tail is there already."""
+        """The bytes of (offset, length) ranges; those within the file's tail are not read again."""
         behind = self._tail.start
         found = [None if offset < behind else self._tail.get(offset, length) for offset, length in ranges]
         if index and self._kept is not None:
@@ -143,7 +143,7 @@ class ParquetSource:
 
     @contextmanager
     def arrow_file(self, *, int96: bool, buffer: int = 0) -> Iterator[Any]:
-        """Pyarrow's ParquetFile, for one thread at a time. It is kept open for the next.
+        """Pyarrow's ParquetFile, for one thread at a time. It stays open for the next call.
 
         With ``int96`` such columns come as twelve bytes; ``buffer`` is as in `open_file`.
         """
@@ -191,7 +191,8 @@ class ParquetSource:
 
 
 def _version(io: FileIO, path: str, size: int) -> str | None:
-    """What tells a local file from another one that has its name later; None for others, and where there is none."""
+    """A version by which a local file differs from a later one of the same name; None for other files and missing
+    ones."""
     from paimon_pyds.storage.local import LocalFileIO
 
     if not isinstance(io, LocalFileIO):

@@ -180,7 +180,7 @@ def skip_field(data: bytes, pos: int, wire: int) -> int:
 
 
 def skip_struct(data: bytes, pos: int, depth: int = 0) -> int:
-    """The position after the struct at ``pos``, which lies in ``depth`` others, at a fraction of a decoding's cost."""
+    """The position after the struct at ``pos``, nested in ``depth`` others, at a fraction of a decoding's cost."""
     if depth > _MAX_DEPTH:
         raise _too_deep(pos)
     while True:
@@ -241,7 +241,7 @@ def _skip_value(data: bytes, pos: int, wire: int, depth: int) -> int:
         return pos
     if wire == BINARY:
         return _skip_binary(data, pos, depth)
-    # What is left is rare in Parquet, or short: decoding it skips it.
+    # Other types are rare in Parquet, or short: decoding a value skips it.
     return int(_read_value(data, pos, wire, depth + 1)[1])
 
 

@@ -145,7 +145,7 @@ class ParquetWriter:
         self._encoding.append((self._pool.submit(self._encode, table, raw), raw))
 
     def _busy(self, raw: int) -> bool:
-        """Whether so much is being encoded that another row group of ``raw`` bytes has to wait."""
+        """Whether a row group of ``raw`` bytes has to wait for those that are being encoded."""
         if len(self._encoding) < self._threads:
             return False
         waiting = raw + sum(size for _, size in self._encoding)

@@ -50,7 +50,8 @@ class RoaringLayout(NamedTuple):
 
 
 def read_layout(data: bytes | memoryview, start: int = 0, *, path: object = None, origin: int = 0) -> RoaringLayout:
-    """Measure the serialized bitmap that begins at ``start`` of ``data``, every length checked against what is there.
+    """Measure the serialized bitmap that begins at ``start`` of ``data``, checking every length against the bytes that
+    are there.
 
     ``data``: bytes that hold the bitmap, and may hold more. ``start``: where it begins in them. ``origin``: position of
     ``data`` in the file, for errors.
@@ -189,7 +190,7 @@ def encode_mask(mask: Flags) -> bytes:
 
 
 def whole_containers(row_count: int) -> int:
-    """Bytes of a bit for each of so many rows, and for those that fill the last container up."""
+    """Bytes of a bitmap with a bit for each row, rounded up to whole containers."""
     return -(-row_count // 65536) * BITMAP_BYTES
 
 
@@ -218,7 +219,8 @@ def encode_packed(packed: Octets) -> bytes:
 
 
 def pack_rows(rows: BitMap, row_count: int) -> Octets:
-    """A bit for each of so many rows, the lowest first, in `whole_containers` bytes: what `encode_packed` takes."""
+    """A bit for each of ``row_count`` rows, the lowest first, in `whole_containers` bytes, as `encode_packed` takes
+    them."""
     data = rows.serialize()
     found = read_layout(data)
     bits = np.zeros((whole_containers(row_count) // BITMAP_BYTES, BITMAP_BYTES), np.uint8)

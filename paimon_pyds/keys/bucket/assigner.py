@@ -156,8 +156,8 @@ class PostponedBuckets(BucketAssigner):
 def bucket_assigner(
     schema: TableSchema, options: TableOptions, known: Callable[[bytes], int | None] = lambda partition: None
 ) -> BucketAssigner:
-    """The assigner that the option ``bucket`` asks for. ``options``: the table's, the write's own on top. ``known``:
-    how many buckets a partition has; None for none yet.
+    """The assigner for the option ``bucket``. ``options``: the table's, overridden by the write's own. ``known``:
+    returns the number of buckets of a partition; None if it has none yet.
     Raises UnsupportedError: a kind of buckets that can't be written to."""
     count = int(options.get("bucket"))
     if count == -1:

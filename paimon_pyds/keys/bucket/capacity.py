@@ -22,7 +22,7 @@ class BucketLimits:
     Attributes:
         target: keys of a bucket.
         most: buckets of a partition.
-        shared: whether full buckets take further keys when there are so many.
+        shared: whether full buckets take further keys once all ``most`` buckets are full.
     """
 
     target: int
@@ -50,9 +50,9 @@ class BucketRoom:
         self._counts = dict(counts)
 
     def give(self, keys: int, first: int = 0, step: int = 1) -> npt.NDArray[np.int32]:
-        """A bucket for each of so many new keys: those that have room, then further ones, one after the other.
+        """A bucket for each new key: first the buckets that have room, then new ones, one after the other.
 
-        ``keys``: how many. ``first``: the first bucket of those who ask. ``step``: how many ask side by side: the
+        ``keys``: their number. ``first``: the caller's first bucket. ``step``: the number of parallel callers: the
         buckets of each are ``first``, ``first + step``, ….
         Raises OptionError: all buckets that there may be are full.
         """

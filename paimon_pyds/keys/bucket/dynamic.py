@@ -2,7 +2,7 @@
 
 A key stays where it was put first, new keys fill buckets up to ``dynamic-bucket.target-row-num``.
 
-Where a key is, hash index files say. Where a new one goes depends on who else writes at the same time:
+Hash index files have the bucket of each key. The bucket of a new key depends on the writers that work at the same time:
 
 - An assigner that sees all rows of its keys fills one bucket after another, as Java does: the only writer of a job, or
   one of several (`KeyShare`) among which rows were spread by `assigner_of`. Each has buckets of its own.
@@ -38,7 +38,7 @@ from paimon_pyds.metadata.partition import PartitionBucket
 from paimon_pyds.metadata.schema import TableSchema
 
 _GROWTH = 4
-"""Tasks that may see any key are given room for one more key for so many that a partition has."""
+"""Tasks that may see any key get room for one more key per this number of keys that a partition has."""
 
 
 @dataclass(frozen=True, slots=True)

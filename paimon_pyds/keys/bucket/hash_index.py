@@ -25,8 +25,8 @@ Hashes = npt.NDArray[np.int32]
 
 
 class HashIndex:
-    """The hash index files of one state of a table. ``schema``: names its partitions, and the options that say where
-    files lie. ``entries``: of the index manifest of that state."""
+    """The hash index files of one state of a table. ``schema``: has the partition columns, and the options for the
+    location of files. ``entries``: of the index manifest of that state."""
 
     def __init__(self, store: TableStore, schema: TableSchema, entries: Iterable[IndexEntry]) -> None:
         self._io = store.io
@@ -57,7 +57,7 @@ class HashIndex:
         return np.concatenate([np.empty(0, np.int32), *self.parts(entry, 1 << 20)])
 
     def parts(self, entry: IndexEntry, size: int = 1 << 16) -> Iterator[Hashes]:
-        """The same, at most so many hashes at a time."""
+        """The same, in pieces of at most ``size`` hashes."""
         path, count = self._path(entry), entry.row_count
         try:
             length = self._io.size(path)

@@ -18,7 +18,7 @@ _EMPTY: _Block = (np.empty(0, np.int32), np.empty(0, np.uint8))
 
 
 class KeyBuckets:
-    """Hashes and the bucket of each. They lie sorted in blocks, so that one may grow without a copy of all."""
+    """Hashes and the bucket of each, sorted in blocks, so that one block may grow without a copy of all."""
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
@@ -46,7 +46,7 @@ class KeyBuckets:
             number = np.array([bucket], np.uint8 if bucket < 256 else np.int16)
             for piece, (start, stop) in zip(pieces, _ranges_between(mine, edges), strict=True):
                 piece.append((mine[start:stop], np.broadcast_to(number, stop - start)))
-        # All lie in two arrays: many small ones, made between others that go, would leave holes in the heap.
+        # Two arrays hold all of them: many small ones, made between temporary ones, would fragment the heap.
         all_hashes = np.empty(at, np.int32)
         all_buckets = np.empty(at, np.result_type(np.uint8, *(block[1] for piece in pieces for block in piece)))
         at = 0
@@ -138,7 +138,7 @@ def _united(pieces: Sequence[_Block]) -> _Block:
 
 
 def _ranges_between(hashes: Hashes, edges: Hashes) -> Iterator[tuple[int, int]]:
-    """From where to where ascending hashes lie between edges."""
+    """The ranges of ascending hashes between edges: start and stop of each."""
     return pairwise([0, *np.searchsorted(hashes, edges).tolist(), len(hashes)])
 
 
@@ -159,7 +159,7 @@ def _merged(one: _Block, other: _Block) -> _Block:
 
 
 def _find(block: _Block, hashes: Hashes, found: npt.NDArray[np.int32]) -> None:
-    """Note the buckets of those of some hashes that a block has."""
+    """Write the bucket of each hash that the block has into ``found``."""
     if len(block[0]):
         at = np.minimum(np.searchsorted(block[0], hashes), len(block[0]) - 1)
         hits = np.flatnonzero(block[0][at] == hashes)

@@ -58,7 +58,7 @@ def collect_distinct(values: pa.Array, rows: GroupedRows) -> pa.Array:
 
 
 def _lists(values: pa.Array, rows: GroupedRows, entries: Entries, kept: Positions) -> pa.Array:
-    """Each group's list of the entries that are kept; NULL where no list was added."""
+    """Each group's list of the remaining entries; NULL where no list was added."""
     there = np.zeros(rows.count, np.bool_)
     there[rows.group[is_valid(values) & ~rows.retract]] = True
     lengths = np.bincount(rows.group[entries.row[kept]], minlength=rows.count)

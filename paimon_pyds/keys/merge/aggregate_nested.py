@@ -24,7 +24,7 @@ from paimon_pyds.keys.merge.grouped_rows import Flags, GroupedRows, Positions, i
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """What is to be merged: the values that are not NULL, without those that take back before there is anything.
+    """The input of a merge: the values that are not NULL, without retractions that precede the first added value.
 
     Attributes:
         values: the rest of the values.
@@ -65,7 +65,7 @@ class _Merged:
         return np.asarray((self.rows.lengths() == 1) & self.begun, np.bool_)
 
     def result(self, kept: Positions, columns: Sequence[pa.Array] | None = None) -> pa.Array:
-        """Each group's entries that are kept, in their order; or, of the same number, ``columns``."""
+        """Each group's remaining entries, in their order; or ``columns``, which have one value for each of them."""
         kept_group = self.group[kept]
         lengths = np.bincount(kept_group, minlength=self.rows.count)
         columns = self.entries.take(kept) if columns is None else columns
@@ -77,7 +77,7 @@ class _Merged:
 
 
 def _last_of(same: Codes, among: Positions) -> Positions:
-    """Of each entry, the last one of the same number ``among`` these (ascending); -1 if there is none."""
+    """For each entry the last one ``among`` these (ascending) with the same number; -1 if no entry has it."""
     found = np.full(len(same), -1, np.int64)
     found[same[among]] = among
     return found[same]
@@ -99,8 +99,8 @@ class MergeMapByTime:
     """Of each key the row with the latest time, a text that is compared by UTF-16 units; the earlier one of equals.
 
     The oldest map stays as it is; in later ones a NULL removes its key, and a row without a time is passed over, as is
-    one of an earlier time. Merging newer maps first, and the result with an older one later, may give another result: a
-    removal is not kept.
+    one of an earlier time. Merging newer maps first, and the result with an older one later, may give another result:
+    the result does not record removals.
 
     ``time_field``: the place of the time among the fields of the maps' rows.
     """
@@ -149,10 +149,10 @@ class NestedUpdate:
     Rows that are taken back remove the one with their key; without a key, all that equal them. NULL among the rows is
     left out.
 
-    ``key``: places of the key among the fields; none where rows have no key. ``limit``: a list with so many rows takes
-    no more; None for no limit. What is counted are the rows as they come, so the result depends on which lists were
-    merged with one another before. ``rules21``: a list with a key is full at that number of keys, and still takes
-    rows in place of others.
+    ``key``: places of the key among the fields; empty if rows have no key. ``limit``: rows after which a list takes no
+    more; None: no limit. Rows are counted as they come, so the result depends on which lists were merged with one
+    another before. ``rules21``: a list with a key is full at that number of keys, and still takes rows in place of
+    others.
     """
 
     key: tuple[int, ...] = ()

@@ -117,9 +117,9 @@ def _bounded_total(numbers: _Numbers, rows: GroupedRows, bounds: tuple[int, int]
 
 
 def product(values: pa.Array, rows: GroupedRows, column: str, *, wraps: bool) -> pa.Array:
-    """The product of what is added, divided by what is taken back; NULL if all are NULL.
+    """The product of the added values, divided by the retracted ones; NULL if all are NULL.
 
-    What is taken back before anything was added has no effect. Integers are divided as Java does, towards zero.
+    A retraction before the first added value has no effect. Integers are divided as Java does, towards zero.
     Raises SchemaError: a division by zero, or one of decimals that has no end; unless it ``wraps``, integers outside of
     their type; ``column`` is the name for it.
     """

@@ -119,7 +119,8 @@ def theta_union() -> _Merge:
 
 
 def hll_union() -> _Merge:
-    """What unites HLL sketches into one of type HLL_4, each newer one setting the greatest size that is kept."""
+    """A function that unites HLL sketches into one of type HLL_4; each newer sketch sets the greatest size of the
+    result."""
     library = _library("hll_sketch")
 
     def merge(sketches: Sequence[bytes]) -> bytes:

@@ -16,8 +16,8 @@ from paimon_pyds.keys.merge.versions import Versions
 class CountedVersions:
     """Versions of rows, with what a merge begins from: where a delete has replaced all before it, others add to that.
 
-    Nothing is asked of versions before a base. Java takes them one after the other, and fails on a row that an
-    aggregate function can't take back even where a delete removes the row after that.
+    Versions before a base are not evaluated. Java takes them one after the other, and fails on a row that an aggregate
+    function can't take back even where a delete removes the row after that.
 
     Attributes:
         versions: the rows by key and age.
@@ -126,7 +126,7 @@ def aggregated_column(
     versions = counted.versions
     places = np.flatnonzero(given_now)
     sources, found = values, versions.rows_at(counted.base)
-    """Where in ``sources`` the value of each key lies so far; -1 for NULL."""
+    """The position in ``sources`` of the value of each key so far; -1 for NULL."""
     for part in _parts(places, counted, behind):
         keys = _distinct(versions.key_numbers[part])
         made = _aggregate(sources, function, counted, _Part(part, keys, found[keys], behind))
@@ -142,7 +142,7 @@ class _Part:
     Attributes:
         places: whose values the function is given, ascending.
         keys: the keys of these.
-        begun: of each of the keys, where the value lies that it begins with; -1 for none.
+        begun: for each of the keys, the position of its first value; -1 if it has none.
         late: of each place of all, whether its value counts as the first one so far.
     """
 

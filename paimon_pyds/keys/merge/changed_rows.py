@@ -50,8 +50,8 @@ def changed_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
 
 
 def updated_rows(rows: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """What makes the newer rows of the older ones: +I, -D, and -U followed by +U for the rows of a key that differ.
-    ``rows``: as of `changed_rows`; those that take rows away are none of a state."""
+    """The changes that turn the older rows into the newer ones: +I, -D, and -U followed by +U for a key whose rows
+    differ. ``rows``: as of `changed_rows`; rows that delete others belong to neither state."""
     rows = without_deletes(rows)
     pairs = _Pairs.of(rows, schema)
     kinds = np.where(pairs.is_older, DELETE, INSERT)

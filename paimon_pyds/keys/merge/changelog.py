@@ -29,9 +29,9 @@ class Changelog:
 
     Attributes:
         keys: the columns of the key.
-        older_level: where the older rows lie, all others being new; None where those of level 0 are new, and of the
-            others of a key that of the lowest level is the older row.
-        compared: an update that changes none of these columns is left out; None: no update is.
+        older_level: the level of the older rows; all other rows are new. None: rows of level 0 are new, and the older
+            row of a key is the one on its lowest other level.
+        compared: an update is left out unless it changes one of these columns; None: no update is left out.
         only_first: rows of keys that have no older row, as they are.
     """
 
@@ -42,8 +42,8 @@ class Changelog:
 
     @classmethod
     def of(cls, schema: TableSchema, options: TableOptions, output_level: int, highest_level: int) -> Changelog | None:
-        """What a compaction logs; None for nothing. ``output_level``: where the result lies. ``highest_level``: that
-        there is."""
+        """The changelog that a compaction writes; None if it writes no changelog. ``output_level``: the level of the
+        result. ``highest_level``: of the bucket."""
         producer = options.get("changelog-producer")
         if producer != "lookup" and (producer != "full-compaction" or output_level < highest_level):
             return None

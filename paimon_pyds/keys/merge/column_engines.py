@@ -79,7 +79,7 @@ _REMOVE_ON_GROUP = "partial-update.remove-record-on-sequence-group"
 
 def aggregation(schema: TableSchema, options: TableOptions, sequence: Sequence[str]) -> Aggregation:
     """The engine aggregation of a table. Raises as `merge_engine` does. ``sequence``: the columns of
-    ``sequence.field``: of these the newest value is kept."""
+    ``sequence.field``, which have the newest value in the result."""
     functions = {}
     for column in schema.fields:
         if column.name in schema.primary_keys:

@@ -27,14 +27,14 @@ class MergeEngine(ABC):
     def merge(self, rows: pa.RecordBatch, versions: Versions, columns: Sequence[str]) -> pa.RecordBatch:
         """One row a key, in the order of keys; a key of which all versions are ignored has none.
 
-        ``rows``: all versions of each key in it, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, the columns asked for and
+        ``rows``: all versions of each key in it, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, the requested columns and
         those that `required_columns` adds to them. ``versions``: the rows by key and age. ``columns``: those of the
         result, in their order.
         Raises UnsupportedError: rows are deleted that the engine, as the table's options have it, can't delete.
         """
 
     def required_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Columns to read for these of the result: the same, and those that decide which of their values are kept."""
+        """Columns to read for these of the result: the same, and those that decide which of their values count."""
         return tuple(columns)
 
     def conditions_on_versions(self, predicate: Predicate) -> tuple[Predicate, ...]:
@@ -46,7 +46,7 @@ class MergeEngine(ABC):
 
     def needed(self, rows: pa.RecordBatch, versions: Versions) -> Positions:
         """Positions of rows, in order, without which later merges could give other rows; the others can be dropped
-        where a key has too many versions for memory. Of a key with several versions two are kept at least."""
+        where a key has too many versions for memory. At least two versions of a key with several remain."""
         return np.sort(versions.order)
 
 

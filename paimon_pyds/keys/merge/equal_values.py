@@ -40,7 +40,7 @@ class Entries:
 
 
 def entries_of(values: pa.Array) -> Entries:
-    """What is in the lists or maps of an array; NULL has nothing in it."""
+    """The entries of the lists or maps of an array; NULL has no entries."""
     rows = np.flatnonzero(is_valid(values))
     there = values.drop_null() if values.null_count else values
     offsets = to_numpy(there.offsets).astype(np.int64)
@@ -119,7 +119,7 @@ def row_hashes(columns: Sequence[pa.Array], rows: int) -> Hashes:
 
 
 def _sums(hashes: Hashes, row: Positions, count: int) -> Hashes:
-    """Of each row the sum of its hashes, which lie in the order of rows, and how many they are."""
+    """For each row the sum of its hashes, which are in the order of rows, and their number."""
     lengths = np.bincount(row, minlength=count)
     ends = np.cumsum(lengths)
     sums = np.append(np.uint64(0), np.cumsum(hashes, dtype=np.uint64))
@@ -198,4 +198,4 @@ def _sequence_codes(values: pa.Array, row: Codes, codes: Codes) -> Codes:
     for place in range(int(lengths.max(initial=0))):
         longer = longer[lengths[longer] > place]
         found[longer] = pair_codes([found[longer], codes[starts[longer] + place]])
-    return pair_codes([lengths, found])  # those that end sooner are told from the others by their lengths
+    return pair_codes([lengths, found])  # rows that end sooner differ from the others in length

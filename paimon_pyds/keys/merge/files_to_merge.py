@@ -1,9 +1,9 @@
-"""Which files of a table with a primary key can't be given out as they lie, because their rows have to be merged.
+"""The files of a table with a primary key whose rows have to be merged before a reader may have them.
 
 The files of a bucket fall into sections: no key is in two of them (Java: class IntervalPartition). The rows of a
-section are raw where none of its files has rows that delete others, and it is one file; or files on levels above 0
-whose older versions deletion vectors hide, or that the merge engine first-row never wrote. Java Paimon plans by the
-same rules, and takes more for merged: it asks most of them of whole buckets (class MergeTreeSplitGenerator).
+section are raw if its files have no rows that delete others, and it is one file; or if its files are on levels above 0
+and their older versions are hidden by deletion vectors, or were never written (merge engine first-row). Java Paimon
+plans by the same rules, but merges more, as it applies most of them to whole buckets (class MergeTreeSplitGenerator).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def highest_level(options: TableOptions) -> int:
 
 
 def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOptions) -> pa.RecordBatch:
-    """Manifest entries of a table with a primary key, with columns that tell whose rows are merged with others'.
-    ``entries``: all live entries of each bucket that may hold a version of a row that is wanted."""
+    """Manifest entries of a table with a primary key, with columns that mark the files whose rows are merged with
+    others'. ``entries``: all live entries of each bucket that may hold a version of a row that is wanted."""
     if not entries.num_rows:
         sections, merged = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     else:
@@ -65,7 +65,7 @@ def with_merged(entries: pa.RecordBatch, schema: TableSchema, options: TableOpti
 
 
 def not_merged(entries: pa.RecordBatch) -> pa.RecordBatch:
-    """The same where rows are given as they lie in files: with those files marked that have rows to leave out."""
+    """The same for reads that do not merge: only files with rows to leave out are marked."""
     return _with_columns(entries, np.arange(entries.num_rows), _has_deletes(entries))
 
 
@@ -90,7 +90,7 @@ def without_common(newer: pa.RecordBatch, older: pa.RecordBatch) -> pa.RecordBat
 
     ``newer``: live entries of one state, with `IDENTITY_COLUMNS` and ``total_buckets``. ``older``: those of another
     one.
-    Raises UnsupportedError: a partition has another number of buckets than before: rows of a key lie in different ones.
+    Raises UnsupportedError: a partition has another number of buckets than before: rows of a key are in different ones.
     """
     found = both_states(newer, older)
     found = found.filter(from_numpy(_differs(found)))

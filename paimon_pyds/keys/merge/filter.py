@@ -20,9 +20,9 @@ from paimon_pyds.sql.predicate.tree import Among, And, Const, Leaf, Op, Or, Pred
 
 @dataclass(frozen=True, slots=True)
 class MergeFilter:
-    """A filter in two parts. ``before``: may drop files, pages and rows as they are read: no row that the filter keeps
-    is lost by it. ``after``: what is left to ask of rows after merging; of those that ``before`` keeps it keeps exactly
-    the rows that the whole filter keeps. `Const.TRUE` when nothing is left."""
+    """A filter in two parts. ``before`` may drop files, pages and rows as they are read: it drops no version that a
+    matching row needs. ``after`` is the residual filter, applied after merging: of the rows that ``before`` lets
+    through it selects exactly the matches of the whole filter. `Const.TRUE`: there is no residual filter."""
 
     before: Predicate
     after: Predicate = Const.TRUE
@@ -47,8 +47,8 @@ def conditions_on_values(predicate: Predicate, excluded: Collection[str]) -> tup
     """The parts of a filter on rows of which each value was taken from one version: true for at least one version each.
 
     A condition on one column that is not true for NULL is true for the version that the column's value was taken from.
-    Of an OR each part must be such a condition; of an AND inside of it one part is kept, as the others may be true for
-    other versions.
+    Each part of an OR must be such a condition; of an AND inside of it only one part counts, as the others may be true
+    for other versions.
 
     ``predicate``: bound to the table's columns. ``excluded``: columns whose values are not those of one version.
     """

@@ -1,4 +1,4 @@
-"""A set of keys: which rows have one of them, and what statistics of files and pages can be asked for that."""
+"""A set of keys: finds the rows that have one of them, and prunes files and pages by their statistics."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from paimon_pyds.sql.predicate.tree import ColumnRef, Computed, Const, Digest, L
 _FEW = 1024
 """So many keys are compared with all rows of a batch."""
 _ROWS_PER_KEY = 64
-"""So many rows are read in the time that it takes to look for a key in statistics."""
+"""Rows that are read in the time that it takes to look for a key in statistics."""
 _MOST_FORMS = 1 << 16
-"""Texts with different numbers of blanks at their end that files are asked for."""
+"""Greatest number of texts, equal but for the blanks at their end, by which files are pruned."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class KeySet:
         return comparable(self.columns)
 
     def between(self, least: pa.Array, greatest: pa.Array) -> KeySet:
-        """Those whose first column lies between the first values of two arrays, both included."""
+        """The keys whose first column is between the first values of two arrays, both included."""
         low, high = (comparable([end])[0][0].as_py() for end in (least, greatest))
         inside = self._between(low, high)
         return KeySet(self.fields, tuple(column[inside] for column in self.columns))
@@ -76,8 +76,8 @@ class KeySet:
         return make_and(*map(one_of, self.fields, self.columns))
 
     def listed_for(self, rows: int) -> Predicate:
-        """The same for a file of so many rows: where nearly all of its pages would be read, the least and the greatest
-        key say enough."""
+        """The same for a file of ``rows`` rows: if nearly all of its pages would be read, bounds by the least and the
+        greatest key are enough."""
         field, values = self.fields[0], self.columns[0]
         if len(self) * _ROWS_PER_KEY < rows or len(self) <= _FEW or field.type.kind in (Kind.CHAR, Kind.BOOLEAN):
             return self.listed
@@ -154,5 +154,5 @@ def _one_of_char(ref: ColumnRef, texts: Sequence[str]) -> Predicate:
         filled = [text.ljust(length) for text in texts]
         ends = ((Op.GE, min(filled)), (Op.LE, max(filled)))
         return make_and(*(compare_char(op, ref, (text,), ref.type) for op, text in ends))
-    except PredicateError:  # of so many characters that forms of one text are too many
+    except PredicateError:  # CHAR of a length at which the forms of one text are too many
         return Const.TRUE

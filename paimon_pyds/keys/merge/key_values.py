@@ -1,4 +1,4 @@
-"""The columns that files of tables with a primary key have beside the table's own.
+"""The columns that files of tables with a primary key have in addition to the table's own.
 
 Source: Paimon documentation, concepts/spec/datafile, "Table with Primary key DataFile"; Java: class SpecialFields.
 """
@@ -18,7 +18,7 @@ KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
 LEVEL = "_LEVEL"
-"""The column of a merge that says which level a row lies on, where that matters: files don't have it."""
+"""A column of merges with the level of each row, if that matters: files don't have it."""
 
 KEY_VALUE_FIELDS = (
     DataField(2_147_483_646, SEQUENCE_NUMBER, AtomicType(Kind.BIGINT, nullable=False)),

@@ -20,7 +20,7 @@ from paimon_pyds.sql.predicate.tree import Predicate
 
 
 class RowMerger:
-    """Merges rows as they lie in files of a table with a primary key.
+    """Merges rows from files of a table with a primary key.
 
     Where rows have a column ``_LEVEL``, the version of the lowest level above 0 counts for all on higher ones: it was
     made of them when it was compacted; but the engine first-row goes by age alone. (Java: class LookupMergeFunction.)
@@ -51,12 +51,12 @@ class RowMerger:
         return tuple(dict.fromkeys((*named, *self._engine.required_columns(columns))))
 
     def conditions_on_versions(self, predicate: Predicate) -> tuple[Predicate, ...]:
-        """What one version of a key at least must meet, each, so that a filter keeps the merged row; none where rows
-        are made in a way that no single version tells of."""
+        """Conditions that each must be true for at least one version of a key if its merged row matches a filter; empty
+        if single versions decide nothing about the merged row."""
         return self._engine.conditions_on_versions(predicate)
 
     def merge(self, rows: pa.Table | pa.RecordBatch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """One row for each key, in the order of keys. Deletes are kept (`without_deletes` drops them).
+        """One row for each key, in the order of keys. It includes deletes (`without_deletes` drops them).
 
         ``rows``: all versions of each key in it, with `required_columns`. Sorted runs one after the other, older ones
         first, are merged fastest. ``columns``: those of the result, ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` among them

@@ -8,7 +8,7 @@ from paimon_pyds.base.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OlderVersions:
-    """What becomes of older versions when newer ones leave level 0.
+    """How older versions are hidden when newer ones leave level 0.
 
     Attributes:
         looked_up: compactions look for them in the runs that they leave alone. So the version of the lowest level above

@@ -1,4 +1,4 @@
-"""Numbers that compare as values do: so rows are ordered and told apart by integers, whatever their columns' types.
+"""Numbers that compare as values do: integers order and distinguish rows, whatever the types of their columns.
 
 The order is that of keys and sequence fields in Java Paimon: strings by their UTF-8 bytes, binaries by unsigned bytes,
 false before true, both float zeros equal (a key -0.0 is the same key as 0.0). NULL comes first. NaN is the greatest

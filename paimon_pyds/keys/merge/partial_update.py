@@ -57,7 +57,7 @@ class GroupOrder:
         return cls(order_codes(columns)[versions.order], given[versions.order])
 
     def is_newest(self, places: Positions, key: Positions, counted: Flags) -> Flags:
-        """Of some places, whether none of their key that comes before them is newer.
+        """For each place, whether no earlier place of its key is newer.
 
         ``places``: some, ascending. ``key``: the key of each of them. ``counted``: which of them count for those after
         them.

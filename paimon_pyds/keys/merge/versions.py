@@ -89,7 +89,7 @@ class Versions:
         return np.asarray((self.counts == 1) & self.keeps_single, np.bool_)
 
     def only(self, kept: Flags) -> Versions:
-        """The same without the other places: of each key one at least is kept."""
+        """The versions at the selected places: at least one of each key."""
         numbers = self.key_numbers[kept]
         starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
         return replace(self, order=self.order[kept], starts=starts)
@@ -105,11 +105,11 @@ class Versions:
         return np.repeat(values, self.counts)
 
     def first(self, kept: Flags) -> Positions:
-        """The place of each key's oldest version among those at places that are kept; -1 for keys without any."""
+        """The place of each key's oldest version among the selected places; -1 for keys without any."""
         return self._found(np.flatnonzero(kept)[::-1])
 
     def last(self, kept: Flags) -> Positions:
-        """The place of each key's newest version among those at places that are kept; -1 for keys without any."""
+        """The place of each key's newest version among the selected places; -1 for keys without any."""
         return self._found(np.flatnonzero(kept))
 
     def _found(self, places: Positions) -> Positions:

@@ -1,7 +1,7 @@
 """Sorted runs cut into windows: each holds all versions of its keys, and only a few batches of each run.
 
-The runs of a bucket overlap, so none of its keys can be merged before all runs have been read up to it. What comes
-later in any run is no less than the last key that was read of it; so all keys below the least of these are complete.
+The runs of a bucket overlap, so a key can be merged only after all runs have been read up to it. Later keys of a run
+are no less than the last key read from it; so all keys below the least of these last keys are complete.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def windows(
 ) -> Iterator[pa.RecordBatch]:
     """All rows of the runs, in windows: no key of one occurs in another, and those of a later one are greater.
 
-    In a window the rows of the runs lie one after the other, in the order of the runs. At most two batches of each run
+    A window has the rows of one run after those of another, in the order of the runs. At most two batches of each run
     are in memory; where runs repeat keys, also what ``needed`` keeps of the versions of one key.
 
     ``runs``: all that have rows of these keys, the oldest first: so they are merged fastest. ``needed``: drops rows
@@ -96,7 +96,7 @@ class _RunReader:
         return sum(waiting.batch.num_rows - waiting.start for waiting in self._waiting)
 
     def read_on(self) -> bool:
-        """Read the next batch; False when there is none."""
+        """Read the next batch; False at the end."""
         for batch in self._batches:
             if batch.num_rows:
                 self._append(batch)
@@ -120,14 +120,14 @@ class _RunReader:
             self._fold()
 
     def _check_kinds(self, batch: pa.RecordBatch) -> None:
-        """A kind that is none would count as a row that adds."""
+        """Raise on an invalid row kind, which would count as a row that adds."""
         if VALUE_KIND not in batch.schema.names:
             return
         column = batch.column(VALUE_KIND)
         kinds = None if column.null_count else to_numpy(column)
         if kinds is None or kinds.min() < INSERT or kinds.max() > DELETE:
             raise CorruptFileError(
-                "a sorted run of a table with a primary key has a row kind that is none",
+                "a sorted run of a table with a primary key has an invalid row kind",
                 path=self._run.name,
                 field=VALUE_KIND,
                 hint="overwrite the partition, or roll back to a snapshot before this file",
@@ -139,8 +139,8 @@ class _RunReader:
             f"a sorted run of a table with a primary key {what}",
             path=self._run.name,
             field=", ".join(name.removeprefix(KEY_PREFIX) for name in self._names),
-            hint="who wrote this file, or another one of its level, broke the order: overwrite the partition, or roll "
-            "back to a snapshot before",
+            hint="the writer of this file, or of another one of its level, broke the order: overwrite the partition, "
+            "or roll back to an earlier snapshot",
         )
 
     def _fold(self) -> None:
