@@ -239,7 +239,7 @@ def test_names() -> None:
     assert bind(parse_filter("ID = 1"), table) == Leaf(Op.EQ, ColumnRef("ID", (), table[1].type, 1), (1,))
     assert to_sql(bind(parse_filter("NAME = 'x'"), table)) == "name = 'x'"
     with pytest.raises(
-        PredicateError, match="no column 'id' in the table — names tell case apart here; there are Id, ID"
+        PredicateError, match="no column 'id' in the table — names are case-sensitive here; there are Id, ID"
     ):
         bind(parse_filter("id = 1"), table)
     with pytest.raises(PredicateError, match=r"did you mean Preis\?"):

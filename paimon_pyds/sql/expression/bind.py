@@ -72,7 +72,7 @@ class Binder:
         return self.literal(expression.literal) if type(expression) is Value else binders[type(expression)](expression)
 
     def text_of(self, expression: Expression) -> str:
-        """What was written for a part of the tree."""
+        """The source text of a part of the tree."""
         return self._source.text[expression.start : expression.stop]
 
     def fail(self, where: Expression, message: str, hint: str | None = None) -> NoReturn:
@@ -210,14 +210,14 @@ class Binder:
             self._fail_by(where, error)
 
     def common(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes taken to their common type. Raises LookupError when there is none."""
+        """The nodes converted to their common type. Raises LookupError: they have no common type."""
         type_: Type = None
         for node in nodes:
             type_ = common_type(type_, node.type)
         return [self.coerce(node, type_) for node in nodes]
 
     def condition(self, node: Node) -> Node:
-        """The node as a condition. Raises LookupError when it is none."""
+        """The node as a condition. Raises LookupError: it is not a condition."""
         if node.type is None:
             return Constant(tree.BOOLEAN, scalar(None, pa.bool_()))
         if node.type.kind is not Kind.BOOLEAN:

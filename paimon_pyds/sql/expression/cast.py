@@ -299,8 +299,8 @@ def _shifted(
 
 
 def _shifts(counts: Int64s, shift: Callable[[int], int], day: int) -> Int64s:
-    """What is added to each count. A day that begins and ends with one shift has it all along: no zone changes its
-    distance from UTC and back within three days."""
+    """The shift of each count. A day that begins and ends with the same shift has it all day: no zone changes its
+    offset from UTC and back within three days."""
     days, of_day = np.unique(counts // day, return_inverse=True)
     first = np.array([shift(number * day) for number in days.tolist()], np.int64)
     last = np.array([shift(number * day + day - 1) for number in days.tolist()], np.int64)

@@ -91,8 +91,8 @@ def decimal_result(operator: str, a: AtomicType, b: AtomicType) -> AtomicType:
 
 
 def common_type(a: Type, b: Type) -> Type:
-    """The type that both operands of a comparison, or branches of a CASE, are taken to.
-    Raises LookupError: there is none."""
+    """The type to which both operands of a comparison, or branches of a CASE, are converted.
+    Raises LookupError: they have no common type."""
     if a is None or b is None:
         return b if a is None else a
     a, b = normal(a), normal(b)
@@ -144,7 +144,7 @@ def _numeric(a: DataType, b: DataType) -> DataType:
         whole = max((t.precision or 0) - (t.scale or 0) for t in (left, right))
         return AtomicType(Kind.DECIMAL, precision=min(whole + scale, _MAX), scale=min(scale, _MAX))
     wider = _WIDTH[max(_WIDTH.index(a.kind), _WIDTH.index(b.kind))]
-    # An integer beside a FLOAT would lose digits: both are taken to DOUBLE.
+    # With a FLOAT an integer would lose digits: both become DOUBLE.
     return AtomicType(Kind.DOUBLE if wider is Kind.FLOAT and a.kind is not b.kind else wider)
 
 

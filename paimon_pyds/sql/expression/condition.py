@@ -89,8 +89,8 @@ def predicate_of(part: Expression, source: SqlText, scope: Scope, timezone: str)
 def _row_binder(
     source: SqlText, fields: Sequence[DataField], qualifiers: tuple[str, ...], timezone: str
 ) -> Callable[[], RowBinder]:
-    """Makes what evaluates conditions on rows when it is asked for: most filters have nothing for it, and processes
-    that plan a query start sooner without the functions of expressions."""
+    """A function that makes the evaluator of conditions on rows at its first call: most filters need no evaluator, and
+    processes that plan a query start sooner without the functions of expressions."""
 
     @cache
     def binder() -> RowBinder:

@@ -76,7 +76,7 @@ def _date_arithmetic(binder: Binder, operator: str, arguments: list[Node]) -> No
 
 
 def _number(binder: Binder, node: Node, other: Node) -> Node:
-    """An operand of arithmetic; a text becomes BIGINT beside an integer, else DOUBLE."""
+    """An operand of arithmetic; a text becomes BIGINT if the other operand is an integer, else DOUBLE."""
     if node.type is None:
         return node
     if node.type.kind in STRING_KINDS:
@@ -133,7 +133,7 @@ def _bits(operator: str) -> Resolve:
 
 
 def char_length(nodes: Sequence[Node]) -> int | None:
-    """The n of the longest CHAR(n) column among texts that are compared; None where there is none."""
+    """The n of the longest CHAR(n) column among texts that are compared; None if no operand is one."""
     return max((n.char for n in nodes if isinstance(n, Column | Part) and n.char is not None), default=None)
 
 
@@ -317,7 +317,7 @@ OTHER_NAMES = {
 
 
 def function(name: str) -> Function | None:
-    """The function of a name in lower case, or the operator of a sign or word; None where there is none."""
+    """The function of a name in lower case, or the operator of a sign or word; None if it is unknown."""
     name = OTHER_NAMES.get(name, name)
     return FUNCTIONS.get(name) or _more().get(name)
 

@@ -31,7 +31,8 @@ from paimon_pyds.sql.text.parser import parse
 from paimon_pyds.sql.text.tree import Call, Expression, conjuncts
 
 _DENSE_SPAN = 4
-"""Keys that are whole numbers are found by their distance from the least where they span so many times their count."""
+"""Integer keys are looked up by their distance from the least one if their range is at most this number of times their
+count."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ class JoinCondition:
 def split_join(
     on: Operand, target: Scope, source: Scope, *, timezone: str | None = None, now: datetime | None = None
 ) -> JoinCondition:
-    """A condition over two scopes, whose columns have prefixes that tell them apart.
-    Raises ExpressionError: it does not parse or bind, or is no condition."""
+    """A condition over two scopes, whose columns have distinct prefixes.
+    Raises ExpressionError: it does not parse or bind, or is not a condition."""
     scopes, zone = (target, source), timezone or default_zone()
     if not isinstance(on, str):
         return JoinCondition((), Const.TRUE, None, None, Residual((bind_condition(on, scopes, timezone=zone),)))
@@ -251,9 +252,9 @@ def _places(array: pa.Array, values: pa.Array, null_safe: bool) -> Int64s:
 
 @dataclass(frozen=True)
 class _DenseValues:
-    """Distinct integers, dates or times that lie close together: a place for each number from ``least`` on.
+    """Distinct integers, dates or times that are close together: a place for each number from ``least`` on.
 
-    A hash table of all values, which Arrow would make anew for each batch, isn't needed then.
+    This replaces a hash table of all values, which Arrow would build again for each batch.
     """
 
     least: int

@@ -30,7 +30,7 @@ _PRECISIONS = {"ms": 3, "us": 6, "ns": 9}
 
 
 def key_table(keys: Any) -> pa.Table:
-    """The keys in memory: they may come as a stream, and are asked for again where a commit is tried again.
+    """The keys in memory: they may come as a stream, and a commit that is retried needs them again.
 
     ``keys``: anything that rows can be taken from. Raises SchemaError: it has no columns, or no rows of one form.
     """
@@ -142,7 +142,7 @@ def _by_value(values: pa.Array, wanted: pa.DataType, change: Callable[[Any], Any
 
 
 def _exactly(type_: AtomicType) -> Callable[[Any], Any]:
-    """What gives the value of a type of numbers that equals a number; None where there is none."""
+    """A function that returns the value of a numeric type that equals a number; None if no value does."""
     kind, scale = type_.kind, type_.scale or 0
     least, most = domain(type_) if kind not in FLOAT_KINDS else (0, 0)
 

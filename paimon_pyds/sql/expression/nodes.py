@@ -219,8 +219,8 @@ def rows_for(node: Node, batch: pa.RecordBatch, rows: Int64s) -> pa.RecordBatch:
 @dataclass(frozen=True)
 class Choice(Node):
     """The value of the first branch whose condition is true; what COALESCE and IF are made of, too. ``branches``:
-    conditions and values; a condition of None asks whether the value itself is there. ``otherwise``: where no branch
-    holds."""
+    conditions and values; a condition of None is true if the value itself is not NULL. ``otherwise``: the value if no
+    condition is true."""
 
     branches: tuple[tuple[Node | None, Node], ...]
     otherwise: Node

@@ -111,7 +111,8 @@ def filled(array: pa.Array, value: object = 0) -> npt.NDArray[Any]:
 
 
 def in_unit(counts: pa.Array, source: int, target: int) -> pa.Array:
-    """int64 counts of a unit, of which so many make a second, in another one; what is finer is cut, towards the past.
+    """int64 counts of one unit in another one; ``source`` and ``target`` are counts per second. Rounds towards the
+    past.
     Raises ArrowInvalid: a count does not fit 64 bits."""
     if target >= source:
         return pc.multiply_checked(counts, scalar(target // source, pa.int64()))

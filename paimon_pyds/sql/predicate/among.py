@@ -1,8 +1,8 @@
 """Rows of values, ``(a, b) IN ((1, 2), (3, 4), …)``: what a semi-join with them keeps.
 
-An `Among` holds of each column the values that occur, sorted and each once, and of each row the places of its values
-there. Statistics and indexes are asked about each column, by its values where they are few and by the least and the
-greatest where they are many, and about whole rows where these are compared with bounds.
+An `Among` has the distinct values of each column, sorted, and for each row the places of its values among them.
+Statistics and indexes answer for each column: by its values if they are few, by the least and the greatest if they are
+many. Bounds are also compared with whole rows.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from paimon_pyds.sql.predicate.compare import compare_char
 from paimon_pyds.sql.predicate.tree import Among, ColumnRef, Const, Leaf, Op, Predicate, make_and, make_or
 
 LISTED = 10_000
-"""Values of a column up to which they are a list, which indexes answer value by value; beyond, their ends are asked."""
+"""Values of a column up to which they are a list, which indexes answer value by value; a longer list is replaced by its
+least and greatest value."""
 _FEW_ROWS = 64
-"""Rows up to which each is asked about by itself."""
+"""Rows up to which each becomes a condition of its own."""
 _MOST_PAIRS = 1 << 22
-"""Pairs of a file and a row that are compared at most."""
+"""Greatest number of pairs of a file and a row that are compared."""
 _PAIRS_AT_ONCE = 1 << 18
 _HASHED = 1024
 """Values up to which all are hashed to look for those of a batch."""
@@ -163,12 +164,12 @@ def holds(node: Among, given: Sequence[pa.Array | pa.ChunkedArray]) -> Flags:
 
 
 def place_of(values: pa.Array, value: pa.Scalar, column: ColumnRef) -> int:
-    """The place of a column's value among some values; -1 if it is none of them."""
+    """The place of a column's value among some values; -1 if it is not there."""
     return int(_found(values, array_of(value), column)[0])
 
 
 def _found(values: pa.Array, given: pa.Array, column: ColumnRef) -> Int64s:
-    """The place of each given value among some values; -1 where it is none of them."""
+    """The place of each given value among some values; -1 where it is not there."""
     if pa.types.is_dictionary(given.type):
         places = np.append(_found(values, given.dictionary, column), -1)
         found = places[to_numpy(pc.fill_null(given.indices, 0))]
@@ -200,7 +201,7 @@ def _integers(values: pa.Array) -> Int64s:
 
 
 def _between(values: pa.Array, given: pa.Array) -> tuple[int, int]:
-    """Between which places those of the sorted values lie that are between the least and the greatest given one."""
+    """The range of places of the sorted values that are between the least and the greatest given one."""
     ends = pc.min_max(given)
     if not ends["min"].is_valid or pa.types.is_floating(given.type):
         return 0, len(values) if ends["min"].is_valid else 0
@@ -240,7 +241,7 @@ def tests(node: Among) -> Predicate:
 
 
 def column_test(column: ColumnRef, values: pa.Array) -> Predicate:
-    """That a column has one of some sorted values, or where they are many that it lies between the least and the
+    """The condition that a column has one of some sorted values; if they are many, that it is between the least and the
     greatest."""
     if len(values) <= LISTED:
         return _listed(column, values)
@@ -268,7 +269,7 @@ def has_few_rows(node: Among) -> bool:
 
 
 def as_leaves(node: Among) -> Predicate:
-    """What leaves can say of it: of few rows the same, of many what each column says."""
+    """The condition made of leaves: the same condition if rows are few, else one for each column."""
     if not has_few_rows(node):
         return tests(node)
     found = node.known.get("rows")
@@ -293,8 +294,8 @@ def by_column(node: Among) -> Predicate:
 
 
 def any_row_within(node: Among, bounds: Sequence[tuple[Int64s, Int64s]], files: Flags) -> Flags:
-    """Which files may hold one of the rows, by the places of values that lie within the bounds of each column: from the
-    first up to, without, the second. ``files``: those to look at; the others are none."""
+    """The files that may have one of the rows. ``bounds``: for each column and file the range of places of values
+    within the file's bounds, the second end excluded. ``files``: the candidates."""
     rows = places_of(node)
     alive = np.flatnonzero(files)
     if len(rows) == 1 or not len(alive):
@@ -322,7 +323,7 @@ def any_row_within(node: Among, bounds: Sequence[tuple[Int64s, Int64s]], files: 
 def _some_row_within(
     rows: Sequence[Int64s], bounds: Sequence[tuple[Int64s, Int64s]], spans: tuple[Int64s, Int64s]
 ) -> Flags:
-    """For each of some files, whether one of a span of rows lies within its bounds."""
+    """For each of some files, whether one of a span of rows is within its bounds."""
     starts, lengths = spans
     file = np.repeat(np.arange(len(starts)), lengths)
     row = np.arange(len(file)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + np.repeat(starts, lengths)

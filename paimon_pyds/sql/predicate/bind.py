@@ -176,7 +176,7 @@ class TableBinder:
         if found:
             names = ", ".join(f.name for f in found)
             what = "there are" if len(found) > 1 else "there is"
-            hint = f"names tell case apart here; {what} {names}"
+            hint = f"names are case-sensitive here; {what} {names}"
             raise UnknownColumnError(f"no column {name!r:.100} in {where}", hint=hint)
         hint = suggest(name[:200], (f.name for f in fields), "it has") or "it has no columns"
         raise UnknownColumnError(f"no column {name!r:.100} in {where}", hint=hint)

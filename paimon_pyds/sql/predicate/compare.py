@@ -91,7 +91,7 @@ def _float(literal: Literal, type_: AtomicType) -> float:
 def _compare_float(op: Op, column: ColumnRef, number: float, type_: AtomicType) -> Predicate:
     if type_.kind is Kind.DOUBLE or math.isnan(number) or values.float32(number) == number:
         return Leaf(op, column, (number,))
-    # A FLOAT column is compared as DOUBLE, so 0.1 lies between two of its values.
+    # A FLOAT column is compared as DOUBLE, so 0.1 is between two of its values.
     if op is Op.EQ:
         return Const.FALSE
     if op is Op.NE:
@@ -178,8 +178,8 @@ def compare_char(op: Op, column: ColumnRef, texts: Iterable[str], type_: AtomicT
     Both sides are compared as if filled with blanks to the longer length (Spark's rule ApplyCharTypePadding). Files
     hold CHAR values with those blanks (Spark and Hive write them) or without (Flink, ORC's readers, this package), so
     it becomes a comparison with all the forms that equal values can have, which indexes, statistics and buckets answer
-    as any other. Values have n characters at most. Bound again, the tree stays the same.
-    Raises PredicateError: the column is so long, or the texts are so many, that there are too many forms.
+    as any other. Values have n characters at most. Binding the tree again does not change it.
+    Raises PredicateError: the column is too long, or the texts are too many, to list all forms.
     """
     bare = sorted({text.rstrip(" ") for text in texts})
     length = max(type_.length or 1, *map(len, bare))

@@ -1,8 +1,8 @@
 """ORs of bound conditions, which may be very many, as programs write them.
 
 Equalities of a column become one IN, those of several columns rows of values (``(a, b) IN ((1, 2), …)``), very many
-ranges of a column one condition (`paimon_pyds.sql.predicate.ranges`). What is left is put in order by a column that
-all of it bounds, and becomes a tree of few branches.
+ranges of a column one condition (`paimon_pyds.sql.predicate.ranges`). The other conditions are sorted by a column that
+all of them bound, and become a tree of few branches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paimon_pyds.sql.predicate.tree import (
 )
 
 _VERY_MANY = 1000
-"""Conditions from which on a table of keys is so much faster that a warning says so."""
+"""Conditions from which a warning recommends a table of keys, which is much faster then."""
 
 
 def any_of(*children: Predicate) -> Predicate:

@@ -59,7 +59,7 @@ def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boolea
 
 
 def column_values(column: ColumnRef, batch: pa.RecordBatch | pa.Table) -> _Values:
-    """The values of a column, or of a place inside one, per row. A missing map key and what lies in a null are null.
+    """The values of a column, or of a place inside one, per row. They are null for a missing map key and inside a null.
     Raises PredicateError: the column is missing from the batch."""
     at = batch.schema.get_field_index(column.name)
     if at < 0:
@@ -220,7 +220,7 @@ def _against_nan(op: Op, values: _Values) -> _Values:
 
 def _in(values: _Values, literals: Sequence[Any]) -> _Values:
     if pa.types.is_floating(values.type):
-        # Hashing tells the zeros apart and may tell NaNs apart.
+        # Hashing distinguishes the two zeros, and may distinguish NaNs.
         plain = [v for v in literals if v != 0 and not math.isnan(v)]
         special = [v for v in literals if v == 0 or math.isnan(v)]
     else:

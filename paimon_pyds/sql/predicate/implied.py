@@ -1,7 +1,7 @@
-"""What a comparison of a function's value says of the column that the function is given.
+"""Conditions on a column that follow from a comparison of a function of it.
 
-Where ``year(ts) = 2024`` is true, ``ts`` lies between two timestamps. Statistics, partitions and indexes answer the
-second; rows are asked the first all the same, so what is said may be wider than needed, yet never narrower.
+If ``year(ts) = 2024`` is true, ``ts`` is between two timestamps. Statistics, partitions and indexes evaluate the second
+condition, rows the first. So the second may be wider than needed, but never narrower.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _INSTANT = AtomicType(Kind.TIMESTAMP_LTZ, precision=6)
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """What is known of the operands of a filter.
+    """Types and constants of the operands of a filter.
 
     Attributes:
         type_of: the type of an expression's values; None when it has none, or can't be bound.
@@ -102,7 +102,7 @@ def implied_comparison(op: Op, node: Expression, literal: Literal, operands: Ope
         step = _STEPS.get(node.function) if isinstance(node, Call) else None
         return step(op, node, literal, operands) if step and isinstance(node, Call) else None
     except (PredicateError, ValueError, OverflowError):
-        return None  # no such date, or a text that is none
+        return None  # the date does not exist, or the text is not a date
 
 
 def implied_list(node: Expression, literals: Sequence[Literal], operands: Operands) -> Expression | None:
@@ -131,7 +131,7 @@ def _integer(literal: Literal) -> int | None:
 
 
 def _within(op: Op, child: Expression, first: Literal, after: Literal, operands: Operands) -> Expression | None:
-    """What the operator asks for of: from one bound on, and before another."""
+    """The parts that the operator needs of: at or after ``first``, and before ``after``."""
     parts = [implied_comparison(Op.GE, child, first, operands)] if op in (Op.EQ, Op.GT, Op.GE) else []
     if op in (Op.EQ, Op.LT, Op.LE):
         parts.append(implied_comparison(Op.LT, child, after, operands))
@@ -166,7 +166,7 @@ def _year(op: Op, node: Call, literal: Literal, operands: Operands) -> Expressio
 
 
 def _trunc(op: Op, node: Call, literal: Literal, operands: Operands) -> Expression | None:
-    """The beginning of a unit, compared with a date that may be none: it lies less than a unit before the operand."""
+    """The beginning of a unit, which is less than a unit before the operand, compared with any date."""
     child, unit = node.arguments
     longest, day = _LONGEST.get(operands.word(unit), 0) // _DAY, operands.day(literal)
     return _days_within(op, child, day, day + longest, operands) if longest and day is not None else None

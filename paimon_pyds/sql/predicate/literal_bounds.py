@@ -238,7 +238,7 @@ def _timestamp_bounds(literal: Literal, type_: AtomicType, zone: str) -> Literal
         instant, micros = micros, values.instant_to_local(micros, where)
         change = None if where is values.UTC else _offset_change(instant, where)
         if change is not None and change.at <= instant < change.at + change.before - change.after:
-            # The hour that clocks show twice is read as its first pass, so all of it lies before this instant.
+            # The hour that clocks show twice is read as its first pass, so all of it is before this instant.
             ends = -(-(change.at + change.before) * 1000 // unit)
             return LiteralBounds(ends, ends)
     return ratio_bounds(micros * 1000 + rest, unit)
@@ -261,8 +261,8 @@ class SkippedHour(NamedTuple):
 def skipped_hour(literal: Literal, type_: AtomicType, zone: str) -> SkippedHour | None:
     """The one place where the cast of a column is not monotone: TIMESTAMP to an instant, at a clock change.
 
-    Times that clocks skipped are read as if they had not been turned yet, so they coincide with later ones. None when
-    the literal does not lie there.
+    Times that clocks skipped are read as if they had not been turned yet, so they coincide with later ones. None if the
+    literal is not among them.
     """
     if type_.kind is not Kind.TIMESTAMP or literal.type is None or literal.type.kind is not Kind.TIMESTAMP_LTZ:
         return None

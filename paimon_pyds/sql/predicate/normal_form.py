@@ -1,7 +1,7 @@
 """From conditions as written to predicates, which have no NOT.
 
-SQL's conditions have three values, a filter keeps rows where its condition is *true*. `Truth` tells of a part of a
-condition which rows are looked for; with that NOT is pushed into the leaves, and a leaf's unknown may count as false.
+SQL's conditions have three values; a filter selects rows for which its condition is *true*. `Truth` states which rows
+are wanted by a part of a condition. So NOT is pushed into the leaves, and a leaf's unknown may count as false.
 
 What a predicate has no leaf for, a comparison of two columns or a function of one, is left to the rows (`Computed`).
 """
@@ -224,7 +224,7 @@ class _NormalForm:
         return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
     def _condition(self, node: Expression, wanted: Truth) -> Predicate | None:
-        """Leaves, not bound yet, of a condition that is neither AND nor OR nor NOT; None when there are none."""
+        """The leaves, not bound yet, of a condition that is neither AND nor OR nor NOT; None if it has no leaves."""
         if isinstance(node, Call):
             if node.function in _COMPARISONS and len(node.arguments) == 2:
                 return self._comparison(_COMPARISONS[node.function], node, wanted)

@@ -7,9 +7,9 @@ SimpleStats) and of partitions:
 
 * A null minimum or maximum says nothing; that all values are null is said by the null count equal to the row count.
 * Minima and maxima of texts may be cut short (``metadata.stats-mode`` truncate): they bound, but need not occur.
-* Floats are ordered as Java's ``Double.compare`` does: NaN is greatest, and -0.0 lies below 0.0. Filters hold both
-  zeros for equal, so bounds are compared as numbers. Some writers leave NaN out of bounds: it may then be there beside
-  any of them, unless another part of an AND rules it out.
+* Floats are ordered as Java's ``Double.compare`` does: NaN is greatest, and -0.0 is less than 0.0. In filters both
+  zeros are equal, so bounds are compared as numbers. Some writers leave NaN out of bounds: any bounds may then hide a
+  NaN, unless another part of an AND rules it out.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ColumnStats:
 
 
 class ColumnBounds:
-    """The statistics of one column, with what its leaves share; ``plain``: asked about rows that are not NaN."""
+    """The statistics of one column, with what its leaves share; ``plain``: for rows that are not NaN."""
 
     def __init__(self, stats: ColumnStats, ref: ColumnRef, rows: Int64s, plain: bool = False) -> None:
         assert ref.type is not None
@@ -235,7 +235,7 @@ class ColumnBounds:
         return is_true(_KERNELS[op](bounds, scalar(value, bounds.type)))
 
     def may_lie_in(self, ranges: Ranges) -> Flags:
-        """Whether some value may lie in one of the ranges."""
+        """Whether some value may be in one of the ranges."""
         low, high = self._steps()
         first = np.searchsorted(ranges.high, low)
         inside = np.minimum(first, len(ranges.low) - 1)
@@ -246,7 +246,7 @@ class ColumnBounds:
         return some_value & reached
 
     def always_lies_in(self, ranges: Ranges) -> Flags:
-        """Whether surely all rows of a file lie in one range."""
+        """Whether surely all rows of a file are in one range."""
         low, high = self._steps()
         last = np.searchsorted(ranges.low, low, "right") - 1
         within = (last >= 0) & (high <= ranges.high[np.maximum(last, 0)])
@@ -288,7 +288,7 @@ def is_nan(value: Any) -> bool:
 
 
 def text_successor(prefix: str) -> str | None:
-    """The least text above all that start with the prefix; None when there is none."""
+    """The least text above all that start with the prefix; None if no text is above them."""
     text = prefix.rstrip("\U0010ffff")
     if not text:
         return None
@@ -302,8 +302,8 @@ StatsOf: TypeAlias = "Callable[[ColumnRef], ColumnStats | None]"
 def may_match(predicate: Predicate, row_counts: pa.Array, stats_of: StatsOf) -> Flags:
     """Whether a file may hold a row that the predicate is true for, per file.
 
-    ``predicate``: bound. ``row_counts``: number of rows of each file. ``stats_of``: statistics of a column, asked once
-    per column; None when there are none.
+    ``predicate``: bound. ``row_counts``: number of rows of each file. ``stats_of``: returns the statistics of a column,
+    called once per column; None: it has no statistics.
     """
     return StatisticsEvaluation(row_counts, stats_of).may(predicate)
 

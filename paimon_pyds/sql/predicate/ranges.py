@@ -1,9 +1,9 @@
 """Very many values and ranges of a column that are joined by OR.
 
 Ranges of a column whose values are *steps* (integers, dates, times, timestamps, DOUBLEs) are joined where they meet,
-and kept as arrays besides (`Ranges`), so that evaluators find the range of a value by bisection. Other conditions are
-put in order by a column that all of them bound, and become a tree of few branches whose nodes say between which values
-their conditions lie; evaluators pass over a node with all that is below where its bounds rule it out.
+and also stored as arrays (`Ranges`), so that evaluators find the range of a value by bisection. Other conditions are
+sorted by a column that all of them bound, and become a tree of few branches; each node has the bounds of its
+conditions, so evaluators skip a whole branch that its bounds rule out.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def step_range(column: ColumnRef, tests: Iterable[Leaf]) -> tuple[int, int]:
 
 
 def or_of_ranges(column: ColumnRef, ranges: Iterable[tuple[int, int]]) -> Predicate:
-    """That a column of steps lies in one of some ranges of them, both ends included."""
+    """The condition that a column of steps is in one of some ranges, both ends included."""
     joined: list[list[int]] = []
     for low, high in sorted(ranges):
         if low > high:
-            continue  # nothing lies in it
+            continue  # it is empty
         if joined and low <= joined[-1][1] + 1:
             joined[-1][1] = max(joined[-1][1], high)
         else:
@@ -93,7 +93,7 @@ def _between(column: ColumnRef, type_: AtomicType, low: int, high: int) -> Predi
 
 
 class _Span(NamedTuple):
-    """Values of a column between which a condition lies, both included; ``number`` is the condition's."""
+    """Bounds of a condition on a column, both included; ``number`` is the condition's."""
 
     low: Any
     high: Any

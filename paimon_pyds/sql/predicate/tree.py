@@ -1,9 +1,9 @@
 """The predicate tree: one tree, evaluated by statistics, by file indexes, and exactly.
 
-A predicate is a filter, in SQL's three-valued logic: a row is kept when it is *true*, so *unknown* counts as false.
-Trees are kept in negation normal form: NOT is pushed into the leaves as they are built (`negate`), each leaf operator
-having its opposite. AND and OR are monotone, so with no NOT above it a leaf's *unknown* may be taken for false, and
-every evaluator needs two values only.
+A predicate is a filter, in SQL's three-valued logic: a row matches if it is *true*, so *unknown* counts as false. Trees
+are in negation normal form: NOT is pushed into the leaves as they are built (`negate`), each leaf operator having its
+opposite. AND and OR are monotone, so with no NOT above it a leaf's *unknown* may be taken for false, and every
+evaluator needs only two values.
 
 A tree is *unbound* as the parser makes it (columns are names, literals are `Literal`), and *bound* after `bind`
 (columns carry type and field id, literals are internal values of the column's type: see `paimon_pyds.base.types`).
@@ -86,7 +86,7 @@ class Truth(enum.Enum):
 
     @property
     def opposite(self) -> Truth:
-        """What is looked for in a condition with NOT before it."""
+        """The rows wanted by the operand of NOT, if these are wanted by the NOT itself."""
         return _WANTED_WITH_NOT[self]
 
 
@@ -172,8 +172,8 @@ class RowCondition(Protocol):
 
 
 class Digest:
-    """Tells pickles apart. It is worked out when it is first asked for: of thousands of conditions that become one it
-    never is."""
+    """A digest by which pickles are compared. It is computed at its first use: thousands of conditions that become one
+    never need theirs."""
 
     __slots__ = ("_of", "_text")
 
@@ -209,8 +209,8 @@ class Computed:
     Attributes:
         text: as SQL.
         columns: names of the top-level columns that it needs.
-        digest: tells it from others of the same text: of another time zone, of another current time.
-        condition: what evaluates it; it pickles.
+        digest: differs from that of other conditions of the same text, with another time zone or current time.
+        condition: evaluates it; it pickles.
     """
 
     text: str
@@ -315,7 +315,7 @@ def negate(predicate: Predicate) -> Predicate:
 
 
 def ends(predicate: Predicate, every: bool = False) -> Iterator[Leaf | Among | Const | Computed]:
-    """What is neither AND nor OR, left to right; see `leaves`."""
+    """The nodes that are neither AND nor OR, left to right; see `leaves`."""
     left = [predicate]
     while left:
         node = left.pop()
