@@ -45,7 +45,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _UNITS = {"s": dt.timedelta(seconds=1), "ms": dt.timedelta(milliseconds=1), "us": _MICROSECOND, "ns": _MICROSECOND}
 _KEPT = frozenset({int, bool, type(None)})
-"""Types of values whose scalars are kept: small, and those that compare as equal are."""
+"""Types of values whose scalars are cached: small ones, which are the same if they compare as equal."""
 _LARGEST_COUNTED = (32 << 20) - (64 << 10)
 """glibc learns from blocks up to 32 MiB, its own header included."""
 _LEAST_BLOCK = 1 << 19
@@ -113,11 +113,11 @@ pc: Any = _Compute()
 
 
 def keep_freed_memory(size: int = _LARGEST_COUNTED) -> None:
-    """Have glibc keep some times ``size`` bytes that were freed, up to 64 MiB, for what is allocated next.
+    """Have glibc retain some times ``size`` freed bytes, up to 64 MiB, for the next allocations.
 
-    By default it gives memory back at once, and to ask for it again takes longer than to build bitmaps in it. It stops
-    that by itself once a program has freed one large block, for twice its size (mallopt(3), M_MMAP_THRESHOLD): here is
-    one, never touched. Other allocators are left as they are.
+    By default glibc returns memory to the system at once, and allocating it again takes longer than building bitmaps in
+    it. glibc stops that, up to twice the size of the block, once a program has freed one large block (mallopt(3),
+    M_MMAP_THRESHOLD): this function frees one that was never written. It does not change other allocators.
     """
     _allocate_once(min(1 << max(2 * size, _LEAST_BLOCK).bit_length(), _LARGEST_COUNTED))
 
@@ -508,7 +508,7 @@ def varint(value: int) -> bytes:
 
 
 def unsigned_varints(words: Words) -> tuple[Words, Octets]:
-    """The unsigned number that begins each word, and its bytes; of those of `LONGER` size the lowest 56 bits."""
+    """The unsigned number that begins each word, and its bytes; of numbers of `LONGER` size only the lowest 56 bits."""
     stop = _stops(words)
     group = words & (stop | (stop - _U1)) & _LOW_7
     size = _stop_bytes(stop)
@@ -578,7 +578,7 @@ def sorted_positions(numbers: Words, lost: int = 0) -> Int64s:
 
 
 def index_bits(count: int) -> int:
-    """The bits of each position of so many."""
+    """The number of bits that hold each of ``count`` positions."""
     return max(count - 1, 1).bit_length()
 
 

@@ -17,7 +17,7 @@ class cached_property(Generic[_T]):
     """`functools.cached_property` without its lock, as it is from Python 3.12 on; before, one lock for all objects of a
     class let all scans of a process plan one after the other, and a child that was forked meanwhile waited for ever.
 
-    Two threads that ask an object at the same time may both work the value out; the later one is kept.
+    Two threads that read the property at the same time may both compute the value; the later one stays.
     """
 
     def __init__(self, function: Callable[[Any], _T]) -> None:
@@ -59,8 +59,8 @@ class ByteLimitedCache:
     """A thread-safe map that forgets values once they weigh more than ``limit`` bytes together.
 
     Values that threads share are loaded by `get_or_load`: two may load one at once, and the second result is dropped.
-    Values that one thread at a time may use are taken out by `take` and come back by `put`. What exceeds the limit is
-    not kept.
+    Values that one thread at a time may use are taken out by `take` and come back by `put`. Values that exceed the
+    limit are not cached.
 
     Such a map lives as long as the process, and its lock works in a child that was forked while a thread held it.
     """
@@ -71,7 +71,7 @@ class ByteLimitedCache:
         """Value, weight and place in ``_keys``, the least recently used first."""
         self._keys: list[Hashable] = []
         self.weight = 0
-        """Of all that is kept, in bytes."""
+        """Size of all cached values, in bytes."""
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
@@ -107,10 +107,10 @@ class ByteLimitedCache:
             return self._remove(key) if key in self._entries else None
 
     def put(self, key: Hashable, value: Any, weight: int) -> None:
-        """Keep a value of ``weight`` bytes; what had the key before is forgotten.
+        """Cache a value of ``weight`` bytes; it replaces the former value of the key.
 
-        Values make room at random: were it the oldest, who asks in turn for more than fits would find nothing of it
-        when the turn begins again.
+        Random values are dropped to make room: if it were the oldest ones, a caller that reads more values than fit,
+        again and again in the same order, would never find one.
         """
         import random
 

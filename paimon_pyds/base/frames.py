@@ -1,6 +1,6 @@
-"""Rows of other libraries: what Arrow, pandas, polars, DuckDB and plain Python hand in, and what is handed out to them.
+"""Rows of other libraries: conversion from and to Arrow, pandas, polars, DuckDB and plain Python.
 
-None of them is imported before it is asked for; Arrow's C stream and C array interfaces do most of it.
+A library is imported only when it is used; Arrow's C stream and C array interfaces do most of the work.
 (Source: Arrow documentation, "The Arrow PyCapsule Interface".)
 """
 
@@ -57,7 +57,7 @@ def as_batches(data: Any) -> Iterator[pa.RecordBatch]:
 
 
 def row_count(data: Any) -> int | None:
-    """How many rows data has, where it tells that at once."""
+    """The number of rows of the data, if it is known without reading; else None."""
     if isinstance(data, pa.RecordBatch | pa.Table):
         return int(data.num_rows)
     frame = type(data).__module__.split(".")[0] in ("pandas", "polars") and type(data).__name__ == "DataFrame"
@@ -252,7 +252,7 @@ def _from_pandas(frame: Any) -> pa.Table:
                 check_kept(frame.iloc[:, at], field.type)
     except _NOT_ARROWS as error:
         for name in frame.columns:
-            _array(name, frame[name].reset_index(drop=True))  # tells the column and the row
+            _array(name, frame[name].reset_index(drop=True))  # its error names the column and the row
         raise _refused(frame, str(error)) from error
     columns = {str(name): frame.iloc[:, at] for at, name in enumerate(frame.columns)}
     return with_left_out(table, _left_out_members(columns, dict(zip(table.schema.names, table.columns, strict=True))))
@@ -287,7 +287,7 @@ class RowStream:
     if not TYPE_CHECKING:  # checkers know what there is
 
         def __getitem__(self, item: object) -> Any:
-            """What is in brackets elsewhere is answered with what to write here."""
+            """Brackets, as other libraries have them, raise an error that names the method to use here."""
             hint = f"columns are named as in table.scan(columns={item if isinstance(item, list) else str(item)!r})"
             if isinstance(item, int | slice):
                 hint = "table.head(n) gives the first rows"
@@ -365,7 +365,7 @@ class RowStream:
         return frame
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The rows as a DuckDB relation, which reads them each time it is asked, in bounded memory.
+        """The rows as a DuckDB relation, which reads them for each query, in bounded memory.
 
         Args:
             connection: a connection of DuckDB; its default one when None.
@@ -414,7 +414,7 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def _of_length(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows, so many in each batch but the last."""
+    """The same rows in batches of ``rows`` rows; the last one may be shorter."""
     waiting: list[pa.RecordBatch] = []
     missing = rows
     for batch in batches:

@@ -28,7 +28,7 @@ _COMPARABLE = (*INTEGER_KINDS, Kind.VARCHAR, Kind.DOUBLE)
 
 
 def lazy_frame(rows: Any) -> polars.LazyFrame:
-    """The rows as a lazy frame; those of a scan are narrowed to what polars asks for."""
+    """The rows as a lazy frame; a scan reads only the rows and columns that polars needs."""
     import polars
     from polars.io.plugins import register_io_source
 
@@ -58,9 +58,9 @@ def lazy_frame(rows: Any) -> polars.LazyFrame:
 
 
 def _narrowed(rows: Any, columns: list[str] | None, condition: polars.Expr | None) -> Any:
-    """The rows with these columns, for which the condition holds; or more of both.
+    """The rows with these columns for which the condition is true; or more rows and columns.
 
-    Which rows a limit or an order takes, and what changed between two states, is asked of all rows.
+    A limit, an order, and the changes between two states need all rows: the condition is not applied before them.
     """
     if not hasattr(rows, "selecting"):
         return rows

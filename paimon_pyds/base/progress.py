@@ -1,8 +1,8 @@
 """How far an operation is: what works says it, and a terminal, a notebook or a function of the caller's shows it.
 
-What users call begins an operation: ``with shown("delete", progress):``. Within it, whatever does the work opens
-phases, ``with phase("reading", files) as step:``, and says what is done: ``step.advance([file])``. It does not
-know who looks; where nobody does, nothing is counted.
+What users call begins an operation: ``with shown("delete", progress):``. Within it, the code that works opens phases,
+``with phase("reading", files) as step:``, and reports its progress: ``step.advance([file])``. It does not know whether
+progress is shown; if it is not, nothing is counted.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Phase:
                 self._operation.add(self, {**done, **sums})
 
     def part(self, file: _File, share: float = 1.0) -> dict[str, int]:
-        """What is new where so much of a file is done; with the operation's lock held."""
+        """The progress since the last call, if ``share`` of a file is done; the caller holds the operation's lock."""
         before = self._parts.get(file.path, {})
         now = {"files": int(share), "rows": int(file.row_count * share), "bytes": int(file.size * share)}
         self._parts[file.path] = {unit: max(n, before.get(unit, 0)) for unit, n in now.items()}
@@ -185,10 +185,10 @@ def count(**done: int) -> None:
 
 
 def worked(path: str, share: float = 1.0, *, reading: bool = False) -> None:
-    """Say how much of a file is done, from within a task: what a phase tells of it at its end is then no jump.
+    """Report the share of a file that is done, from within a task, so that progress does not jump at the file's end.
 
-    ``path``: of the file; nothing is counted unless a phase that runs is about it. ``share``: how much, 1 for all.
-    ``reading``: it is so much that was read.
+    ``path``: of the file; it counts only if a running phase has this file. ``share``: 0 to 1. ``reading``: the share
+    was read, not yet processed.
     """
     operation = current.get()
     if operation is not None:
@@ -207,12 +207,12 @@ def _sizes(files: Iterable[_File]) -> dict[str, int]:
 
 @contextmanager
 def shown(operation: str, show: Progress | None = None) -> Iterator[None]:
-    """Around an operation: its progress is shown as is asked for. One within another one is a part of that.
+    """Surrounds an operation, and shows its progress as ``show`` says. An operation within another one is a part of it.
 
     ``operation``: what is done, such as ``delete``. ``show``: see `show_progress`.
 
     Raises:
-        OptionError: ``show`` is none of these.
+        OptionError: ``show`` is not one of these.
     """
     show = _setting if _checked(show) is None else show
     if current.get() is not None:
@@ -238,8 +238,8 @@ def shown(operation: str, show: Progress | None = None) -> Iterator[None]:
 
 
 def followed(operation: str, items: Iterator[T]) -> Iterator[T]:
-    """The items, as an operation that is shown while the next one is waited for. What is done with an item by who takes
-    it is no part of that: it may print, and begin operations of its own.
+    """The items, as an operation that is shown while the caller waits for the next item. The caller's own work on an
+    item is not part of it: it may print, and begin operations of its own.
 
     ``items``: a generator, which is closed in the end.
     """
@@ -347,7 +347,7 @@ def _view(show: bool | None) -> View | None:
     stream, terminal, notebook = sys.stderr, False, False
     with suppress(AttributeError, KeyError):
         notebook = sys.modules["IPython"].get_ipython().kernel is not None
-    with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
+    with suppress(AttributeError, OSError, ValueError):  # it does not exist, or is closed
         terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     if not (notebook or terminal or (show and stream is not None)):
         return None

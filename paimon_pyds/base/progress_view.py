@@ -43,7 +43,7 @@ def _text(phase: Phase, elapsed: float) -> str:
             parts.append(f"{_amount(unit, done.get(unit, 0))}{of}{_suffix(unit)}")
     measured = next((unit for unit in ("bytes", "rows", "sorted") if done.get(unit)), None)
     share = _share(phase)
-    # What was read of footers and indexes only says nothing about the time that the rest takes.
+    # The time for footers and indexes alone says nothing about the time for the rest.
     telling = elapsed >= 60 or (elapsed >= 1 and (share is None or share >= 0.01))
     if measured is not None and telling:
         rate = (done[measured] - phase.before.get(measured, 0)) / elapsed

@@ -1,7 +1,7 @@
-"""Python's dates and times that Arrow takes for others than they are when it finds out the type of a column itself.
+"""Python's dates and times that Arrow changes when it infers the type of a column.
 
-It cuts the time of day off where the first value is a date, takes a time without a zone for one in UTC beside others
-that have a zone, and drops zones of times of day, and nanoseconds of pandas.
+It drops the time of day if the first value is a date, takes a time without a zone as UTC if other values have a zone,
+and drops zones of times of day, and nanoseconds of pandas.
 """
 
 from __future__ import annotations

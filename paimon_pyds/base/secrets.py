@@ -1,5 +1,5 @@
-"""Texts for people. What must not be shown: secrets in texts and options, and characters that a terminal or a reader's
-eye would obey. How counts and sizes are written.
+"""Texts for people: removal of secrets from texts and options, and of characters that control a terminal or deceive the
+eye; and the format of counts and sizes.
 
 This is the one place that knows what names a secret. Keys are those that Java Paimon takes for sensitive, in any case
 and with any separator (``fs.oss.accessKeySecret``, ``s3.secret-key``, ``AccountKey``), and those of signed addresses
@@ -33,7 +33,7 @@ _ASSIGNMENT = re.compile(
 _PASSWORD = re.compile(
     r"(\b[a-z][a-z0-9+.-]{0,31}://)[^/@\s:]{0,256}:(?!\d{1,5}(?:/|\s|\Z))[^\s]{0,256}@", re.IGNORECASE
 )
-"""``scheme://user:password@``; the password may have slashes. ``host:port/…@…`` is none."""
+"""``scheme://user:password@``; the password may have slashes. ``host:port/…@…`` does not match."""
 _USER = re.compile(r"(\b(?!(?:abfss?|wasbs?)://)[a-z][a-z0-9+.-]{0,31}://)[^/@\s]{1,256}@", re.IGNORECASE)
 """``scheme://user@``; in addresses of Azure a container stands there."""
 _SIGNED = re.compile(rf"[?&][\w.-]{{0,64}}{_WORDS}[\w.-]{{0,64}}=", re.IGNORECASE)
@@ -84,7 +84,7 @@ def shown(key: str, value: str) -> str:
 
 
 def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """The options but those that are secrets: for tasks, which need none of a table's."""
+    """The options without secrets: for tasks, which do not need a table's secrets."""
     return {k: v for k, v in options.items() if not names_secret(k) and not holds_secret(v)}
 
 

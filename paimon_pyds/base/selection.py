@@ -17,7 +17,7 @@ from paimon_pyds.base.arrays import Int64s
 from paimon_pyds.base.records import dataclass
 
 STRIP_BINS = 120
-"""Parts into which a file's rows are cut to show where the wanted ones lie."""
+"""Parts into which a file's rows are cut to show the distribution of the wanted ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ class RowSelection:
         return RowSelection(inside.shift(-start)) if start else RowSelection(inside)
 
     def strip(self, row_count: int) -> bytes:
-        """Where the wanted rows of a file of ``row_count`` rows lie: `STRIP_BINS` parts of equal length, in file order.
+        """The distribution of the wanted rows in a file of ``row_count`` rows: `STRIP_BINS` parts of equal length, in
+        file order.
 
         A part is 0 when it has no wanted row, else 1 … 255 for few … all of its rows.
         """

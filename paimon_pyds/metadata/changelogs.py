@@ -35,7 +35,7 @@ def changelog_ids(store: TableStore) -> list[int]:
 
 
 def earliest_changelog_id(store: TableStore) -> int | None:
-    """The lowest number of a changelog; None when there is none."""
+    """The lowest number of a changelog; None if the table has no changelog."""
     hint = read_hint(store.io, store.paths.changelog_hint("EARLIEST"))
     if hint is not None and _is_there(store, hint) and not _is_there(store, hint - 1):
         return hint
@@ -84,10 +84,10 @@ def is_delta(store: TableStore, changelog: Snapshot) -> bool:
 
 
 def changes_of(store: TableStore, changelog: Snapshot) -> Sequence[ManifestFile]:
-    """The manifests of what a changelog tells: of its changelog files, or of its delta.
+    """The manifests of a changelog: of its changelog files, or of its delta.
 
-    None where it tells nothing, and where its delta is gone, as Java's expiry takes it away once the table has a
-    producer. Raises SnapshotNotFoundError for changelog files that are gone.
+    Empty if it has no changes, or if its delta is gone, as Java's expiry removes it once the table has a producer.
+    Raises SnapshotNotFoundError for changelog files that are gone.
     """
     if changelog.changelog_manifest_list is not None:
         return store.read_manifest_list(changelog.changelog_manifest_list, changelog.changelog_manifest_list_size)

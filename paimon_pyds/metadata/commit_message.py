@@ -1,4 +1,4 @@
-"""What is handed to a commit: the messages of writers, and the changes that are made of them, a snapshot each.
+"""The input of a commit: the messages of writers, and the changes made from them, one for each snapshot.
 
 A message has per bucket the increments of a write and of a compaction. (Source: Java Paimon's CommitMessageImpl,
 DataIncrement and CompactIncrement.)
@@ -44,7 +44,7 @@ class IndexIncrement:
     Attributes:
         new_files: those that come.
         deleted_files: names of those that go; each must still be there.
-        paths: where the new ones are, for who has to remove them again.
+        paths: of the new ones, for callers that have to remove them again.
     """
 
     new_files: tuple[IndexEntry, ...] = ()
@@ -58,9 +58,9 @@ class KeyHashes:
 
     Attributes:
         found_in: the names of the partition's hash index files that said where keys are; they must still be there.
-        added: a file with the hashes of keys that are new in the bucket, which the commit puts beside the others of the
-            bucket; None for no such key.
-        path: where that is.
+        added: a file with the hashes of keys that are new in the bucket, which the commit adds to the bucket's others;
+            None for no such key.
+        path: of that file.
     """
 
     found_in: frozenset[str]
@@ -93,7 +93,7 @@ class CompactIncrement:
 
 @dataclass(frozen=True, slots=True)
 class BucketFiles:
-    """What was written to one bucket.
+    """The files written to one bucket.
 
     Attributes:
         partition: arity + BinaryRow.
@@ -172,14 +172,14 @@ class CommitMessage:
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
-    """Where a deletion vector lies. Files are immutable, so an equal place means an equal vector."""
+    """The location of a deletion vector. Files are immutable, so equal locations mean equal vectors."""
 
     index_file: str
     offset: int
 
 
 def vector_places(entries: Iterable[IndexEntry]) -> dict[str, VectorPlace]:
-    """Where the vector of each data file lies that has one; data files by name."""
+    """The location of the deletion vector of each data file that has one, by the data file's name."""
     return {
         r.data_file: VectorPlace(entry.file_name, r.offset)
         for entry in entries
@@ -220,12 +220,12 @@ class Increment:
         changelog: entries of changelog files.
         overwrite: live files to replace, looked up in the snapshot the commit lands on.
         required: entries (`IDENTITY_COLUMNS`) that stay and must still be live: files that get a new deletion vector.
-        expected_vectors: for data files of ``deleted`` or ``required``, by name, where the vector was that the changes
-            were made from; None for no vector. Another one now is a conflict: a delete would get lost.
-        guard: asked with each snapshot that the commit would land on, and the schema; it raises CommitConflictError
-            when the changes do not hold there.
-        move_numbers: makes the sequence numbers in new files of a bucket greater by so much than it says, which may be
-            0; given where these are a column of the files, of which no two rows of a bucket may have the same.
+        expected_vectors: for data files of ``deleted`` or ``required``, by name, the location of the vector that the
+            changes were made from; None for no vector. Another vector by now is a conflict: a delete would get lost.
+        guard: called with each snapshot that the commit would follow, and the schema; it raises CommitConflictError if
+            the changes are not valid there.
+        move_numbers: increases the sequence numbers in new files of a bucket by its second argument, which may be 0;
+            given where these are a column of the files, in which no two rows of a bucket may have the same number.
         index_entries: new index files.
         replaced_index_files: names of index files that go; each must still be there.
         hash_files: by partition the names of all its hash index files, which said in which buckets the keys of new rows
@@ -258,7 +258,8 @@ class Increment:
 
     @property
     def only_adds(self) -> bool:
-        """New files and nothing else: what is there stays, or is looked up in the snapshot the commit lands on."""
+        """Whether there are new files and nothing else: existing files stay, or are looked up in the commit's base
+        snapshot."""
         return not any((self.deleted, self.replacements, self.required, self.index_entries, self.replaced_index_files))
 
     def with_files(self, added: Sequence[BucketFiles]) -> Increment:
@@ -287,9 +288,9 @@ class Changes:
     Attributes:
         increments: one snapshot each, in this order: an append, an overwrite or row-level changes, and then perhaps a
             compaction. Empty ones make none.
-        commit_user: who commits; with ``identifier`` it names the commit. Empty for a name that nobody else has.
+        commit_user: name of the writer; with ``identifier`` it names the commit. Empty for a new unique name.
         watermark: event time in milliseconds; a snapshot's never goes back.
-        properties: kept in the snapshots.
+        properties: stored in the snapshots.
     """
 
     increments: Sequence[Increment]
@@ -302,8 +303,8 @@ class Changes:
 def increments_of(buckets: Sequence[BucketFiles]) -> tuple[Increment, Increment]:
     """The new files of what writers hand to a commit, and its compactions.
 
-    A compaction's data files are ``added`` there, so that a commit that is made again knows them. Deletion vectors
-    beside new files make it an overwrite, as in Java: it is no append that others may pass over.
+    A compaction's data files are ``added`` there, so that a retried commit recognises them. New files with deletion
+    vectors make it an overwrite, as in Java: other commits may not ignore it as they do appends.
     """
     indexes, compacted = _merged(b.indexes for b in buckets), _merged(b.compact.indexes for b in buckets)
     append = Increment(

@@ -1,10 +1,11 @@
-"""What expiry, rollback, fast-forward and the deletion of a branch are about to do, as a file beside the snapshots.
+"""Intents: expiry, rollback, fast-forward and the deletion of a branch announce themselves by a file next to the
+snapshots.
 
-Each writes its file first and looks at the others' files then: of two that begin at once, one sees the other. The hints
-EARLIEST and LATEST alone can't tell it, as any expiry or commit replaces them.
+Each writes its file first and then looks at the others' files: of two that begin at once, at least one sees the other.
+The hints EARLIEST and LATEST alone can't do that, as any expiry or commit replaces them.
 
-The names are those of temporary files, so no reader takes them for snapshots, and what a killed process leaves is
-removed with the orphan files, by Java Paimon, too.
+The names are those of temporary files, so no reader takes them for snapshots, and the removal of orphan files, also
+Java Paimon's, removes those of killed processes.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _TEXTS = {
     _FORWARD: "Snapshots after {} get the history of a branch.",
     _DELETION: "A branch is being deleted.",
 }
-"""For who finds a file."""
+"""The content of the files, which explains them to anyone that finds one."""
 _ANY = "surrogateescape"
 _KILLED_MS = 24 * 3_600_000
-"""What began so long ago, other than an expiry, was killed."""
+"""Age in milliseconds from which an operation other than an expiry counts as killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Forward:
     """A fast-forward of the main branch that has begun.
 
     Attributes:
-        path: of the file that tells it.
+        path: of the intent file.
         latest: the delta manifest list of the main branch's latest snapshot at that time; None for no snapshot.
         schemas: those of the main branch that it replaces, by number; None for one that was not there.
     """
@@ -54,34 +55,37 @@ class Forward:
 
 
 def begin_expiry(store: TableStore, end: int) -> str:
-    """Tell that the snapshots before a number, and their files, will be removed; the path of the file that tells it."""
+    """Announce that the snapshots before a number, and their files, will be removed. Returns the path of the intent
+    file."""
     return _write(store, _EXPIRY, end)
 
 
 def finish_expiry(store: TableStore, end: int) -> None:
-    """The snapshots before a number are gone: what told of them, also those whose processes were killed, goes, too."""
+    """Remove the intents of expiries up to a number, which are done, also those of killed processes."""
     store.io.delete([path for what, id_, path, _ in _intents(store) if what == _EXPIRY and id_ <= end])
 
 
 def begin_rollback(store: TableStore, target: int) -> str:
-    """Tell that the snapshots after a number, and their files, will be removed; the path of the file that tells it."""
+    """Announce that the snapshots after a number, and their files, will be removed. Returns the path of the intent
+    file."""
     return _write(store, _ROLLBACK, target)
 
 
 def begin_forward(store: TableStore, branch: str, target: int, forward: Forward) -> str:
-    """Tell that the snapshots of the main branch after a number get those of a branch; the path of the file that tells
-    it. ``forward``: what the main branch has now."""
+    """Announce that snapshots of a branch replace those of the main branch after a number. Returns the path of the
+    intent file. ``forward``: the current state of the main branch."""
     schemas = {str(id_): None if d is None else d.decode("utf-8", _ANY) for id_, d in forward.schemas.items()}
     return _write(store, _FORWARD, target, {"branch": branch, "latest": forward.latest, "schemas": schemas})
 
 
 def begin_deletion(store: TableStore, branch: str) -> str:
-    """Tell that a branch will be deleted; the path of the file that tells it, beside the main branch's snapshots."""
+    """Announce that a branch will be deleted. Returns the path of the intent file, next to the main branch's
+    snapshots."""
     return _write(store, _DELETION, 0, {"branch": branch})
 
 
 def withdraw(store: TableStore, *paths: str) -> None:
-    """Nothing is done any more of what files tell."""
+    """Remove intent files: their operations have ended."""
     store.io.delete(paths)
 
 
@@ -151,8 +155,8 @@ def _write(store: TableStore, what: str, id_: int, more: Mapping[str, object] | 
 
 
 def _intents(store: TableStore) -> list[tuple[str, int, str, int]]:
-    """What is to happen, the snapshot, the path, and when it was written, in milliseconds since the epoch, 0 where the
-    storage does not tell."""
+    """The intents: operation, snapshot, path, and time of writing in milliseconds since the epoch, 0 if the storage has
+    no times."""
     return [
         (match["what"], int(match["id"]), status.path, status.modified_ms)
         for status in store.io.list(store.paths.snapshot_dir)
@@ -161,7 +165,7 @@ def _intents(store: TableStore) -> list[tuple[str, int, str, int]]:
 
 
 def _running(store: TableStore) -> Iterator[tuple[str, int, str, int]]:
-    """Those that were not killed, as far as this machine can tell."""
+    """The intents of operations that were not killed, as far as this machine can see."""
     since = int(time.time() * 1000) - _KILLED_MS
     for what, id_, path, at in _intents(store):
         if at == 0 or at >= since:
@@ -171,7 +175,7 @@ def _running(store: TableStore) -> Iterator[tuple[str, int, str, int]]:
 
 
 def _of_branch(store: TableStore, wanted: str, branch: str) -> list[tuple[str, JsonObject]]:
-    """The files that tell of this and of a branch, with what they say, the oldest first."""
+    """The intent files of an operation on a branch, with their content, the oldest first."""
     found = []
     for what, _, path, _ in sorted(_intents(store), key=lambda intent: intent[3]):
         if what == wanted:

@@ -147,7 +147,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """What may be names of files in a JSON value: the last parts of all texts."""
+    """Possible names of files in a JSON value: the last path parts of all texts."""
     return (text.rpartition("/")[2] for text in texts_in(value))
 
 

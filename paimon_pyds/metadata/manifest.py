@@ -63,7 +63,7 @@ MANIFEST_FILE = _record(
 EXTRA_MANIFEST_FILE = {
     **MANIFEST_FILE, "fields": [*MANIFEST_FILE["fields"], *_record("", _EXTRA_FILES=[_STRINGS])["fields"]]
 }  # fmt: skip
-"""The same where manifests have files beside them, as Java Paimon 2.2 writes it."""
+"""The same for manifests with extra files, as Java Paimon 2.2 writes it."""
 _FILE = _record(
     "record__FILE", _FILE_NAME="string", _FILE_SIZE="long", _ROW_COUNT="long", _MIN_KEY="bytes", _MAX_KEY="bytes",
     _KEY_STATS=_stats("record__FILE__KEY_STATS"), _VALUE_STATS=_stats("record__FILE__VALUE_STATS"),
@@ -192,7 +192,7 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletionRange:
-    """Where the vector of one data file lies: ``offset`` of its length field, ``length`` of magic and bitmap."""
+    """The location of the vector of one data file: ``offset`` of its length field, ``length`` of magic and bitmap."""
 
     data_file: str
     offset: int
@@ -269,11 +269,11 @@ PLACE_COLUMNS = (
     "kind", "partition", "bucket", "total_buckets", "file_name", "file_size", "row_count", "max_sequence_number",
     "schema_id", "level", "extra_files", "external_path", "first_row_id", "write_cols",
 )  # fmt: skip
-"""What a plan asks of all files. The other columns, statistics most of all, are four times as large."""
+"""The columns that a plan needs of all files. The others, mostly statistics, are four times as large."""
 COLUMN_GROUPS = (PLACE_COLUMNS, tuple(name for name in ENTRY_SCHEMA.names if name not in PLACE_COLUMNS))
-"""The parts in which decoded entries are kept."""
+"""The groups of columns in which decoded entries are cached."""
 IDENTITY_COLUMNS = ("partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
-"""What tells a file from all others: the same file with another embedded index is another one."""
+"""The columns that identify a file: the same file with another embedded index is another one."""
 RUN_COLUMNS = (
     "partition", "bucket", "total_buckets", "file_name", "file_size", "level", "min_sequence_number",
     "max_sequence_number", "row_count", "delete_row_count", "creation_time",
@@ -283,7 +283,7 @@ same columns, so that a manifest is parsed once."""
 
 
 def is_of_compaction(entries: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
-    """Whether a compaction wrote the file of each entry, by ``file_source``; where nothing tells, a write did."""
+    """Whether a compaction wrote the file of each entry, by ``file_source``; without it, a write did."""
     source = entries["file_source"]
     return pc.fill_null(pc.equal(source, scalar(FILE_SOURCE_COMPACT, pa.int8())), False)
 

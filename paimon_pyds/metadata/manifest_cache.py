@@ -16,8 +16,8 @@ def kept_entries(
     """The entries of a manifest: from the cache, else as ``load`` gives them.
 
     Args:
-        cache: keeps them from then on.
-        key: names the manifest and these columns there; None for one that can't be kept.
+        cache: stores them.
+        key: names the manifest and these columns there; None for a manifest that can't be cached.
         load: reads and decodes the manifest.
         schema: the columns, of `ENTRY_SCHEMA`.
     """

@@ -49,9 +49,9 @@ _UNKNOWN = "unknown"
 _ONE_BY_ONE = 48
 """Up to this many records are read one by one: that is faster then."""
 _AT_ONCE = 10_000
-"""Records that are held at once where they are read one by one."""
+"""Records in memory at once if they are read one by one."""
 _TOGETHER_BYTES = 4 << 20
-"""Manifests of so many bytes together, decompressed, are decoded at once."""
+"""Decompressed bytes of manifests that are decoded at once."""
 _LEAST = {
     "file_size": 0, "row_count": 0, "schema_id": 0, "level": 0, "min_sequence_number": -1, "max_sequence_number": -1,
 }  # fmt: skip

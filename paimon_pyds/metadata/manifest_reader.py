@@ -32,9 +32,10 @@ from paimon_pyds.storage import requests_at_once
 
 _PARALLEL_READS = 8
 _PARALLEL_BYTES = 1 << 20
-"""Manifests that are read side by side: so many at once, from this number or this size together on."""
+"""Number of manifests, or bytes of all of them, from which they are read in parallel; and the least number of parallel
+reads."""
 _BYTES_AT_ONCE = 128 << 20
-"""Of manifests that are on their way from a store, about."""
+"""Approximate bytes of manifests that are requested from a store at once."""
 
 
 class ManifestReader:
@@ -42,8 +43,8 @@ class ManifestReader:
 
     Every method raises SnapshotNotFoundError for a file that is gone, and CorruptFileError for one that is damaged.
 
-    ``wanted``: which entries; all when None. ``kept``: keep the entries of large manifests on this machine's disk, for
-    the next process that plans.
+    ``wanted``: selects entries; all if None. ``kept``: cache the entries of large manifests on the local disk, for the
+    next process that plans.
     """
 
     def __init__(self, store: TableStore, wanted: EntryFilter | None = None, *, kept: bool = False) -> None:
@@ -77,7 +78,8 @@ class ManifestReader:
         return self._entries(self._relevant(manifests), None if columns is None else frozenset(columns))
 
     def each(self, manifests: Sequence[ManifestFile], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The entries of each manifest, of all partitions; for who reads each once (`TableStore.read_manifests`)."""
+        """The entries of each manifest, of all partitions; for callers that read each once
+        (`TableStore.read_manifests`)."""
         batches = self._store.read_manifests(((m.file_name, m.file_size) for m in manifests), columns)
         return map(self._checked, manifests, batches)
 
@@ -201,7 +203,7 @@ class EntryFilter:
         return keep
 
     def partitions_kept(self, entries: pa.RecordBatch | pa.Table) -> tuple[npt.NDArray[np.bool_], int, int]:
-        """Which entries lie in partitions that the predicate keeps, and how many partitions of how many these are."""
+        """A mask of the entries in matching partitions, the number of these partitions, and the number of all."""
         coded = pc.dictionary_encode(one_array(entries.column("partition")))
         wanted = partition_mask(self.schema, self.predicate, coded.dictionary)
         return wanted[to_numpy(coded.indices)], int(wanted.sum()), len(wanted)
@@ -224,7 +226,7 @@ class EntryFilter:
     def _condition_around(self, partitions: Iterable[bytes]) -> Predicate:
         """A condition that holds for these partitions: each column has one of their values.
 
-        Columns of floats are left out: filters may take values for one that partitions tell apart.
+        Columns of floats are left out: filters may treat values as equal that are different partitions.
         """
         values = partition_values(self.schema.partition_fields, array(sorted(partitions), pa.binary()))
         parts: list[Predicate] = []

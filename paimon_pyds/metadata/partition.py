@@ -56,8 +56,8 @@ def partition_values(fields: Sequence[DataField], partitions: pa.BinaryArray) ->
 
 
 def partition_mask(schema: TableSchema, predicate: Predicate, partitions: pa.BinaryArray) -> Flags:
-    """Which of these partitions (arity + BinaryRow) a bound predicate on partition columns keeps."""
-    if not schema.partition_keys:  # no columns to tell how many rows there are
+    """A mask of the partitions (arity + BinaryRow) that match a bound predicate on partition columns."""
+    if not schema.partition_keys:  # no column has the number of rows
         return np.full(len(partitions), predicate is Const.TRUE)
     return is_true(matches(predicate, partition_values(schema.partition_fields, partitions)))
 
@@ -77,8 +77,8 @@ def partition_is(schema: TableSchema, partition: bytes) -> Predicate:
 
 def named_partition(schema: TableSchema, partition: Mapping[str, Any]) -> dict[str, Any]:
     """The same values under the table's spelling of the partition columns: exactly, else ignoring case.
-    Raises UnknownColumnError: a name of no column; OptionError: a column that is none of them, a name that could be
-    several, or two of one column."""
+    Raises UnknownColumnError: a name of no column; OptionError: a column that is not a partition column, an ambiguous
+    name, or two values for one column."""
     keys, found, unknown = schema.partition_keys, dict[str, Any](), list[str]()
     for name, value in partition.items():
         at = positions_named(str(name), keys)  # no type checker looks at what many users give
@@ -103,7 +103,7 @@ def partition_predicate(schema: TableSchema, partition: Mapping[str, Any]) -> Pr
     """``{"dt": "2026-01-01"}`` as a bound predicate; None is the NULL partition; texts are cast.
 
     A CHAR value is the one partition that holds exactly this text, blanks at its end included.
-    Raises OptionError: as `named_partition`; PredicateError: a value that is none of its column.
+    Raises OptionError: as `named_partition`; PredicateError: a value that does not fit its column.
     """
     from paimon_pyds.sql.predicate.bind import bind  # planning does without
 

@@ -38,7 +38,7 @@ def java_texts(fields: Sequence[DataField], partition: bytes) -> tuple[str | Non
 
 
 def partition_times(options: TableOptions, names: Sequence[str]) -> Callable[[Texts], datetime | None]:
-    """What tells the time of a partition; None for what is no time.
+    """A function that returns the time of a partition; None if its values are not a time.
 
     ``names``: of the partition columns.
     Raises UnsupportedError: a formatter with letters that are not known here, or without year, month or day.

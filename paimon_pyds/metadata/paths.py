@@ -1,13 +1,13 @@
-"""Where every file of a table lies (specification: Paimon documentation, concepts/spec/fileformat and concepts/basic).
+"""The path of every file of a table (specification: Paimon documentation, concepts/spec/fileformat and concepts/basic).
 
     schema/schema-N · snapshot/snapshot-N, LATEST, EARLIEST · manifest/… · index/… · statistics/… · tag/tag-NAME
     branch/branch-NAME/{schema,snapshot,tag}                 manifests, index and data files stay in the main ones
     [data-file.path-directory/]k=v/…/bucket-B/data-….parquet bucket -2 is "bucket-postpone"
 
 File names come from metadata, which may be hostile: a name that would leave its directory raises SecurityError. A file
-outside of the table has to lie below a directory that the table's own options name (``data-file.external-paths``, in
-any version of its schema), or that the caller allows by the storage option ``external-paths.allow``. Who can write a
-manifest may be able to write options too: with ``external-paths.trust-table`` false only what the caller allows counts.
+outside of the table has to be below a directory that the table's own options name (``data-file.external-paths``, in any
+version of its schema), or that the caller allows by the storage option ``external-paths.allow``. A writer of manifests
+may be able to write options too: with ``external-paths.trust-table`` false only the caller's directories count.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class TablePaths:
         root: the table's location as `open_file_io` normalised it.
         branch: schemas, snapshots and tags are the branch's own; everything else is shared.
         options: the table's options that move files: data-file.path-directory, index-file-in-data-file-dir.
-        external_roots: directories outside of the table that its files may lie in, as `normalise_location` spells them.
+        external_roots: directories outside of the table that may have its files, as `normalise_location` spells them.
     """
 
     root: str
@@ -236,7 +236,7 @@ class TablePaths:
 
     @property
     def data_root(self) -> str:
-        """The directory under which partitions and buckets lie."""
+        """The directory of partitions and buckets."""
         inner = _checked_relative(self.options.get("data-file.path-directory", "").strip("/"))
         return f"{self.root}/{inner}" if inner else self.root
 
@@ -250,25 +250,25 @@ class TablePaths:
 
         Raises:
             SecurityError: names that leave the directory, an external path that nobody allows.
-            UnsupportedError: the file lies on another kind of storage than the table.
+            UnsupportedError: the file is on another kind of storage than the table.
         """
         return self.data_file_in(self.bucket_dir(partition, bucket), file_name, external_path)
 
     def data_file_in(self, bucket_dir: str, file_name: str, external_path: str | None = None) -> str:
-        """The same, given what `bucket_dir` gives: many files lie in one."""
+        """The same from a result of `bucket_dir`, which many files share."""
         checked_name(file_name, "data file")
         if external_path is None:
             return f"{bucket_dir}/{file_name}"
         return self._external(external_path, file_name)
 
     def extra_file(self, data_file: str, name: str) -> str:
-        """A file beside a data file (a side index)."""
+        """A file next to a data file (a side index)."""
         return f"{data_file.rpartition('/')[0]}/{checked_name(name)}"
 
     def index_file(self, partition: str, bucket: int, file_name: str, external_path: str | None = None) -> str:
         """A file of an index manifest: deletion vectors or hashes.
 
-        It lies in the index directory, or in the bucket's with option index-file-in-data-file-dir.
+        It is in the index directory, or in the bucket's with option index-file-in-data-file-dir.
         """
         checked_name(file_name, "index")
         if external_path is not None:
@@ -292,7 +292,8 @@ class ExternalPaths:
 
     @classmethod
     def of(cls, storage_options: Mapping[str, str] | None) -> ExternalPaths:
-        """What storage options say. Raises OptionError for a directory that is none, and for an unknown option."""
+        """The settings in storage options. Raises OptionError for a value that is not a directory, and for an unknown
+        option."""
         given = {k: str(v) for k, v in (storage_options or {}).items() if k.lower().startswith(_EXTERNAL)}
         for key in given:
             if key.lower() not in (ALLOW, TRUST):
@@ -310,16 +311,16 @@ class ExternalPaths:
         return cls(tuple(allowed), bool(trust))
 
     def roots(self, options: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
-        """The directories that files may lie in, given the options of all versions of a table's schema."""
+        """The directories that may have files, given the options of all versions of a table's schema."""
         of_table = [text for o in options for text in comma_separated(o.get(_OPTION, ""))] if self.trust_table else []
         roots = (*self.allowed, *(root for text in of_table if (root := _root(text)) is not None))
         return tuple(dict.fromkeys(roots))
 
 
 def file_paths(store: TableStore, options: Mapping[str, str], *, outside: bool) -> TablePaths:
-    """Where data and index files lie under the options of a schema.
+    """The paths of data and index files under the options of a schema.
 
-    ``outside``: whether the metadata gives external paths of some; then all schemas of the table are read.
+    ``outside``: whether the metadata has external paths of files; then all schemas of the table are read.
     """
     paths = store.paths.with_options(options)
     if not outside:
@@ -352,9 +353,7 @@ def named_file(root: str, path: str, allowed: Iterable[str]) -> str:
             hint=f"if it belongs there, allow its directory by the storage option {ALLOW}, a list of directories",
         )
     if scheme_of(place) != scheme_of(root):
-        raise UnsupportedError(
-            f"a data file lies on {scheme_of(place)}: and the table on {scheme_of(root)}:", path=path
-        )
+        raise UnsupportedError(f"a data file is on {scheme_of(place)}: and the table on {scheme_of(root)}:", path=path)
     return place
 
 
@@ -378,7 +377,7 @@ def is_absolute(location: str) -> bool:
 
 
 def lies_below(path: str, roots: Iterable[str]) -> bool:
-    """Whether a path, as `normalise_location` spells it, lies in one of these directories."""
+    """Whether a path, as `normalise_location` spells it, is in one of these directories."""
     return any(path.startswith(f"{root.rstrip('/')}/") for root in roots)
 
 

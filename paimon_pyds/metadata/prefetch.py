@@ -1,7 +1,7 @@
-"""Requests that a store is sent at once rather than one after another, as each takes long whatever it asks for.
+"""Requests that are sent to a store at once, not one after another, as each takes long whatever its size.
 
-Which snapshot and schema of a table are the newest is guessed: those that this machine has seen last. They are asked
-for together with what says whether there are newer ones, so that a wrong guess costs a round trip, and nothing else.
+The newest snapshot and schema of a table are guessed: those that this machine has seen last. They are requested
+together with the listings that show newer ones, so that a wrong guess costs one round trip and nothing else.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SentRequests:
 
 
 class NewestIds(NamedTuple):
-    """The newest schema and snapshot that this machine has seen of a branch; snapshot 0 is none."""
+    """The newest schema and snapshot that this machine has seen of a branch; 0 stands for no snapshot."""
 
     schema: int = 0
     snapshot: int = 0
@@ -98,7 +98,7 @@ def _place(store: TableStore) -> tuple[LocalCache | None, bytes | None]:
 
 
 def newest(store: TableStore) -> tuple[Request, ...]:
-    """The requests that tell the newest schema, and the newest snapshot where no catalog does."""
+    """The requests that find the newest schema, and the newest snapshot unless a catalog knows it."""
     paths, seen = store.paths, last_seen(store)
     schemas = (("list", paths.schema_dir), ("read_bytes", paths.schema(seen.schema)))
     if store.publisher is not None:

@@ -35,9 +35,9 @@ _LIST, _EXTRA_LIST, _INDEX = map(KnownSchema, (MANIFEST_FILE, EXTRA_MANIFEST_FIL
 _KINDS: dict[str, type] = {"int": int, "long": int, "string": str, "bytes": bytes}
 _FEW_BYTES = 4 * 2**20
 _MOST_TIMES = 500
-"""What a list unpacks to becomes Python objects, of some hundred bytes for each byte. So it is held against the size of
-the list: to the first number of bytes, and to so many times that size. A list of 100,000 manifests whose names differ
-in a number alone unpacks to 80 times its size."""
+"""Limits of the decompressed size of a list, in bytes and in multiples of its compressed size: the greater one counts.
+Each byte becomes some hundred bytes of Python objects. A list of 100,000 manifests whose names differ only in a number
+unpacks to 80 times its size."""
 _COUNTS = frozenset({"_FILE_SIZE", "_ROW_COUNT", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES"})
 
 

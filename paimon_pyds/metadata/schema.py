@@ -1,8 +1,8 @@
 """Schema files, ``schema/schema-N``, and `SchemaStore`, those of one branch of a table (specification: Paimon
 documentation, concepts/spec/schema).
 
-A schema is kept by its number as long as the table is the same: one that was dropped and created again has others under
-the same numbers, so each operation reads one of them again.
+Schemas are cached by number as long as the table is the same: a table that was dropped and created again has other
+schemas under the same numbers, so each operation reads one of them again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TableSchema:
         )
 
     def names(self) -> Iterator[str]:
-        """What may be names of files in members that this version does not know: the last parts of all texts."""
+        """Possible names of files in members that this version does not know: the last path parts of all texts."""
         return names_in((self.unknown, *(field.unknown for field in walk_fields(self.fields))))
 
     def field(self, name: str) -> DataField:
@@ -187,7 +187,7 @@ def _parse_options(json: JsonObject) -> dict[str, str]:
 
 
 def schema_to_json(schema: TableSchema) -> str:
-    """The text of a schema file, laid out as Java Paimon does it; the comment is left out when there is none."""
+    """The text of a schema file, laid out as Java Paimon does it; an empty comment is left out."""
     json: dict[str, Any] = {
         "version": schema.version,
         "id": schema.id,
@@ -204,7 +204,7 @@ def schema_to_json(schema: TableSchema) -> str:
 
 
 def schema_digest(schema: TableSchema) -> str:
-    """A short text that tells a schema from every other one, those of the same number in another table included."""
+    """A short text that is different for every schema, also for those of the same number in another table."""
     import hashlib  # OpenSSL takes 3 MiB, and few processes need it
 
     return hashlib.sha256(schema_to_json(schema).encode()).hexdigest()[:32]
@@ -249,14 +249,16 @@ class SchemaStore:
         return self.schema(ids[-1])
 
     def schema_read_last(self) -> TableSchema:
-        """The newest schema that was read by this; the latest where none was. It asks for nothing, and may be old."""
+        """The newest schema that was read by this object, without a request: it may be old. The latest if no schema was
+        read."""
         return self._schemas[max(self._schemas)].schema if self._schemas else self.latest_schema()
 
     def schema(self, id_: int) -> TableSchema:
         """The schema of that number.
 
         Raises:
-            NotFoundError: there is none, or the table was dropped and created again since its first schema was read.
+            NotFoundError: the schema does not exist, or the table was dropped and created again since its first schema
+                was read.
             CorruptFileError: the file is not a schema.
         """
         cached = self._schemas
@@ -398,7 +400,7 @@ def utf8_bytes(json: str, what: str) -> bytes:
 
 
 def _missing_table_hint(io: FileIO, root: str) -> str:
-    """What lies at a location that is no table, and tables of a similar name nearby."""
+    """A hint with the content of a location that is not a table, and tables of a similar name nearby."""
     try:
         here = io.list(root)
         if any(entry.name.endswith(".db") and entry.is_dir for entry in here):
@@ -407,7 +409,7 @@ def _missing_table_hint(io: FileIO, root: str) -> str:
         table, _, part = name.partition("$")
         if part and io.exists(f"{parent}/{table}/schema"):
             branch = part.removeprefix("branch_")
-            then = f"give branch {branch!r} too" if branch != part else f"ask for its system table {part!r}"
+            then = f"give branch {branch!r} too" if branch != part else f"read its system table {part!r}"
             return f"name the table, {parent}/{table}, and {then}"
         inside = [e.name for e in here if e.is_dir and io.exists(f"{root}/{e.name}/schema")]
         if inside:
@@ -415,7 +417,7 @@ def _missing_table_hint(io: FileIO, root: str) -> str:
         beside = [e.name for e in io.list(parent or "/")[:1000] if e.is_dir]
         tables = [n for n in beside if n != name and io.exists(f"{parent}/{n}/schema")]
         found = "there is no such directory" if not here else "the directory holds something else"
-        similar = suggest(name, tables, "tables beside it")
+        similar = suggest(name, tables, "tables next to it")
         return f"{found}; {similar}" if similar else found
     except PaimonError as error:
         return str(error)

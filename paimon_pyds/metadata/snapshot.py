@@ -57,9 +57,9 @@ class Operation(enum.StrEnum):
 class Snapshot:
     """One state of the table. Times are milliseconds since the epoch; absent members are None.
 
-    ``operation`` tells apart what ``commit_kind`` does not, such as ``WRITE`` and ``MERGE``: Java Paimon 2 writes it.
-    ``uuid`` is what REST catalogs know the latest snapshot by. ``unknown``: the members of the file that this version
-    does not know, by name. Copies of a snapshot keep them; the snapshots that follow it have none, as in Java.
+    ``operation`` is finer than ``commit_kind``, such as ``WRITE`` and ``MERGE``: Java Paimon 2 writes it. ``uuid``
+    identifies the latest snapshot in REST catalogs. ``unknown``: the members of the file that this version does not
+    know, by name. Copies of a snapshot keep them; the snapshots that follow it have none, as in Java.
 
     ``total_record_count`` counts stored rows, versions of one key and deleted rows included. ``row_count``, which is in
     no file, is how many a read gives, where that is known: in append tables without deletion vectors.
@@ -106,15 +106,15 @@ class Snapshot:
         return one_line(self, *parts)
 
     def names(self) -> Iterator[str]:
-        """What may be names of files in members that this version does not know: the last parts of all texts."""
+        """Possible names of files in members that this version does not know: the last path parts of all texts."""
         return names_in(self.unknown)
 
     @property
     def is_blind_append(self) -> bool:
         """It added rows, and its writer surely did not look at the table.
 
-        A merge that only inserts is an APPEND, too, and tells itself apart by the operation alone. Writers that name
-        none, such as Java Paimon 1, are believed when the commit is a stream's, whose commits have numbers.
+        A MERGE that only inserts is an APPEND too, and differs only in its operation. A commit without an operation,
+        such as one of Java Paimon 1, counts as blind if it is a stream's: those have commit numbers.
         """
         if self.commit_kind is not CommitKind.APPEND:
             return False

@@ -48,12 +48,12 @@ METADATA_FIELDS: Mapping[str, DataField] = {
     "_ROW_ID": DataField(2147483642, "_ROW_ID", AtomicType(Kind.BIGINT)),
     "_SEQUENCE_NUMBER": DataField(2147483646, "_SEQUENCE_NUMBER", AtomicType(Kind.BIGINT)),
 }
-"""Hidden columns that a read can add: where each row lies, and its ids in tables with row tracking."""
+"""Hidden columns that a read can add: the location of each row, and its ids in tables with row tracking."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """Where the deletion vector of a data file lies; ``length`` is that of magic and bitmap."""
+    """The location of the deletion vector of a data file; ``length`` is that of magic and bitmap."""
 
     path: str
     offset: int
@@ -63,7 +63,7 @@ class DeletionFile:
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """What metadata tells of a column in one file, in order keys (`paimon_pyds.index.keys`).
+    """Statistics of a column in one file, in order keys (`paimon_pyds.index.keys`).
 
     Attributes:
         low, high: bounds of the values that are not NULL; None where they are not known.
@@ -87,9 +87,9 @@ class FileBounds:
     """What metadata alone says of one file of a plan.
 
     Attributes:
-        residual: the part of the plan's filter that is left to ask of its rows; None where that is all of it.
-        columns: what is known of some columns.
-        embedded_index: the index container that the manifest holds; None when it holds none.
+        residual: the residual filter for its rows; None if that is the plan's whole filter.
+        columns: statistics of some columns.
+        embedded_index: the index container in the manifest, if any.
     """
 
     residual: Predicate | None
@@ -129,8 +129,8 @@ class Merging:
     Attributes:
         schema: the table's; its options say which engine merges them.
         filter: the plan's filter in two parts, for before and after.
-        gives: merged rows; all versions of rows, as they lie in files; the merged rows of newer files, unless older
-            files give the same; or what makes the merged rows of one state of those of an older one.
+        gives: merged rows; all versions of rows, as in files; the merged rows of newer files, unless older files give
+            the same; or the changes from the merged rows of an older state to those of a newer one.
     """
 
     schema: TableSchema
@@ -144,12 +144,13 @@ class PlannedFile(NamedTuple):
     A tuple, as a plan may have very many: frozen dataclasses take four times as long to make.
 
     Attributes:
-        bucket_id: its partition and bucket; ``total_buckets`` is the number of buckets of the partition, -1 for none.
+        bucket_id: its partition and bucket; ``total_buckets`` is the number of buckets of the partition, -1 if it has
+            none.
         selection: the positions to read as a portable roaring bitmap, such as an embedded index left; None for all.
-        index_path: its side index, which readers still have to ask.
+        index_path: its side index, which readers still have to evaluate.
         deletion: its deletion vector.
         write_cols: the columns that it holds; None for all of its schema.
-        bounds: what metadata alone says of it; None where that wasn't asked.
+        bounds: its statistics from metadata; None if the plan did not read them.
         window: first and one past the last position to read; None for the whole file.
         instants: see `scan.prune.instant_bounds`.
         run: its sorted run; None in append tables.
@@ -223,7 +224,7 @@ class PlannedFile(NamedTuple):
 
     @property
     def merged_with(self) -> tuple[PartitionBucket | None, int] | None:
-        """What is the same of the files that its rows are merged with; None where they are not merged."""
+        """A key that files have in common whose rows are merged with each other; None if rows are not merged."""
         if self.run is None or not self.run.merged:
             return None
         return (self.bucket_id if self.run.older is None else None), self.run.section
@@ -235,10 +236,10 @@ class PlannedFile(NamedTuple):
 
     @property
     def live_row_count(self) -> int | None:
-        """How many rows it adds to the table, as metadata tells: those that no deletion vector holds.
+        """The number of rows that it adds to the table, by metadata: those without a deletion.
 
-        None when only reading can tell: the manifest does not say how many rows the vector holds, or newer versions of
-        some rows may lie in other files.
+        None if it has to be read for that: the manifest does not have the number of deleted rows, or newer versions of
+        some rows may be in other files.
         """
         if self.merged or (self.deletion is not None and self.deletion.cardinality is None):
             return None
@@ -255,11 +256,11 @@ class PlannedFile(NamedTuple):
         return self.size if self.window is None else self.size * self.read_rows // max(self.row_count, 1)
 
     def bounds_of(self, column: str) -> ColumnBounds:
-        """What metadata tells of a column."""
+        """The statistics of a column; unknown ones if the plan has none."""
         return _UNKNOWN if self.bounds is None else self.bounds.columns.get(column, _UNKNOWN)
 
     def selecting(self, rows: RowSelection) -> PlannedFile:
-        """The file with these rows to read and no other; they must be live. Neither index nor vector is asked again."""
+        """The file with only these rows to read; they must be live. Index and deletion vector are not read again."""
         bitmap = None if rows.positions is None else rows.positions.serialize()
         return self._replace(selection=bitmap, deletion=None, index_path=None, bounds=None)
 
@@ -358,7 +359,7 @@ class Files:
         return Files(self._source, begin, max(begin, min(first + stop, last)))
 
     def with_rows(self, limit: int) -> Files:
-        """The first of the files, until they have so many rows."""
+        """The first files that together have at least ``limit`` rows."""
         rows = self.numbers("row_count")
         totals = accumulate((file.row_count for file in self.made) if rows is None else rows.tolist(), initial=0)
         enough = next((number for number, total in enumerate(totals) if total >= limit), len(self))
@@ -403,7 +404,7 @@ class ReadSpec:
     """What all splits of a plan have in common.
 
     ``fields`` are the table's columns to return, in order; ``filter_fields`` those the predicate needs besides.
-    ``predicate`` is bound to the table's columns; `Const.TRUE` when there is none. ``schemas`` maps schema ids to the
+    ``predicate`` is bound to the table's columns; `Const.TRUE`: no predicate. ``schemas`` maps schema ids to the
     columns that files of that schema have.
     """
 
@@ -419,9 +420,9 @@ class ReadSpec:
     merging: Merging | None = None
     """How rows of a table with a primary key are merged."""
     read_ahead: int | None = None
-    """Bytes that may be decoded ahead of who takes the rows of a file; None for what its reader thinks right."""
+    """Bytes of a file that may be decoded ahead of the consumer; None: the file's reader decides."""
     sequence_gaps: Mapping[str, tuple[int, int]] | None = None
-    """By paths of files whose sequence numbers are not read: two numbers that manifests say they all lie between."""
+    """By paths of files whose sequence numbers are not read: their least and greatest number, from manifests."""
     zone: str | None = None
     """The time zone in which values of columns are cast that were given another type; None where none is named, and
     such casts are refused."""
@@ -453,7 +454,7 @@ class ReadSpec:
 
 
 def result_schema(spec: ReadSpec) -> pa.Schema:
-    """The Arrow schema of the batches that reading gives: the columns asked for, then the metadata columns."""
+    """The Arrow schema of the batches of a read: the requested columns, then the metadata columns."""
     return arrow_schema([*spec.fields, *(METADATA_FIELDS[name] for name in spec.metadata_columns)])
 
 
@@ -483,7 +484,7 @@ class Split:
 
     @property
     def raw_convertible(self) -> bool:
-        """Whether all rows can be given out as they lie, one file after the other."""
+        """Whether all rows can be read as they are, one file after the other."""
         return not any(file.merged for file in self.files)
 
     @property
@@ -507,7 +508,7 @@ def sections(files: Iterable[PlannedFile]) -> list[list[PlannedFile]]:
 
 
 def first_files(files: Iterable[PlannedFile], limit: int) -> tuple[list[PlannedFile], list[PlannedFile]]:
-    """Enough files for so many rows, as far as metadata tells how many they have, and the others.
+    """Enough files for ``limit`` rows, by the row counts that metadata has, and the other files.
 
     Files whose rows are merged come last, and together with all that they are merged with.
     """

@@ -23,7 +23,7 @@ CHECKSUM = "paimon-pyds.statistics-crc32"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """What is known of a column; None for what is not.
+    """Statistics of a column; None for unknown ones.
 
     Attributes:
         column_id: of the field in the schema.
@@ -44,7 +44,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What is known of a table.
+    """Statistics of a table.
 
     Attributes:
         snapshot_id: the snapshot that was looked at.
@@ -128,6 +128,6 @@ def statistics_to_json(statistics: Statistics) -> str:
 
 
 def _written(value: ColumnStatistics | Statistics, members: _Members) -> dict[str, Any]:
-    """What is known, by the names of members."""
+    """The known statistics, by the names of members."""
     found = {member: getattr(value, name) for name, (member, _) in members.items()}
     return {member: known for member, known in found.items() if known is not None}

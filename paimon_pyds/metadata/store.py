@@ -1,8 +1,8 @@
-"""TableStore: a table's metadata on its storage. What it reads and writes is in the codecs beside it (specification:
-Paimon documentation, concepts/spec/overview); of schemas see `SchemaStore`.
+"""TableStore: a table's metadata on its storage. The codecs of its files are in other modules of this room
+(specification: Paimon documentation, concepts/spec/overview); for schemas see `SchemaStore`.
 
-Manifests have unique names and never change, so what was decoded of them is kept for the whole process. Snapshots are
-read anew: a rollback may give a number to another one.
+Manifests have unique names and never change, so their decoded form is cached for the whole process. Snapshots are read
+each time: a rollback may give a number to another snapshot.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HINT_STEPS = 32
 _PARALLEL_READS = 16
 _MANIFEST_FILE_WEIGHT = 800
 _LEAST_KEPT = 128 << 10
-"""Bytes of a manifest from which on its decoded form is kept on disk: decoding a smaller one takes about as long."""
+"""Bytes of a manifest from which its decoded form is cached on disk: decoding a smaller one takes about as long."""
 
 
 class TableStore(SchemaStore):
@@ -71,9 +71,9 @@ class TableStore(SchemaStore):
         super().__init__(io, root, branch)
         self.external = external or ExternalPaths()
         self.publisher = publisher
-        """Who publishes snapshots; None for the file system."""
+        """Publishes snapshots; None: the file system does."""
         self.local_cache = local_cache
-        """Where decoded manifests are kept for other processes; None for what the environment says."""
+        """The cache of decoded manifests for other processes; None: as the environment configures it."""
         self._newest: int | None = None
         """The newest snapshot, when it was looked for last."""
         self.notes: dict[str, Any] = {}
@@ -169,7 +169,7 @@ class TableStore(SchemaStore):
         return ids[-1] if ids else None
 
     def earliest_snapshot_id(self) -> int | None:
-        """The lowest number of a snapshot that has not expired; None when there is none."""
+        """The lowest number of a snapshot that has not expired; None if the table has no snapshot."""
         hint = read_hint(self.io, self.paths.earliest_hint)
         if hint is not None and self.snapshot_exists(hint) and not self.snapshot_exists(hint - 1):
             return hint
@@ -188,7 +188,7 @@ class TableStore(SchemaStore):
         return self.latest_stored_snapshot() if self.publisher is None else self.publisher.latest_snapshot(self)
 
     def latest_stored_snapshot(self) -> Snapshot | None:
-        """The snapshot file of the highest number; None when there is none."""
+        """The snapshot file of the highest number; None if the table has no snapshot."""
         hint = self._hint()
         if hint is not None:
             with self._snapshot_ahead(hint):
@@ -242,7 +242,7 @@ class TableStore(SchemaStore):
         return [] if earliest is None else self.snapshots_among(range(max(first, earliest), last + 1))
 
     def newest_until(self, timestamp_ms: int) -> Snapshot | None:
-        """The newest snapshot made at or before a time, in milliseconds since the epoch; None when there is none."""
+        """The newest snapshot made at or before a time, in milliseconds since the epoch; None if all are younger."""
         ids = self.snapshot_ids()
         low, high, best = 0, len(ids) - 1, None
         while low <= high:
@@ -256,7 +256,8 @@ class TableStore(SchemaStore):
 
     def snapshot_at(self, timestamp_ms: int) -> Snapshot:
         """The newest snapshot made at or before a time, in milliseconds since the epoch.
-        Raises SnapshotNotFoundError: all snapshots are younger (earlier ones may have expired), or there are none."""
+        Raises SnapshotNotFoundError: all snapshots are younger (earlier ones may have expired), or the table has no
+        snapshot."""
         snapshot = self.newest_until(timestamp_ms)
         if snapshot is not None:
             return snapshot
@@ -309,7 +310,7 @@ class TableStore(SchemaStore):
         with self._sent.sending(*newest(self)):
             yield
             if self.publisher is None and self._newest is None:
-                self._newest = self._hint()  # the next operation asks for that one
+                self._newest = self._hint()  # the next operation requests that one
         seen = last_seen(self)
         saw(self, NewestIds(max(self._schemas, default=seen.schema), self._newest or seen.snapshot))
 
@@ -371,8 +372,8 @@ class TableStore(SchemaStore):
 
         Readers of a table's state go through `ManifestReader`.
 
-        ``columns``: of ENTRY_SCHEMA; all when None. ``size``: what the metadata says that the file has, in bytes; None
-        when it does not. ``kept``: keep the entries on this machine's disk where that pays, and take them from there.
+        ``columns``: of ENTRY_SCHEMA; all when None. ``size``: of the file in bytes, from metadata; None if unknown.
+        ``kept``: cache the entries on the local disk where that pays, and read them from there.
 
         Raises:
             SnapshotNotFoundError: the file is gone, its snapshot has expired meanwhile.
@@ -399,7 +400,7 @@ class TableStore(SchemaStore):
     def read_manifests(
         self, manifests: Iterable[tuple[str, int | None]], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """The entries of each of many manifests, for who reads each once: nothing stays in memory.
+        """The entries of each of many manifests, for callers that read each once: nothing is cached.
 
         ``manifests``: names, and sizes where the metadata says them. ``columns``: as for `read_manifest`, whose errors
         are raised.
@@ -489,7 +490,8 @@ class TableStore(SchemaStore):
         decode: Callable[[bytes, str], T],
         weigh: Callable[[T], int],
     ) -> T:
-        """A decoded file. ``what`` says how it is decoded, and whether the bytes in a store are kept on this disk."""
+        """A decoded file. ``what`` names the way of decoding, and says whether bytes from a store are cached on this
+        disk."""
         path = self.paths.manifest(name)
 
         def load() -> T:
@@ -540,7 +542,7 @@ class TableStore(SchemaStore):
 
 
 def cache_of(storage_options: Mapping[str, str] | None) -> LocalCache | None:
-    """The cache on this machine's disk that storage options ask for; None for that of the environment. OptionError."""
+    """The cache on the local disk that storage options configure; None: that of the environment. Raises OptionError."""
     if not storage_options:
         return None
     from paimon_pyds.storage.disk_cache import LocalCache

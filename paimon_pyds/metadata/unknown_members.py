@@ -50,7 +50,7 @@ class UnknownMember(NamedTuple):
     data: bytes
 
     def names(self) -> Iterator[str]:
-        """What may be names of files in the value: the last parts of all texts."""
+        """Possible names of files in the value: the last path parts of all texts."""
         value, _ = reader_of(parse_schema(_named(json.loads(self.type), "record", set())))(self.data, 0)
         return names_in(value)
 
@@ -206,7 +206,7 @@ def _names_in(type_: Any) -> set[str]:
 
 
 def unread_paths(node: Node) -> tuple[str, ...]:
-    """The places of the members that are not known, in one order for all writers; none of those in arrays."""
+    """The places of the members that are not known, in one order for all writers; members in arrays are left out."""
     return tuple(sorted(_paths(node, "")))
 
 
@@ -244,7 +244,8 @@ def _null_of(text: str) -> bytes | None:
 
 # --------------------------------------------------------------------------------- of the entries of manifests
 #
-# A binary column has those of each entry: the path, type and bytes of one after the other; null where there is none.
+# A binary column has those of each entry: the path, type and bytes of one after the other; null if it has no unknown
+# members.
 
 
 def pack(members: Iterable[UnknownMember]) -> bytes | None:
@@ -300,7 +301,7 @@ def by_path(column: pa.Array) -> tuple[list[UnknownMember], Mapping[str, list[by
 
 
 def names_among(column: pa.Array) -> set[str]:
-    """What may be names of files in the members in the column."""
+    """Possible names of files in the members in the column."""
     if column.null_count == len(column):
         return set()
     return {name for value in column.drop_null().to_pylist() for member in unpack(value) for name in member.names()}

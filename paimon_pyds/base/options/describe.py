@@ -1,4 +1,4 @@
-"""What becomes of each option of a table, as a report; and keys of options as they are spelled."""
+"""A report on the effect of each option of a table; and the spelling of option keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _described(schema: SchemaLike) -> Iterator[tuple[str, str | None, str | None
     for key in sorted(typed):
         option = option_of(key)
         if option is None:
-            why = "no option of Paimon; it is kept, and has no effect"
+            why = "not an option of Paimon; it stays in the schema and has no effect"
             if names_secret(key) or holds_secret(typed[key]):
                 why = "a secret that every reader of the table can read: unset it, and give it as a storage option"
             yield key, shown(key, typed[key]), None, True, Status.UNKNOWN.value, why

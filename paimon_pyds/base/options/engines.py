@@ -101,9 +101,9 @@ _UNMERGED = (
     Option(
         key="sequence.snapshot-ordering", kind=_B, default="false", doc="snapshots order the rows of one key",
         status=Status.REFUSED, scope=Scope.MERGE, primary_key_only=True, immutable=True,
-        why="the snapshots that rows came with would say which of them is newer",
-        remedy="let Java Paimon 2.0 or later read and write this table (1.4 passes over the option, and gives other "
-        "rows); in a new table leave the option out, and let a column that tells newer rows order them: sequence.field",
+        why="rows would have to be ordered by the snapshots that wrote them, which is not implemented",
+        remedy="let Java Paimon 2.0 or later read and write this table (1.4 ignores the option, and returns other "
+               "rows); in a new table leave the option out, and order rows by a column: sequence.field",
     ),
     Option(
         key="pk-clustering-override", kind=_B, default="false", doc="files sorted by other columns than the key",
@@ -139,7 +139,7 @@ _POSTPONED = _group("", status=Status.HONOURED, primary_key_only=True, rows=[
     ("postpone.batch-write-fixed-bucket.max-parallelism", _N, "2048", "buckets that such a write makes, at most"),
     ("postpone.batch-write-fixed-bucket.rescale-load-factor", _N, "32", "how many times too few: then more"),
     ("postpone.default-bucket-num", _N, None, "buckets of a new partition"),
-    ("postpone.target-row-num-per-bucket", _L, None, "rows of a bucket, to tell how many there are to be"),
+    ("postpone.target-row-num-per-bucket", _L, None, "rows of a bucket, from which the number of buckets follows"),
     ("postpone.target-size-per-bucket", _M, "1 gb", "the same by size, where rows are not set"),
 ])  # fmt: skip
 
@@ -251,7 +251,7 @@ _EXPIRY = _group("", [
     ("tag.default-time-retained", _T, None, "age of tags"),
     ("tag.time-expire-enabled", _B, "true", "tags expire by age"),
     ("tag.automatic-completion", _B, "false", "missed tags are made up for"),
-    ("tag.create-success-file", _B, "false", "a file that tells of each new tag"),
+    ("tag.create-success-file", _B, "false", "a file that announces each new tag"),
     ("tag.batch.customized-name", _S, None, "name of a batch tag"),
     ("sink.watermark-time-zone", _S, "UTC", "zone of tags by watermark"),
     ("sink.process-time-zone", _S, None, "zone of tags by time"),
@@ -263,8 +263,8 @@ _EXPIRY = _group("", [
 _STREAMS = _group("belongs to Flink or to a streaming job", [
     ("continuous.discovery-interval", _T, "10 s", "how often streams look"),
     ("snapshot.watermark-idle-timeout", _T, None, "watermark of idle streams"),
-    ("consumer-id", _S, None, "who reads"),
-    ("consumer.mode", _E, "exactly-once", "how progress is kept"),
+    ("consumer-id", _S, None, "name of a consumer"),
+    ("consumer.mode", _E, "exactly-once", "how progress is stored"),
     ("consumer.ignore-progress", _B, "false", "start anew"),
     ("streaming.read.snapshot.delay", _T, None, "how late streams read"),
     ("streaming-read-overwrite", _B, "false", "streams see overwrites"),
@@ -302,7 +302,7 @@ _CATALOGS = _group("belongs to a metastore", [
     ("metastore.partitioned-table", _B, "false", "partitions known to Hive"),
     ("metastore.tag-to-partition", _S, None, "tags as partitions in Hive"),
     ("metastore.tag-to-partition.preview", _E, "none", "tags as partitions in Hive"),
-    ("format-table.implementation", _E, "paimon", "who reads a format table"),
+    ("format-table.implementation", _E, "paimon", "the reader of a format table"),
     ("format-table.partition-path-only-value", _B, "false", "directories of a format table"),
     ("format-table.file.compression", _S, None, "files of a format table"),
     ("format-table.commit-hive-sync-url", _S, None, "partitions of a format table"),

@@ -194,7 +194,7 @@ def check_writable(
     existing_rows: bool = False,
     metadata_only: bool = False,
 ) -> None:
-    """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table asks for.
+    """Raises UnsupportedError, naming the feature or option, unless rows can be written as the table's options require.
 
     ``options``: of the one write, over the table's own. ``existing_rows``: the rows are in the table, and stay in their
     buckets. ``metadata_only``: no data file is written.
@@ -229,7 +229,7 @@ def check_appendable(options: Mapping[str, str]) -> None:
 
 
 def check_mergeable(options: Mapping[str, str]) -> None:
-    """Raises UnsupportedError where the versions of a key can't be merged as these options ask for."""
+    """Raises UnsupportedError if the versions of a key can't be merged as these options require."""
     _check(options, (Scope.MERGE,), "merged")
 
 
@@ -395,10 +395,8 @@ def _stored(key: str, text: str) -> str:
 
 
 def check_no_secrets(options: Mapping[str, str]) -> None:
-    """Raises OptionError for an option of a table that is a secret: everyone who reads the table could read it."""
+    """Raises OptionError for an option of a table that is a secret: every reader of the table could read it."""
     for key, text in options.items():
         if names_secret(key) or holds_secret(text):
             what = "is a secret" if names_secret(key) else "holds a secret"
-            raise OptionError(
-                f"option {key} {what}, and everyone who can read a table can read its options", hint=_STORAGE
-            )
+            raise OptionError(f"option {key} {what}, and every reader of a table can read its options", hint=_STORAGE)

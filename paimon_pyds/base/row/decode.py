@@ -1,4 +1,4 @@
-"""BinaryRows → Arrow columns, and where the parts of a BinaryRow lie."""
+"""BinaryRows → Arrow columns, and the layout of a BinaryRow."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from paimon_pyds.errors import CorruptFileError, UnsupportedError
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
 INLINE_LIMIT = 7
-"""Texts of up to this many bytes lie in the 8 bytes of their field."""
+"""Texts of up to this many bytes are stored in the 8 bytes of their field."""
 
 _COMPACT_DECIMAL = 18
 _COMPACT_TIMESTAMP = 3
 
 
 class Form(enum.Enum):
-    """How a type lies in a row."""
+    """How values of a type are stored in a row."""
 
     FIXED = "the value in the field"
     DECIMAL = "the unscaled value in the field"
@@ -44,7 +44,7 @@ _BYTES_KINDS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY})
 
 
 def form_of(type_: DataType) -> Form:
-    """How values of a type lie in a row.
+    """How values of a type are stored in a row.
     Raises UnsupportedError: nested types, VARIANT, BLOB, VECTOR; neither keys nor statistics have them."""
     if isinstance(type_, AtomicType):
         if type_.kind in FIXED:
@@ -188,7 +188,8 @@ class _Rows:
                 return DecodedColumn(self._texts(want, slot, valid, index), None)
 
     def _variable(self, slot: Words, valid: Flags | None, length: Int64s | int, index: int) -> Int64s:
-        """Where the variable parts start in the data; the row's start for nulls. Checked to lie inside the row."""
+        """The offsets of the variable parts in the data, checked to be inside of their rows; the row's start for
+        nulls."""
         offset = (slot >> np.uint64(32)).astype(np.int64)
         wrong = offset + length > self._lengths
         if valid is not None:
@@ -197,7 +198,7 @@ class _Rows:
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
             raise self._corrupt(
-                f"field {index} of row {at} lies at {int(offset[at])}, past its {int(self._lengths[at])} bytes",
+                f"field {index} of row {at} is at {int(offset[at])}, past its {int(self._lengths[at])} bytes",
                 "variable part",
             )
         return self._starts + offset

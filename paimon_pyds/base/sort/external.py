@@ -98,7 +98,7 @@ class RowSorter:
             yield batch.select(range(batch.num_columns - len(self._key_fields)))
 
     def _in_order(self, batch_rows: int, *, stays: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows in memory in order, with ``_key_fields`` as last columns. Unless they stay there are none in memory
+        """The rows in memory in order, with ``_key_fields`` as last columns. Unless ``stays``, memory is empty
         afterwards."""
         if not self._rows:
             return
@@ -159,9 +159,9 @@ class RowSorter:
 def sorted_batches(read: Read, fields: tuple[DataField, ...], rows: int, spec: SortSpec) -> Iterator[pa.RecordBatch]:
     """All rows that ``read`` gives, in order; rows with equal keys keep theirs.
 
-    ``read``: is called twice when the rows don't fit the buffer and are to lie on a curve: for all columns, and for
-    those of the keys. ``fields``: the columns of the result. ``rows``: how many there are, at most.
-    Raises StorageError: what has to be spilled does not fit the local disk.
+    ``read``: is called twice if the rows don't fit the buffer and are sorted by a space-filling curve: for all columns,
+    and for those of the keys. ``fields``: the columns of the result. ``rows``: their greatest number.
+    Raises StorageError: the spilled rows do not fit the local disk.
     """
     head: list[pa.RecordBatch] = []
     source = iter(read(fields))
@@ -228,8 +228,8 @@ def _some(batch: pa.RecordBatch, share: float, chance: np.random.Generator) -> p
 class KeySample:
     """Key columns of some rows, chosen evenly from all that are added: the same ones each time.
 
-    ``parts``: the sample is one of so many, which together take an eighth of the buffer at most. ``rows``: of all parts
-    together, where that is known.
+    ``parts``: the number of samples that are taken, which together take an eighth of the buffer at most. ``rows``: of
+    all parts together, if known.
     """
 
     def __init__(self, spec: SortSpec, parts: int = 1, rows: int = 1) -> None:
@@ -251,7 +251,7 @@ class KeySample:
             self._share /= 2
 
     def taken(self) -> pa.RecordBatch | None:
-        """What was chosen, None where no row was added; it is forgotten."""
+        """The chosen rows, which are removed from the sample; None if no row was added."""
         chosen, self._chosen, self._size, self._count = self._chosen, [], 0, 0
         self._share = self._first_share
         return one_batch(pa.Table.from_batches(chosen)) if chosen else None
@@ -268,7 +268,7 @@ def merge_sorted(
     """
     waiting = [source for source in (_Source(batches, keys_of) for batches in sources) if source.load()]
     while len(waiting) > 1:
-        # What comes later in any source is no less than the least of the last rows in memory.
+        # Later rows of any source are no less than the least of the last rows in memory.
         ends = [source.key(source.stop - 1) for source in waiting]
         least = min(ends)
         first = ends.index(least)
@@ -295,7 +295,7 @@ class _Source:
         self._keys: Sequence[pa.Array] = ()
 
     def load(self) -> bool:
-        """Go on to the next batch that has rows; False when there is none."""
+        """Go on to the next batch that has rows; False at the end."""
         for batch in self.batches:
             if batch.num_rows:
                 self.batch, self._keys = batch, self._keys_of(batch)

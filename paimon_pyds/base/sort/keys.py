@@ -73,7 +73,7 @@ class SortKeys:
 
 
 def _range_numbers(column: pa.Array, bounds: pa.Array) -> _Words:
-    """The range that each value lies in; a bound belongs to the range before it."""
+    """The range of each value; a bound belongs to the range before it."""
     if pa.types.is_integer(column.type) and not column.null_count and not bounds.null_count:
         return np.asarray(np.searchsorted(to_numpy(bounds), to_numpy(column)), np.uint64)
     positions, ranges = rows_by_range([column], [bounds])
@@ -101,10 +101,10 @@ def rows_by_range(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The positions of rows in the order of their keys, and the range of each row in that order.
 
-    Range 2·i lies between bound i-1 and bound i, both excluded; range 2·i+1 has the rows that are equal to bound i.
+    Range 2·i is between bound i-1 and bound i, both excluded; range 2·i+1 has the rows that are equal to bound i.
     """
     rows, count = len(keys[0]), len(bounds[0])
-    # Equal keys keep the order they are given in: bounds, rows, bounds. What came before a row says where it lies.
+    # Equal keys keep the order they are given in: bounds, rows, bounds. The bounds before a row give its range.
     whole = [pa.concat_arrays([bound, key, bound]) for key, bound in zip(keys, bounds, strict=True)]
     order = to_numpy(sort_positions(whole))
     reached = np.cumsum(order < count)

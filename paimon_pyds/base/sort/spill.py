@@ -60,7 +60,7 @@ class SpillFile(Generic[_K]):
             self._messages.setdefault(key, []).append((start, self.size - start))
 
     def take(self, key: _K) -> Iterator[pa.RecordBatch]:
-        """The rows of a key, in the order they came, as they are asked for; they are forgotten."""
+        """The rows of a key, in the order they came, read on demand; the spill file forgets them."""
         yield from self._read(self._messages.pop(key, ()))
 
     def read(self, key: _K) -> Iterator[pa.RecordBatch]:

@@ -68,7 +68,7 @@ def _arrow_field(field_: DataField) -> pa.Field:
 
 
 def arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """The Arrow schema of these columns, nullability kept, without metadata.
+    """The Arrow schema of these columns, with nullability, without metadata.
     Raises UnsupportedError: a column of a type that has no Arrow type here, or has one inside."""
     found = []
     for field_ in fields:

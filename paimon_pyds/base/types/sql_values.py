@@ -79,7 +79,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_timestamp(text: str) -> tuple[int, str | None]:
-    """Wall-clock nanoseconds since 1970-01-01T00:00, and the zone as written (None when there is none).
+    """Wall-clock nanoseconds since 1970-01-01T00:00, and the zone as written (None without a zone).
 
     Digits behind the ninth of the fraction are dropped.
     Raises PredicateError: not a timestamp.

@@ -34,8 +34,8 @@ _LONGEST = 60
 
 
 def first_refused(count: int, attempt: Callable[[int], object]) -> int:
-    """The position of the first of ``count`` values that is refused; one is. ``attempt`` takes so many of the first
-    values, and raises when one of them is refused."""
+    """The position of the first of ``count`` values that is refused; at least one is. ``attempt`` takes a number of
+    first values, and raises if one of them is refused."""
 
     def refuses(values: int) -> bool:
         try:

@@ -48,8 +48,8 @@ class DeletionVector:
 
 
 class VectorRange(NamedTuple):
-    """Where a vector lies, as the index manifest has it: ``offset`` of the length field, ``length`` of magic
-    and bitmap (of everything, for 64 bits), and ``cardinality``."""
+    """The location of a vector, as the index manifest has it: ``offset`` of the length field, ``length`` of magic and
+    bitmap (of everything, for 64 bits), and ``cardinality``."""
 
     offset: int
     length: int
@@ -148,7 +148,7 @@ def read_vector(
 
 
 def write_vectors(vectors: Sequence[DeletionVector]) -> tuple[bytes, list[VectorRange]]:
-    """A deletion file with these vectors, and where each lies in it."""
+    """A deletion file with these vectors, and the location of each in it."""
     parts = [bytes([VERSION])]
     ranges: list[VectorRange] = []
     offset = 1

@@ -41,8 +41,8 @@ class NewVectors:
     Attributes:
         entries: the new files.
         replaced: names of the index files that go.
-        paths: the new files' paths, for who has to remove them again.
-        deleted: by data file, how many rows were not deleted before.
+        paths: the new files' paths, for callers that have to remove them again.
+        deleted: by data file, the number of newly deleted rows.
     """
 
     entries: tuple[IndexEntry, ...] = ()
@@ -60,7 +60,7 @@ _Vector = tuple[str, DeletionVector]
 
 
 class VectorFiles:
-    """The deletion vectors of one snapshot, read as they are asked for.
+    """The deletion vectors of one snapshot, read on demand.
 
     Args:
         store: the table.
@@ -91,7 +91,7 @@ class VectorFiles:
         self._row_counts = _row_counts(live, [name for _, name in self._places])
 
     def vector(self, partition: bytes, data_file: str) -> DeletionVector | None:
-        """The vector of a data file; None when none of its rows is deleted.
+        """The vector of a data file; None if it has no deleted rows.
 
         Raises:
             CorruptFileError: the vector is damaged, or has a position that is no row of the file.

@@ -249,7 +249,7 @@ def _binary(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array
 
 
 def _in_unit(array: pa.Array, source: int, target: int, type_: pa.DataType) -> pa.Array:
-    """int64 counts of one unit (so many a second) as counts of another, floored. Raises UnsupportedError."""
+    """int64 counts of one unit as counts of another, floored; units are counts per second. Raises UnsupportedError."""
     try:
         return in_unit(array, source, target)
     except pa.ArrowInvalid as error:

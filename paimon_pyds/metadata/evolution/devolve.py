@@ -73,7 +73,7 @@ def _same_values(leaf: Leaf, file: AtomicType, read: AtomicType) -> bool:
     length = read.length or 1
     if length == MAX_LENGTH:
         return True
-    # What is shorter than the limit was not cut, whatever the file holds.
+    # A text that is shorter than the limit was not cut, whatever the file holds.
     return leaf.op in (Op.EQ, Op.IN) and all(v is None or len(v) < length for v in leaf.literals)
 
 

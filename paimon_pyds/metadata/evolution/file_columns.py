@@ -5,8 +5,8 @@ read by Java 1.4. A column's default value applies when rows are written, never 
 columns have the values of the file's partition, whatever the file holds: those migrated from Hive hold none.
 
 `Evolution.apply` turns a batch of the file's columns into the table's columns; `Evolution.devolve` turns a filter on
-the table's columns into one on the file's columns, for indexes and statistics. The law between the two: a row that the
-filter keeps after `apply` is kept by the devolved filter before it.
+the table's columns into one on the file's columns, for indexes and statistics. The law between the two: a row that
+matches the filter after `apply` matches the devolved filter before it.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Evolution:
     converters: tuple[_Convert | None, ...]
     schema: pa.Schema
     without_index: frozenset[str] = frozenset()
-    """Columns of the file whose indexes tell nothing: containers can't tell the names ``m[k]`` and of a MAP column
-    ``m`` apart, and hold CHAR values with blanks that ORC files are read without."""
+    """Columns of the file whose indexes are not used: containers can't distinguish a column ``m[k]`` from a key of a
+    MAP column ``m``, and hold CHAR values with the blanks that are removed when ORC files are read."""
 
     zone: str | None = None
     """The time zone of casts that depend on one; None where no call names it."""
@@ -81,7 +81,8 @@ class Evolution:
         return [f for f in self.file_fields if f.name not in read]
 
     def unchanged(self, name: str) -> DataField | None:
-        """The column of the file that has the values of one of the table's as they are; None where there is none."""
+        """The column of the file that has the values of a column of the table unchanged; None if there is no such
+        column."""
         for field, source, convert in zip(self.read_fields, self.sources, self.converters, strict=True):
             if field.name == name and source is not None and convert is None and name not in (self.constants or ()):
                 return self.file_fields[source]
@@ -125,9 +126,9 @@ class Evolution:
         return array
 
     def devolve(self, predicate: Predicate) -> Predicate:
-        """The filter for the file's own columns that keeps at least what ``predicate`` keeps after `apply`.
+        """The filter for the file's own columns that matches at least the rows that match ``predicate`` after `apply`.
 
-        ``predicate`` is bound to ``read_fields``; a column that is not among them is taken for unknown (kept).
+        ``predicate`` is bound to ``read_fields``; conditions on other columns count as unknown (they match).
         """
         tests = {column.name: Leaf(Op.IS_NOT_NULL, column) for column in tested_columns(predicate)}
         if not is_computed(predicate) and all(self._devolve_leaf(leaf) is leaf for leaf in tests.values()):
@@ -164,7 +165,7 @@ class Evolution:
         return place is None or (not isinstance(place, Const) and same_type(place[1], place[2]))
 
     def _devolve_rows(self, node: Among) -> Predicate:
-        """What is left of rows of values, whose columns may be others in the file, or none."""
+        """The condition ``(a, b) IN (…)`` for the file's columns, which may have other types or be missing."""
         places = tuple(self._devolve_leaf(Leaf(Op.IS_NOT_NULL, column)) for column in node.columns)
         if any(self.constants and column.name in self.constants for column in node.columns):
             return self._devolved_rows(node, places)
@@ -267,7 +268,7 @@ def _plan(
 
 
 def _alike(fields: Sequence[DataField]) -> frozenset[str]:
-    """Columns named like a key of a MAP column beside them, and those MAP columns."""
+    """Columns named like a key of a MAP column of the same file, and those MAP columns."""
     bracketed = [f.name for f in fields if f.name.endswith("]")]
     maps = [f.name for f in fields if isinstance(f.type, MapType)] if bracketed else []
     return frozenset(n for m in maps for name in bracketed if name.startswith(f"{m}[") for n in (m, name))
@@ -287,8 +288,8 @@ def plan_evolution(
     Args:
         file_fields: the columns of the schema that the file was written under (its ``_SCHEMA_ID``).
         read_fields: the columns wanted, as the table names and types them now.
-        available: names of the columns that the file holds (``_WRITE_COLS``); all of them when None. What is not there
-            reads as NULL.
+        available: names of the columns that the file holds (``_WRITE_COLS``); all of them when None. Other columns read
+            as NULL.
         trims_char: the file's format gives CHAR values without blanks at their end, and its indexes may have them
             (`FormatTraits.trims_char`).
         partition: the values of partition columns, of which nothing is read then.
