@@ -1,4 +1,4 @@
-"""Follow a commit with more buckets, done marks, tags and expiry, where the table's options ask for them.
+"""Follow a commit with more buckets, done marks, tags and expiry, as the table's options require.
 
 Most commits need nothing of it, and import nothing that only maintenance needs. (Source: Java Paimon 1.4, class
 TableCommitImpl: new and old tags, then partitions, consumers, snapshots and changelogs.)
@@ -22,7 +22,7 @@ _EXPIRE_BESIDES_SNAPSHOTS = (
 
 
 def after_commit(store: TableStore, committed: int, options: Mapping[str, str]) -> None:
-    """Do what the options ask for after a write; an error is logged or a warning, as the commit stands.
+    """Do what the options require after a write; an error is only logged or a warning, as the commit stands.
 
     Args:
         store: the table, whose schema has been read.
@@ -62,7 +62,7 @@ def _enlarge(store: TableStore, typed: TableOptions, committed: int, options: Ma
 
 
 def maintain(store: TableStore, typed: TableOptions, options: Mapping[str, str]) -> None:
-    """Do what the options ask for, unless ``write-only``; an error is logged, as the commit stands.
+    """Do what the options require, unless ``write-only``; an error is only logged, as the commit stands.
 
     Tags of batch writes are made in any case: no other job makes them. ``typed``: ``options`` over the table's own.
     """

@@ -192,7 +192,7 @@ def test_files_are_asked_for_the_first_rows_in_turn(ranked: pp.Table) -> None:
     assert [f.pages for f in e.files] == [None] * 3
     given = sum(f.actual.rows for f in e.files if f.actual)
     assert given == 4, "an index that knows the best rows spares reading their sort column"
-    assert "range-bitmap(score) tells the best rows, no data is read for that" in e.text
+    assert "range-bitmap(score) has the best rows, no data is read for that" in e.text
     rows = e.files_to_arrow().column("top_n").to_pylist()
     assert sorted(r["number"] for r in rows) == [1, 2, 3]
 

@@ -66,7 +66,7 @@ def test_skew_is_told_and_drawn(tmp_path: Path) -> None:
     e = _table(tmp_path / "t", keys=True, **{"bucket-function.type": "mod"}).explain("id = 5")
     assert "Buckets: 32 in 2 partitions; rows 0 to 1,00" in e.text
     assert "× the mean; bytes 0 B to " in e.text
-    assert "How rows lie in buckets" in e.html
+    assert "Distribution of rows over buckets" in e.html
     ET.fromstring(e.html)
     assert e.as_dict()["buckets"]["rows"]["greatest"] >= 1000
 

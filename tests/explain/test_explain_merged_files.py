@@ -113,5 +113,5 @@ def test_first_rows_are_found_among_merged_ones() -> None:
     assert e.steps[-1].rows == 3
     turns = [f.top_n.number for f in e.files if f.top_n]
     assert turns == list(range(1, len(e.files) + 1))
-    asked = [line for line in _lines(e) if line.startswith("top n asked as number 1:")]
+    asked = [line for line in _lines(e) if line.startswith("top n visited as number 1:")]
     assert asked and asked[0].endswith("rows are merged before they are compared")

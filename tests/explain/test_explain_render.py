@@ -206,7 +206,7 @@ def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
         table.append(rows.slice(start, 500))
     plain = table.explain("id < 10", analyze=True)
     assert plain.verdict.startswith("Read ") and plain.verdict.endswith(", 1 of 2 files skipped")
-    assert plain.text.startswith(f"{plain.verdict}\nNo index was asked. To see what one would bring: ")
+    assert plain.text.startswith(f"{plain.verdict}\nNo index was used. To see the effect of one: ")
     assert _runs(plain.hint), plain.hint
     quoted = table.explain(r"s = 'it\'s $HOME' OR s = 's1'")
     assert "$HOME" in quoted.hint and _runs(quoted.hint), quoted.hint

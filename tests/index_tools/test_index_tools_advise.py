@@ -78,7 +78,7 @@ def _only(report: AdviceReport) -> Advice:
 @pytest.mark.parametrize(("filter_", "action", "index_type", "because"), [
     ("color = 'color 7'", "add", "bitmap", "50 values in 20,000 rows"),
     ("color IN ('color 1', 'color 2') OR color IS NULL", "add", "bitmap", "names the rows"),
-    ("color > 'color 48'", "add", "range-bitmap", "ranges are asked for"),
+    ("color > 'color 48'", "add", "range-bitmap", "filters have ranges"),
     ("color LIKE 'color 4%'", "add", "range-bitmap", "ranges"),
     ("price BETWEEN 10 AND 11", "add", "range-bitmap", "20,000 values"),
     ("user = 'user 25000'", "add", "bloom-filter", "in 25% of the files"),
@@ -168,7 +168,7 @@ def test_without_files_or_filters(tmp_path: Path, table: pp.Table) -> None:
     assert _only(report).reason == "there is no file to look at yet"
     assert (report.set_options, report.unset_options) == ({}, ())
     table.alter({"file-index.bitmap.columns": "color"})
-    assert [(a.action, a.reason) for a in _advise(table).advice] == [("drop", "no recorded filter asks for it")]
+    assert [(a.action, a.reason) for a in _advise(table).advice] == [("drop", "no recorded filter uses it")]
 
 
 def test_partitions_to_sample_from(table: pp.Table) -> None:

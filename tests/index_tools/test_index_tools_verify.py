@@ -201,7 +201,7 @@ def test_a_row_under_two_values_is_stale(tmp_path: Path) -> None:
     entries = struct.pack(">i1si", 1, b"a", 0) + struct.pack(">i1si", 1, b"b", -2)
     _change(table, "c", "bitmap", lambda _: struct.pack(">Bii?", 1, 2, 2, False) + entries + both)
     (finding,) = table.index_verify().findings
-    assert (finding.kind, finding.detail) == ("stale", "1 rows lie under several values")
+    assert (finding.kind, finding.detail) == ("stale", "1 rows have several values in the index")
 
 
 @pytest.mark.parametrize(("column", "kind"), [("color", "bitmap"), ("id", "range-bitmap"), ("size", "bsi")])

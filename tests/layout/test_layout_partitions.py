@@ -80,7 +80,7 @@ def test_partitions_are_counted_as_they_would_be(tmp_path: Path) -> None:
     assert advice.recommended is not None
     assert advice.recommended.name in ("day", "day(at)")
     assert advice.text.splitlines()[0].startswith(f"Partition {table.path} by day")
-    assert "all rows would lie in one partition" in found["year(at)"].reason
+    assert "all rows would be in one partition" in found["year(at)"].reason
     assert "too uneven: one partition would have 99% of the rows" in found["flag"].reason
     assert advice.to_arrow()["suits"].to_pylist()[0] is True
 
@@ -113,7 +113,7 @@ def test_recorded_filters_choose(tmp_path: Path) -> None:
     late = sum(day >= datetime.date(2024, 3, 1) for day in rows["day"].to_pylist()) / 6000
     assert found["day"].rows_left == pytest.approx((late + 4) / 5)
     assert (found["region"].uses, found["day"].uses, found["day(at)"].uses, advice.filters) == (3, 1, 0, 5)
-    assert found["day(at)"].reason == "no recorded filter asks for it"
+    assert found["day(at)"].reason == "no recorded filter uses it"
     assert any("nowhere" in note for note in advice.notes)
     by_day = table.advise_partition("day >= DATE'2024-03-25'").recommended
     assert by_day is not None

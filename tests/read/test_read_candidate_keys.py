@@ -217,7 +217,7 @@ def test_scattered_rows_are_searched_and_explained(tmp_path: Path) -> None:
     assert lines(table.scan("v = 5").to_arrow()) == lines(table.scan("v = 5", options=_OFF).to_arrow())
     text = f"indexes leave {section.candidates} rows that may make it true"
     assert f"{text}: only versions of their keys are merged" in str(table.explain("v = 5"))
-    fetched = f"{section.versions} of {section.rows:,} versions fetched, {section.rows_returned} rows kept"
+    fetched = f"{section.versions} of {section.rows:,} versions fetched, {section.rows_returned} rows left"
     assert f"{text}, {section.candidate_keys} candidate keys: {fetched}" in str(table.explain("v = 5", analyze=True))
     assert "all versions are merged: too many rows" in str(table.explain("v < 900"))
 

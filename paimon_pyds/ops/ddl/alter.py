@@ -45,7 +45,7 @@ _TRUE_STAYS = ("ignore-delete", "ignore-update-before")
 
 
 class SchemaChanges(TypedDict, total=False):
-    """What may change besides options. A column inside a ROW is named ``row.field`` (``array.element.field`` and
+    """Changes of a schema other than options. A column inside a ROW is named ``row.field`` (``array.element.field`` and
     ``map.value.field`` inside arrays and maps)."""
 
     add_columns: NewColumns | None
@@ -167,7 +167,7 @@ def _check_vectors(store: TableStore, old: TableSchema, new: TableSchema) -> Non
 
 
 def _check_levels(store: TableStore, old: TableSchema, new: TableSchema) -> None:
-    """Raises OptionError where versions of rows lie on several levels that would be read otherwise from now on."""
+    """Raises OptionError if versions of rows are on several levels and would be read in another way from now on."""
     before, after = (OlderVersions.of(TableOptions(schema.options)) for schema in (old, new))
     if not new.primary_keys or before.fit(after):
         return
@@ -178,7 +178,7 @@ def _check_levels(store: TableStore, old: TableSchema, new: TableSchema) -> None
     if levels.num_rows and pc.max(levels["level_count_distinct"]).as_py() > 1:
         raise OptionError(
             "whether compactions look older versions of rows up (deletion-vectors.enabled, changelog-producer=lookup) "
-            "can't be changed while rows lie on several levels: older versions would come back, or values be lost",
+            "can't be changed while rows are on several levels: older versions would come back, or values be lost",
             path=store.root,
             hint="compact the table first, with full=True, when nobody writes to it",
         )

@@ -97,11 +97,11 @@ def unmade_on_failure(store: TableStore, take_back: TakeBack | None = None) -> I
 def unmake(io: FileIO, root: str, digest: str) -> bool:
     """Take a table away if its first schema is all that is there: it has no snapshot, and nobody has begun to write.
 
-    Another writer may begin just then. The schema goes first, and is put back where a file has come by then: what was
-    committed meanwhile has its schema again. Who begins later, having opened the table before, finds no schema when it
-    commits, and is told so: its rows are refused, never lost in silence. What remains is a commit of another program
-    that does not look for the schema any more, and whose first file comes after our second look. No file system could
-    close that gap: it can't remove a file only if another is absent.
+    Another writer may begin at that moment. The schema is removed first, and restored if a file has appeared by then: a
+    commit made meanwhile has its schema again. A writer that begins later, having opened the table before, finds no
+    schema when it commits: its rows are refused with an error, never lost in silence. One case remains: a commit of
+    another program that does not read the schema again, and whose first file appears after our second look. No file
+    system could close that gap: it can't remove a file only if another is absent.
 
     ``digest``: `schema_digest` of the schema, as a table of somebody else may have come in its place.
 

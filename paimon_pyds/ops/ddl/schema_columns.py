@@ -161,7 +161,7 @@ class ColumnEditor:
             self.update(name, change)
 
     def update(self, name: str, change: Callable[[DataField], DataField]) -> None:
-        """Change one column, which may lie inside another."""
+        """Change one column, which may be inside another one."""
         self._edit(name, lambda fields, last: [change(f) if f.name == last else f for f in fields])
 
     def move(self, moves: Mapping[str, str]) -> None:
@@ -219,7 +219,7 @@ class ColumnEditor:
             return []
 
     def _edit(self, name: str, change: Callable[[Sequence[DataField], str], list[DataField]]) -> None:
-        """Change the fields beside a column that exists, itself included; ``change`` gets its last name."""
+        """Change the list of fields that has an existing column; ``change`` gets these and the column's last name."""
         *parents, last = self._path(name)
 
         def checked(fields: Sequence[DataField]) -> list[DataField]:
@@ -260,7 +260,8 @@ def _edit_inside(fields: Sequence[DataField], parents: Sequence[str], change: _E
 
 
 def new_columns(columns: Any) -> list[tuple[str, DataField]]:
-    """`NewColumns`, or None, each with its name, which may be a path. Raises SchemaError for what is none."""
+    """`NewColumns`, or None, each with its name, which may be a path. Raises SchemaError: the value has another
+    form."""
     if columns is None:
         return []
     if isinstance(columns, Mapping):

@@ -118,7 +118,8 @@ def check_new_fields(fields: Sequence[DataField], before: Sequence[DataField] = 
 
 
 def _check_texts(field: DataField) -> None:
-    """What is no text would be published, and be no schema for anybody who reads it. Raises ArgumentTypeError."""
+    """Refuse names and comments that are not texts: they would be published, and no reader could parse the schema.
+    Raises ArgumentTypeError."""
     text("the name of a column", field.name)
     for what, value in (("the comment", field.description), ("the default", field.default)):
         if value is not None and not is_utf8(text(f"{what} of {field.name!r}", value)):

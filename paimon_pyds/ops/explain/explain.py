@@ -34,10 +34,10 @@ FOOTERS = 200
 """So many data files have their footers, or for the first rows in an order their indexes, looked into; what pages leave
 of the others is not shown."""
 _SAVED = 4
-"""Of so many files it is found out what would be read but for their indexes."""
+"""Number of files for which the read without their indexes is computed too."""
 _SHOWN_REASONS = 3
 _AT_ONCE = 8
-"""Files that are looked into at a time on a local disk, where there are so many."""
+"""Files on a local disk that are examined in parallel, if there are this many."""
 _FIRST_ROWS = "top n"
 
 
@@ -195,7 +195,7 @@ def _search_text(section: SectionTrace) -> str:
         return f"{text}: only versions of their keys are merged"
     return (
         f"{text}, {counted(section.candidate_keys, 'candidate key')}: {section.versions:,} of "
-        f"{counted(section.rows, 'version')} fetched, {counted(section.rows_returned, 'row')} kept"
+        f"{counted(section.rows, 'version')} fetched, {counted(section.rows_returned, 'row')} left"
     )
 
 
@@ -310,15 +310,15 @@ def _with_reasons(step: PruneStep, skips: Sequence[SkippedFile]) -> PruneStep:
 
 
 def planned_visits(query: TopNQuery) -> Mapping[str, PlannedVisit]:
-    """The files that may hold one of the first rows, by path, in the order in which they are asked."""
+    """The files that may have one of the first rows, by path, in the order in which they are visited."""
     files = [query.files[number] for number in by_best_value(query.keys[0], query.files)]
     files.sort(key=lambda file: file.merged)
     return {file.path: PlannedVisit(query, file, number) for number, file in enumerate(files, 1)}
 
 
 def in_visiting_order(plan: ScanPlan, visits: Mapping[str, PlannedVisit]) -> ScanPlan:
-    """The plan's files as they are asked, without those that statistics say hold none of the first rows; a step tells
-    of them.
+    """The plan's files in the order of visits, without those that have no first row by their statistics, which become a
+    step.
     """
     files = {file.path: file for file in plan.found.made}
     left = tuple(files[path] for path in visits if path in files)

@@ -1,5 +1,5 @@
 """Explaining one data file: its indexes, its deletion vector, how its row groups and pages would be read; for the first
-rows in an order also when it is asked, and by what."""
+rows in an order also when it is visited, and which index it uses."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class PagePlan:
     Attributes:
         rows: positions left after the file's own statistics.
         groups, groups_total: row groups with such positions, of how many.
-        bytes, whole_bytes: to be asked of the storage for the columns, of what they have in those row groups.
+        bytes, whole_bytes: to be read of the columns, and their total in those row groups.
         pages, pages_total: pages read by themselves, of those in the columns that are read so.
-        pages_micros, group_micros: what both ways were estimated to cost, where there was a choice.
+        pages_micros, group_micros: estimated cost of both ways in microseconds, if there was a choice.
         choice: ``pages``, ``row groups``, ``pages and row groups``, ``stripes`` or ``blocks`` of other formats, or
             ``nothing``.
         why: what else decided, in words.
@@ -65,12 +65,12 @@ class PagePlan:
 
 @dataclass(frozen=True, slots=True)
 class TopNVisit:
-    """When and how a file is asked for the first rows in an order.
+    """When and how a file is visited for the first rows in an order.
 
     Attributes:
-        number: 1 for the file that is asked first.
-        bound: no row of the file comes before one for which this SQL is true; empty when statistics do not tell.
-        by: the index that knows the best rows, ``statistics`` for a file with one value; empty when there is none.
+        number: 1 for the file that is visited first.
+        bound: no row of the file comes before one for which this SQL is true; empty without statistics.
+        by: the index that knows the best rows, ``statistics`` for a file with one value; empty if no index knows them.
         reads: whether sort columns are read, all of them or those of the rows that ``by`` leaves.
     """
 
@@ -106,9 +106,9 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """What reading a file really took (``analyze``): rows given out and decoded, bytes asked for, milliseconds.
+    """The measured cost of reading a file (``analyze``): rows returned and decoded, bytes read, milliseconds.
 
-    Of a file whose rows are merged, ``rows`` are those that were given to merging.
+    For a file whose rows are merged, ``rows`` counts the rows before merging.
     """
 
     rows: int
@@ -125,12 +125,11 @@ class Actual:
 class ExplainedFile:
     """What indexes, deletions and pages said of one file that planning left.
 
-    ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before the deleted ones
-    were taken off; ``strip`` shows where they lie (`RowSelection.strip`). ``pages`` is None for a
-    file whose footer was not looked into; ``top_n`` is of scans for the first rows in an order; ``run`` of tables with
-    a primary key. ``spared``: the scan was run, and had all its rows without reading the file. ``index_saved``: bytes
-    of data that would be read but for the index; None where it left nothing out, or that was not looked into. Times in
-    milliseconds.
+    ``rows_kept`` are the positions left by indexes and deletions, ``rows_after_index`` those before deletions;
+    ``strip`` shows their distribution (`RowSelection.strip`). ``pages`` is None for a file whose footer was not looked
+    into; ``top_n`` is of scans for the first rows in an order; ``run`` of tables with a primary key. ``spared``: the
+    scan was run, and had all its rows without reading the file. ``index_saved``: bytes of data that would be read but
+    for the index; None where it left nothing out, or that was not looked into. Times in milliseconds.
     """
 
     path: str
@@ -195,15 +194,15 @@ def explain_file(
     footer: bool = True,
     saved: bool = True,
 ) -> ExplainedFile:
-    """What is decided on a file, by the functions that readers use.
+    """The decisions on a file, made by the functions that readers use.
 
     Args:
         spec: of the plan.
         file: one of its files.
-        embedded: what its embedded index said when it was planned.
-        visit: when it is asked for the first rows in an order.
+        embedded: the answers of its embedded index during planning.
+        visit: its turn in a search for the first rows in an order.
         footer: look into the data file's footer and page indexes too.
-        saved: find out what would be read but for its index, also by its footer.
+        saved: also compute the read without its index, by its footer.
 
     Raises:
         SnapshotNotFoundError: the file, or its index, is gone.
@@ -369,14 +368,14 @@ def _why(plans: Sequence[GroupPlan], by_pages: Sequence[GroupPlan]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlannedVisit:
-    """One of the files that are asked for the first rows, one after the other; ``number`` counts from 1."""
+    """One of the files that are visited for the first rows, one after the other; ``number`` counts from 1."""
 
     query: TopNQuery
     file: PlannedFile
     number: int
 
     def explained(self) -> TopNVisit:
-        """When the file is asked, and what it is asked by; its index is evaluated for that, no data is read."""
+        """When and how the file is visited; its index is evaluated for that, no data is read."""
         key, field = self.query.keys[0], self.query.fields[0]
         bounds, file = self.file.bounds_of(field.name), IndexedFile(self.query.spec, self.file)
         exact = file.rows is not None and len(self.query.keys) == 1

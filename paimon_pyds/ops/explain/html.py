@@ -75,7 +75,7 @@ def files_bar(outcomes: Mapping[str, int]) -> str:
 
 
 def row_strips(rows: Sequence[tuple[str, bytes, str]]) -> str:
-    """A strip a line: a name, a count, and where the kept rows lie (see `RowSelection.strip`)."""
+    """A line for each strip: a name, a count, and the distribution of the selected rows (see `RowSelection.strip`)."""
     widest = max(len(count) for _, _, count in rows)
     return wrapping(
         [
@@ -110,7 +110,7 @@ def _marks(strip: bytes) -> str:
 
 
 def joined_strip(files: Sequence[ExplainedFile]) -> bytes:
-    """One strip of many files one after the other, by their numbers of rows: 1 … 255 for the share that is kept."""
+    """One strip of many files one after the other, by their numbers of rows: 1 … 255 for the selected share."""
     rows = np.array([f.rows for f in files], np.float64)
     if not rows.sum():
         return b""
@@ -260,7 +260,9 @@ def _buckets(e: ExplainedScan) -> str:
     )
     text = skew_text(e.skew)
     bars = picture(height, f"Rows of the buckets, the largest first: {text}", columns)
-    return f'<div style="{_HEAD}">How rows lie in buckets</div>{bars}<div style="{FAINT}">{escape(text)}</div>'
+    return (
+        f'<div style="{_HEAD}">Distribution of rows over buckets</div>{bars}<div style="{FAINT}">{escape(text)}</div>'
+    )
 
 
 def _bar(e: ExplainedScan) -> str:
@@ -294,7 +296,7 @@ def _strips(e: ExplainedScan) -> str:
     if len(shown) > _SHOWN_STRIPS:
         rest = f'<div style="{FAINT}">and {len(shown) - _SHOWN_STRIPS:,} more files</div>'
     faint = f'<span style="font-weight:400;{FAINT}">(stronger: more of the rows)</span>'
-    head = f'<div style="{_HEAD}">Where the rows lie that indexes and deletions leave {faint}</div>'
+    head = f'<div style="{_HEAD}">Rows left by indexes and deletions {faint}</div>'
     return f"{head}{row_strips(rows)}{rest}"
 
 

@@ -31,8 +31,8 @@ _SHOWN_FILES, _SHOWN_SKIPPED = 12, 2
 _SHOWN_POSITIONS = 5
 _LONGEST, _WIDEST = 80, 400
 REST = "other columns are read for the rows found only"
-ENDS = "reading ends when they are found, which only `analyze` tells"
-_ADVICE = "No index was asked. To see what one would bring:"
+ENDS = "reading ends when they are found, which only `analyze` shows"
+_ADVICE = "No index was used. To see the effect of one:"
 _LONGEST_COMMAND = 300
 _SHADES = " ░▒▓█"
 _STRIP_WIDTH = 40
@@ -46,17 +46,17 @@ class ExplainedScan:
         table: the table's path.
         snapshot_id: the snapshot; None for a table that was never written.
         predicate: the filter as SQL; empty without one.
-        steps: what was left after each step, the first being the table.
-        files: the files that planning left, in plan order, or in the order in which they are asked for the first rows.
+        steps: the files and rows left after each step; the first step is the whole table.
+        files: the files of the plan, in plan order, or in the order of visits for the first rows.
         skips: the files that planning left out.
         analyzed: whether the scan was run.
-        order: the order of the first rows that are wanted (``top_n``); empty without one. The files are then asked in
-            turn, and no longer than needed, which the steps before ``result`` do not foresee.
+        order: the order of the wanted first rows (``top_n``); empty without one. The files are then visited in turn,
+            and no longer than needed, which the steps before ``result`` do not foresee.
         on_rows: the parts of the filter that no statistics and no index answer: they are evaluated on rows.
-        limit: the rows that are wanted at most; None without a limit. Where reading ends is not foreseen either.
-        skew: how evenly rows lie in the buckets of the partitions that are read; None where there is one bucket.
-        requests: how many requests a store got for the explanation, the run included, and the bytes that these gave;
-            None on a local disk. What was kept from earlier queries takes none.
+        limit: the greatest number of rows; None without a limit. The end of reading is not foreseen either.
+        skew: how evenly rows are distributed over the buckets of the partitions that are read; None with one bucket.
+        requests: the number of requests to a store for the explanation, the run included, and the bytes read by them;
+            None on a local disk. Data cached by earlier queries needs no request.
     """
 
     table: str
@@ -74,7 +74,7 @@ class ExplainedScan:
 
     @property
     def verdict(self) -> str:
-        """What it comes to, in one line: bytes and files that are read, and whether indexes were worth reading."""
+        """A summary in one line: bytes and files that are read, and whether indexes were worth reading."""
         if not self.steps or not self.steps[0].files:
             return "Nothing to read: there is no data file"
         whole, skipped = self.steps[0], self.steps[0].files - self._read_files
@@ -93,7 +93,7 @@ class ExplainedScan:
 
     @property
     def hint(self) -> str:
-        """What may help where files are read and no index was asked about the filter; empty elsewhere."""
+        """Advice if files are read and no index was used for the filter; else empty."""
         answers = [a for f in self.files for a in f.index_answers] + [a for s in self.skips for a in s.index_answers]
         by_index = any(answer.index is not None for answer in answers)
         if not self.predicate or not self._read_files or by_index:
@@ -180,7 +180,7 @@ def _lines(e: ExplainedScan) -> Iterator[str]:
     if e.on_rows:
         yield f"  evaluated on rows: {', '.join(e.on_rows)}"
     if e.order:
-        yield f"First rows by: {e.order} (files are asked in turn, no longer than needed; {REST})"
+        yield f"First rows by: {e.order} (files are visited in turn, no longer than needed; {REST})"
     if e.limit is not None:
         yield f"Limit: {counted(e.limit, 'row')} at most ({ENDS})"
     yield ""
@@ -211,7 +211,7 @@ def requests_text(e: ExplainedScan) -> str:
 
 
 def skew_text(skew: BucketSkew) -> str:
-    """How evenly rows lie in buckets."""
+    """How evenly rows are distributed over buckets, as text."""
     where = f" in {counted(skew.partitions, 'partition')}" if skew.partitions > 1 else ""
     rows, size = skew.rows, skew.bytes
     return (
@@ -235,10 +235,9 @@ def _files(e: ExplainedScan) -> Iterator[str]:
 
 
 def interesting(files: Sequence[ExplainedFile]) -> list[ExplainedFile]:
-    """The files that something narrowed down, and all of tables with a primary key.
+    """The files that an index or statistics narrowed down, and all files of tables with a primary key.
 
-    They are in the order in which they are asked for the first rows, or by sections, else those of which most is read
-    come first.
+    They are in the order of visits for the first rows, or by sections, else by the amount to read, largest first.
     """
     chosen = [
         f
@@ -260,7 +259,7 @@ def _file(f: ExplainedFile, table: str) -> Iterator[str]:
 
 
 def file_lines(f: ExplainedFile) -> list[tuple[str, str, str, str]]:
-    """What was decided on a file: what decided, a leaf of the filter that it is about, the result, bytes read."""
+    """The decisions on a file, one per line: the deciding part, the leaf of the filter, the result, bytes read."""
     lines = [] if f.run is None else _run_lines(f.run)
     for v in f.index_answers:
         index = "no index" if v.index is None else f"{v.index}({v.column})"
@@ -309,9 +308,9 @@ def _visit_text(t: TopNVisit, merged: bool) -> str:
     elif not t.by:
         how = "sort columns are read"
     else:
-        how = f"{t.by} {'tell' if t.by == 'statistics' else 'tells'} the best rows"
+        how = f"{t.by} {'have' if t.by == 'statistics' else 'has'} the best rows"
         how += ", sort columns are read for these" if t.reads else ", no data is read for that"
-    return f"asked as number {t.number:,}: {bound}; {how}"
+    return f"visited as number {t.number:,}: {bound}; {how}"
 
 
 def _cost_text(p: PagePlan) -> str:
@@ -350,7 +349,7 @@ def _positions_text(positions: Sequence[int], rows: int) -> str:
 
 
 def strip_text(strip: bytes) -> str:
-    """Where the kept rows lie in the file, in characters from blank to full; empty for all or none."""
+    """The distribution of the selected rows in the file, in characters from blank to full; empty for all or no rows."""
     if not strip or min(strip) == 255 or max(strip) == 0:
         return ""
     parts = [strip[len(strip) * i // _STRIP_WIDTH : len(strip) * (i + 1) // _STRIP_WIDTH] for i in range(_STRIP_WIDTH)]

@@ -8,8 +8,8 @@ The rules, after what each index answers (Paimon documentation, concepts/spec/fi
   Parquet file's pages leave hardly more pages than hold a match, as on a sorted column, an index adds nothing.
 * Ranges, BETWEEN and prefixes call for a range bitmap, which answers = too.
 * = and IN call for a bitmap where a value has ten rows or more in a file: it names the rows at a few bytes a row. With
-  fewer rows per value its dictionary outgrows the column; a bloom filter of five bits per value then tells which files
-  to skip, if the values asked for are in few of them; else a range bitmap names the rows.
+  fewer rows per value its dictionary outgrows the column; a bloom filter of five bits per value then skips files, if
+  few of them have the wanted values; else a range bitmap names the rows.
 * A configured index goes when no recorded filter needs it, or when another one on the column answers the same; a bloom
   filter made for more than four times the values that a file has is made smaller.
 * An index to have that takes more than twice the data's bytes is noted: that is for its owner to weigh.
@@ -141,7 +141,7 @@ class _Advisor:
                 need.look(sample, self.schema.fields, max(1, _CONDITIONS // len(needs)))
         advice = [a for need in sorted(needs.values(), key=lambda n: -n.uses) for a in self.of(need)]
         advice += [
-            Advice("drop", spec.container_name, spec.index_type, "no recorded filter asks for it")
+            Advice("drop", spec.container_name, spec.index_type, "no recorded filter uses it")
             for spec in self.specs
             if spec.container_name not in needs
         ]
@@ -182,7 +182,7 @@ class _Advisor:
             yield Advice("add", need.name, choice, reason, need.uses, options=_own_options(need, choice))
 
     def choose(self, need: Need) -> tuple[str | None, str]:
-        """The index that suits a column, and why; None and why there is none."""
+        """The index that suits a column, and why; None, and why no index suits."""
         if need.column.name in self.schema.partition_keys:
             return None, "it is a partition column: files are left out by partition already"
         if not need.per_file:
@@ -195,13 +195,13 @@ class _Advisor:
             return None, f"statistics leave {left:.1%} of the pages already, and {hold:.1%} hold a match"
         values = f"{need.distinct:,} values in {need.rows:,} rows of a file"
         if RANGE in need.kinds:
-            return _first(need, (RANGE_BITMAP, BSI), f"ranges are asked for; {values}")
+            return _first(need, (RANGE_BITMAP, BSI), f"filters have ranges; {values}")
         if need.few_values:
             return _first(need, (BITMAP, RANGE_BITMAP, BLOOM_FILTER), f"a bitmap names the rows; {values}")
         if POINT in need.kinds and need.share("files") <= _FILES_WITH_VALUE:
-            with_value = f"values asked for are in {need.share('files'):.0%} of the files"
+            with_value = f"the wanted values are in {need.share('files'):.0%} of the files"
             return _first(need, (BLOOM_FILTER, RANGE_BITMAP), f"{with_value}, the others are skipped; {values}")
-        return _first(need, (RANGE_BITMAP, BITMAP, BLOOM_FILTER), f"most files hold what is asked for; {values}")
+        return _first(need, (RANGE_BITMAP, BITMAP, BLOOM_FILTER), f"most files have the wanted values; {values}")
 
     @staticmethod
     def kept(need: Need, spec: IndexSpec, reason: str) -> Advice:
@@ -286,7 +286,7 @@ def _is_left_over(key: str, wanted: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _first(need: Need, types: Sequence[str], reason: str) -> tuple[str | None, str]:
-    """The first of these types that the column's type allows and that answers something of what is asked for."""
+    """The first of these types that the column's type allows and that answers some of the filters."""
     for index_type in types:
         if supports(index_type, need.type) and need.kinds & _ANSWERS[index_type]:
             return index_type, reason

@@ -1,4 +1,4 @@
-"""What indexes would cost and bring: build them in memory for a sample of files, and ask them the filters.
+"""Cost and benefit of indexes: build them in memory for a sample of files, and evaluate the filters by them.
 
 Nothing is written. Sizes and times of the sampled files are projected to the whole table by the number of rows.
 """
@@ -89,7 +89,7 @@ def _wanted(predicate: Predicate, table_fields: Sequence[DataField]) -> tuple[Da
 
 def sample_files(files: Sequence[PlannedFile], count: int) -> list[PlannedFile]:
     """``count`` files from all over the table: the same ones each time, larger ones more likely.
-    Raises OptionError: less than one is asked for."""
+    Raises OptionError: ``count`` is less than one."""
     if integer("files", count) < 1:
         raise OptionError(f"a sample needs at least one file, not {count}")
     full = sorted((f for f in files if f.row_count), key=lambda f: f.path)

@@ -1,4 +1,5 @@
-"""What lies in index containers, without the data, and what one of them says of a filter as Java's readers ask it."""
+"""The content of index containers, without the data; and the answer of a container to a filter, evaluated as in
+Java."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class IndexDump:
         container: path of the side file, or of the data file in whose manifest entry the index is embedded.
         storage: ``EMBEDDED`` or ``FILE``.
         column, index_type: empty for a container that can't be read at all.
-        start, size: where its body lies in the container, and its bytes; -1 and 0 for an EMPTY index.
-        facts: what its head says, such as the number of values; ``error`` where it can't be read.
+        start, size: offset and bytes of its body in the container; -1 and 0 for an EMPTY index.
+        facts: from its head, such as the number of values; ``error`` if it can't be read.
     """
 
     container: str
@@ -61,7 +62,7 @@ class IndexDump:
 
 def dump_container(data: bytes, path: str, storage: str = "FILE") -> list[IndexDump]:
     """The indexes of one container.
-    Raises CorruptFileError: these bytes are no container. What is wrong with a single index stands in its facts."""
+    Raises CorruptFileError: these bytes are not a container. The facts of a single index have its own error."""
     source = BytesSource(data, path)
     return [
         IndexDump(path, storage, column, kind, r.start, r.length, {} if r.is_empty else _facts(source, kind, r))
@@ -157,10 +158,10 @@ class _JavaAnswer:
 
 
 def java_answer(index: FileIndex, predicate: Predicate, row_count: int) -> str | list[int]:
-    """``"REMAIN"``, ``"SKIP"``, or positions, ascending, told apart as Java's readers tell them.
+    """``"REMAIN"``, ``"SKIP"``, or positions, ascending, as Java's readers answer.
 
-    SKIP is what a bloom filter or an EMPTY index says; no positions is what the other indexes say. An AND ends at the
-    first child that leaves no row, and what that child said is its answer. Where Java goes by the order of a hash table
+    A bloom filter or an EMPTY index that excludes all rows answers SKIP, another index no positions. An AND ends at the
+    first child that leaves no row, and has its answer. Where Java goes by the order of a hash table
     (indexes of one column, and conjunctions of three or more, which it groups by column) the order here is that of
     writing, and positions come first.
 
@@ -209,9 +210,9 @@ def _leaf(index: FileIndex, leaf: Leaf, row_count: int) -> _JavaAnswer:
 def index_eval(store: TableStore, path: str, data: bytes, filter_: str, rows: int | None = None) -> str | list[int]:
     """``"REMAIN"``, ``"SKIP"``, or the positions that a container leaves, ascending: see `java_answer`.
 
-    ``store``: the table whose columns, as they are now, the filter names. A container of one of its live files is asked
-    with the columns that this file was written under. ``rows``: rows of the data file; known where it is one of the
-    table's.
+    ``store``: the table; the filter names its columns as they are now. A container of one of its live files is
+    evaluated with the columns that this file was written under. ``rows``: rows of the data file; known where it is one
+    of the table's.
 
     Raises:
         PredicateError: the filter does not parse, or names no column.

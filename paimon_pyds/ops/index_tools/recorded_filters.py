@@ -1,4 +1,4 @@
-"""What recorded filters ask of columns, and what samples of the data say of that."""
+"""The conditions of recorded filters on each column, measured on samples of the data."""
 
 from __future__ import annotations
 
@@ -106,9 +106,10 @@ def _json_filter(line: str, number: int) -> tuple[str, int]:
 
 
 def useful_parts(predicate: Predicate) -> dict[str, Predicate]:
-    """What indexes can be asked of each column (by `column_name`) to narrow a filter down.
+    """The conditions on each column (by `column_name`) that indexes can answer to narrow a filter down.
 
-    Nothing of an OR with a branch that no index can answer. Conditions on one column stay together, as BETWEEN's are.
+    An OR with a branch that no index can answer has no such conditions. Conditions on one column stay together, as
+    BETWEEN's are.
     """
     match predicate:
         case Leaf():
@@ -131,7 +132,7 @@ def _merged(parts: Sequence[Mapping[str, Predicate]], join: Callable[..., Predic
 
 
 def leaf_kind(leaf: Leaf) -> str:
-    """What a leaf asks an index for; empty when no index helps."""
+    """The kind of index that a leaf needs; empty if no index helps."""
     if leaf.op is Op.LIKE:
         pattern = str(leaf.literals[0])
         return RANGE if pattern and pattern[0] not in "%_" else ""
@@ -152,9 +153,10 @@ def column_name(column: ColumnRef) -> str:
 
 @dataclass(slots=True)
 class Need:
-    """What filters ask of one column (or map key), and what the sampled files say of it.
+    """The conditions of filters on one column (or map key), and measurements of them in sampled files.
 
-    ``uses``: filters that ask for it; ``kinds``: POINT, RANGE, NULLS; ``parts``: what they ask, and how often.
+    ``uses``: filters with the column; ``kinds``: POINT, RANGE, NULLS; ``parts``: the conditions, and how often they
+    occur.
     """
 
     column: ColumnRef
@@ -187,13 +189,13 @@ class Need:
         return self._sums.get(what, 0.0) / self._weight if self._weight else 0.0
 
     def add(self, part: Predicate, count: int) -> None:
-        """Take what a filter, asked ``count`` times, asks of this column."""
+        """Add the conditions on this column of a filter that was used ``count`` times."""
         self.uses += count
         self.kinds.update(leaf_kind(leaf) for leaf in leaves(part))
         self.parts[part] = self.parts.get(part, 0) + count
 
     def look(self, sample: FileSample, table_fields: Sequence[DataField], most: int) -> None:
-        """Measure the ``most`` asked-for conditions, and the distinct values, in one sampled file."""
+        """Measure the ``most`` frequent conditions, and the distinct values, in one sampled file."""
         top = next(f for f in table_fields if f.name == self.column.name)
         if not any(f.id == top.id for f in sample.file_fields) or not sample.rows:
             return

@@ -1,9 +1,9 @@
-"""Rewrite file indexes: make the indexes of the data files those that the table's options ask for.
+"""Rewrite file indexes: make the indexes of the data files those that the table's options define.
 
 Data files are not touched: each one's entry is replaced by one with another container, in a COMPACT snapshot, as Java
 Paimon's procedure ``rewrite_file_index`` does it. Old containers stay on the storage, for older snapshots need them.
-(Sources: Paimon documentation, procedures; the class FileIndexProcessor of Java Paimon. Unlike it, an index that is
-there already is kept as it is, and a side file never takes the name of an older one.)
+(Sources: Paimon documentation, procedures; the class FileIndexProcessor of Java Paimon. Unlike Java, an existing index
+stays as it is, and a side file never takes the name of an older one.)
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RewriteSummary(Summary):
         files: live data files looked at.
         rewritten: files whose container changed.
         partitions: distinct partitions of those.
-        built, dropped, kept: indexes (of one column of one file each) in the files that changed.
+        built, dropped, kept: numbers of indexes (of one column of one file each) in the files that changed.
         repaired: containers that could not be read, and were built anew.
         skipped: files that another commit removed or changed concurrently; what was built for them was removed again.
         rows: rows of the files whose columns were read.
@@ -131,16 +131,16 @@ def rewrite_file_index(
     only: frozenset[str] | None = None,
     executor: Executor | None = None,
 ) -> RewriteSummary:
-    """Build the indexes that the options ask for and files lack, drop those that are not asked for any more.
+    """Build the configured indexes that files lack, and drop those that are not configured any more.
 
-    Files that have what is asked for are not touched, and indexes that stay are kept byte for byte; a container that
-    can't be read is built anew. Files that another commit removes concurrently are left out.
+        Files that have the configured indexes are not touched, and indexes that stay are copied byte for byte; a
+        container that can't be read is built again. Files that another commit removes concurrently are left out.
 
     ``rebuild``: build every index anew, as after a change of an index's own options. ``only``: the data files of these
     names, or with side files of these names; all when None.
 
     Raises:
-        OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong.
+        OptionError: ``where`` names other columns than partition columns, or the options of indexes are wrong.
         UnsupportedError: a table that can't be written to.
         CommitError: not published; what was written was removed again.
     """

@@ -1,14 +1,12 @@
 """Verify file indexes: make each one's content from the data again, and compare row by row.
 
-What is found is of one of these kinds; the first five are faults:
+Each finding is of one of these kinds; the first five are faults:
 
-    missing      options ask for an index that the file does not have, or its container is gone
-    stale        the index says other things of the rows than the data does
-    corrupt      the container or an index can't be read
-    row-count    the index, or the data file, has another number of rows than the manifest says
-    data         the data file can't be read, so that nothing could be compared
-    unconfigured the file has an index that options don't ask for
-    unknown      an index of a type that is not known here; it was not compared
+    missing options define an index that the file does not have, or its container is gone stale the index says other
+    things of the rows than the data does corrupt the container or an index can't be read row-count the index, or the
+    data file, has another number of rows than the manifest says data the data file can't be read, so that nothing could
+    be compared unconfigured the file has an index that options don't define unknown an index of a type that is not
+    known here; it was not compared
 """
 
 from __future__ import annotations
@@ -104,7 +102,7 @@ class VerifyTask:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """What was found in one file."""
+    """The findings in one file."""
 
     number: int
     rows: int
@@ -117,7 +115,7 @@ def verify_indexes(
     store: TableStore, where: str | Predicate | None = None, *, executor: Executor | None = None
 ) -> VerifyReport:
     """Compare every index of the live files with the data.
-    Raises OptionError: ``where`` asks for other than partition columns, or the options of indexes are wrong."""
+    Raises OptionError: ``where`` names other columns than partition columns, or the options of indexes are wrong."""
     started = time.perf_counter()
     schema = store.latest_schema()
     specs = parse_index_specs(schema.options, schema.fields)
@@ -194,7 +192,7 @@ class _Verifier:
         plan = plan_indexes(index.head, self.task.specs)
         self.missing(plan.build, "the container does not have it")
         for column, kind in plan.drop:
-            self.add(column, kind, "unconfigured", "the table's options don't ask for it")
+            self.add(column, kind, "unconfigured", "the table's options don't define it")
         located: dict[str, tuple[DataField, str | None]] = {}
         for column, kinds in index.head.columns.items():
             found = column_and_key(column, self.task.read.fields_of(self.file))
@@ -298,4 +296,6 @@ def _fault(
     if len(wrong):
         share = f"{len(wrong):,} of {column.row_count:,} rows"
         return "stale", f"{share} have another value in the index, first row {wrong[0]:,}: rows would be lost"
-    return ("stale", f"{len(decoded.doubled):,} rows lie under several values") if len(decoded.doubled) else None
+    return (
+        ("stale", f"{len(decoded.doubled):,} rows have several values in the index") if len(decoded.doubled) else None
+    )

@@ -1,1 +1,1 @@
-"""How rows lie in a table's files: how much these overlap, and what a partition would hold."""
+"""The distribution of rows over a table's files: how much these overlap, and advice on partition columns."""

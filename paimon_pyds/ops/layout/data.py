@@ -56,7 +56,7 @@ _SCHEMA = pa.schema(list(arrow_struct(ColumnLayout)))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSizes:
-    """Bytes of the data files: all, and the size that so many percent of the files do not exceed."""
+    """Bytes of the data files: their total, and percentiles of the sizes of files."""
 
     total: int = 0
     smallest: int = 0
@@ -114,7 +114,7 @@ class Layout(_Shown):
         where: the partitions looked at; empty for all.
         files, rows: of the snapshot; deleted rows are counted.
         sizes: of the files.
-        columns: in the order they were asked for.
+        columns: in the requested order.
         notes: what the numbers do not say.
     """
 
@@ -133,7 +133,7 @@ class Layout(_Shown):
 
     @property
     def html(self) -> str:
-        """A piece of HTML with inline SVG: how deep files lie over the values of each column."""
+        """HTML with inline SVG: the number of files over the values of each column."""
         return plots(layout_lines(self)[0], [(c, None) for c in self.columns], self.notes)
 
     def to_arrow(self) -> pa.Table:

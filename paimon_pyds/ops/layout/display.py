@@ -1,4 +1,4 @@
-"""A layout as text and as HTML: for each column a picture of how many files lie over its values.
+"""A layout as text and as HTML: for each column a picture of the number of files over its values.
 
 Plain HTML with inline SVG, as explanations are (`paimon_pyds.ops.explain.html`): texts take the colour of the page,
 fills are of a middle brightness, so that both can be read on light and on dark ground.

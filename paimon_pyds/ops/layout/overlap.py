@@ -1,10 +1,11 @@
-"""How much the data files of a table overlap, column by column: what filters on a column leave out by statistics.
+"""How much the data files of a table overlap, column by column: how well statistics prune for filters on a column.
 
-By the bounds that manifests have of each file, so that no data file is opened. A value lies in as many files as have it
-within their bounds: its *depth*. Averages are over the rows, which are taken to be spread evenly between the bounds of
-their file (of texts: by the first bytes in which these differ); the greatest depth, and which files overlap, is exact.
+This uses the bounds that manifests have of each file, so no data file is opened. The *depth* of a value is the number
+of files that have it within their bounds. Averages are over the rows, which are assumed to be spread evenly between the
+bounds of their file (for texts: by the first bytes in which these differ); the greatest depth, and the overlap of
+files, are exact.
 
-What a filter reads besides by partitions, buckets, indexes and pages is not counted here: `explain` tells that.
+Partitions, buckets, indexes and pages, which prune further, are not counted here: `explain` shows them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _ENTRY_COLUMNS = (
 _PARTS = 100
 """Parts of the rows, in the order of a column: a narrow range is one of them, and a plot has a point for each."""
 _NARROW = 1e-9
-"""Of the distance between the least and the greatest bound of all: bounds that are nearer lie at one place."""
+"""Share of the distance between the least and the greatest bound below which two bounds count as equal."""
 _WIDER = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT)
 _TEXT_BYTES = 8
 _LONGEST_BOUND = 40
@@ -219,7 +220,7 @@ def _ranked(values: pa.Array) -> tuple[pa.Array, Places]:
 
 
 def _positions(ordered: pa.Array) -> Numbers:
-    """Numbers that lie as far apart as the values do, about; in their order, though different ones may share one."""
+    """Numbers in the order of the values, with about the same distances; different values may share one number."""
     type_ = ordered.type
     if pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
         return _text_positions(ordered.cast(pa.binary()))
@@ -258,7 +259,7 @@ def _mean_depth(x: Numbers, first: Places, last: Places, depth: Places, between:
 
 
 def _widths(x: Numbers, first: Places, last: Places) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """How far apart the bounds of each file lie; and whether that is more than nothing, as far as floats can tell."""
+    """The distance between the bounds of each file; and whether it is greater than the error of floats."""
     width = x[last] - x[first]
     wide = width > _NARROW * (x[-1] - x[0])
     return np.where(wide, width, 1.0), wide
@@ -266,7 +267,7 @@ def _widths(x: Numbers, first: Places, last: Places) -> tuple[Numbers, npt.NDArr
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """How rows are spread over positions: so many of all lie before each, and up to each."""
+    """The distribution of rows over positions: the number of rows before each, and up to each."""
 
     x: Numbers
     rows: Numbers
@@ -283,7 +284,7 @@ class _Spread:
         return cls(np.repeat(x, 2), np.stack([before, before + at], axis=1).reshape(-1))
 
     def quantiles(self, shares: Numbers) -> Numbers:
-        """The positions up to which these shares of the rows lie."""
+        """The positions below which these shares of the rows are."""
         return np.asarray(np.interp(shares * self.rows[-1], self.rows, self.x), np.float64)
 
 

@@ -1,7 +1,7 @@
-"""Advice on a partition column: what each would make of the table, and what recorded filters would read of it.
+"""Advice on a partition column: the partitions that each would make, and the share that recorded filters would read.
 
-Dates and timestamps are taken by hours, days, months and years, whose rows the statistics of all files tell; the values
-of other columns are counted in a few sampled files. A column suits when
+Dates and timestamps are taken by hours, days, months and years, whose rows are estimated from the statistics of all
+files; the values of other columns are counted in a few sampled files. A column suits when
 
 * a partition (each bucket of it) has a full file or more, by the size at which compactions leave a file alone;
 * there are at least two partitions and at most 10,000, and none has nearly all rows;
@@ -63,7 +63,7 @@ class PartitionChoice:
         partitions: how many there would be, about.
         rows, bytes, files: of a partition, on average; files are full ones.
         largest_rows: of the partition with the most rows.
-        uses: recorded filters that ask for the column.
+        uses: number of recorded filters that use the column.
         rows_left: share of the table's rows that recorded filters would read, 0 to 1, others than these included.
         suits: whether it is recommended.
         reason: why, or why not.
@@ -97,7 +97,7 @@ class PartitionAdvice:
         sampled_files: of these.
         filters: recorded ones.
         choices: columns and units of columns.
-        notes: what was left out.
+        notes: the recorded filters that were left out, and why.
     """
 
     table: str
@@ -320,10 +320,11 @@ class _Advisor:
         self, partitions: int, size: float, full: float, largest: float, use: tuple[int, float]
     ) -> tuple[bool, str]:
         """Whether a choice suits, and why. ``size``, of a partition or of one of its buckets, and ``full``, of a full
-        file, are bytes; ``use``: how many recorded filters ask for the column, and the share of rows these read."""
+        file, are bytes; ``use``: the number of recorded filters that use the column, and the share of rows these
+        read."""
         uses, left = use
         if partitions < 2:
-            return False, "all rows would lie in one partition"
+            return False, "all rows would be in one partition"
         if partitions > _MOST_PARTITIONS:
             return False, f"too many: {partitions:,} partitions are more than {_MOST_PARTITIONS:,}"
         if size < full:
@@ -331,14 +332,14 @@ class _Advisor:
         if largest > _NEARLY_ALL * self.rows:
             return False, f"too uneven: one partition would have {largest / self.rows:.0%} of the rows"
         if self.filters and not uses:
-            return False, "no recorded filter asks for it"
+            return False, "no recorded filter uses it"
         if self.filters and left > _NEARLY_ALL:
             return False, f"recorded filters would read {left:.0%} of the rows all the same"
         return True, "recorded filters read less" if self.filters else "partitions are of a good size"
 
 
 def _unit_codes(values: pa.Array, unit: str) -> Codes:
-    """Numbers of the hours, days … that times lie in; `_NO_VALUE` for NULL."""
+    """Numbers of the hours, days … of times; `_NO_VALUE` for NULL."""
     type_ = values.type
     own = "D" if pa.types.is_date(type_) else type_.unit
     plain = pc.fill_null(values.view(pa.int32() if pa.types.is_date(type_) else pa.int64()), 0)
