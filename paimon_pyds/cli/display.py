@@ -7,6 +7,7 @@ import datetime
 import decimal
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -62,7 +63,7 @@ def _json(value: Any) -> str:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     exotic = not encoding.lower().startswith("utf")
     text = json.dumps(value, ensure_ascii=exotic, separators=(",", ":"))
-    return text if exotic else UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return text if exotic else re.sub(UNSEEN, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def json_rows(batch: pa.RecordBatch) -> None:

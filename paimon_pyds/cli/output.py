@@ -147,7 +147,7 @@ def _csv(arguments: argparse.Namespace, schema: pa.Schema, batches: Iterable[pa.
 def _write_csv(lines: list[str]) -> None:
     text = "\n".join(lines) + "\n"
     if sys.stdout.isatty():  # which would obey control characters
-        text = UNSEEN.sub(lambda match: match[0] if match[0] == "\n" else visible(match[0]), text)
+        text = re.sub(UNSEEN, lambda match: match[0] if match[0] == "\n" else visible(match[0]), text)
     sys.stdout.write(text) if not hasattr(sys.stdout, "buffer") else _standard_output().write(text.encode())
 
 

@@ -226,7 +226,7 @@ def _check_text(key: str, value: object) -> None:
 def check_texts(given: Mapping[str, object]) -> None:
     """Raise OptionError for a line break, or the like, in what goes into headers of requests: obstore panics then."""
     for name, text in given.items():
-        if UNSEEN.search(str(text)):
+        if re.search(UNSEEN, str(text)):
             raise OptionError(
                 f"{name} has a line break or another control character",
                 hint="look at the end of what was copied or read",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from paimon_pyds.base.options import OPTIONS
 from paimon_pyds.base.secrets import (
+    _WORDS,
     RedactedDict,
     holds_secret,
     names_secret,
@@ -59,6 +60,11 @@ def test_no_option_of_paimon_is_a_secret() -> None:
     assert not [key for key in OPTIONS if names_secret(key)]
     assert not names_secret("fields.password.stats-mode") and not names_secret("file-index.bloom-filter.token.fpp")
     assert not names_secret("file-index.bitmap.columns")
+
+
+@given(st.from_regex(rf"(?ai)\A[a-z._-]{{0,3}}{_WORDS}=hunter2\Z"))
+def test_whatever_spelling_of_a_name_is_matched_its_value_goes(text: str) -> None:
+    assert "hunter2" not in redact(text).lower()
 
 
 def test_known_secrets_go_wherever_they_stand() -> None:

@@ -22,16 +22,15 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _FIRST = -62_135_510_400_000_000  # 0001-01-02T00:00 in microseconds: Python's zones know years 1 to 9999 only
 _LAST = 253_402_214_400_000_000  # 9999-12-31T00:00
 
-# re.ASCII: \d is 0 to 9 only, as in Spark.
-_DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL | re.ASCII)
-_TIMESTAMP = re.compile(
-    r"([+-]?)(\d{4,9})(?:-(\d{1,2})(?:-(\d{1,2})"
-    r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*([^\d.].*)?)?)?)?)?)?",
-    re.DOTALL | re.ASCII,
+# Compiled at their first use. (?a): \d is 0 to 9 only, as in Spark.
+_DATE = r"(?as)([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?"
+_TIMESTAMP = (
+    r"(?as)([+-]?)(\d{4,9})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*([^\d.].*)?)?)?)?)?)?"
 )
-_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?(?: ?([AP])M)?", re.IGNORECASE | re.ASCII)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{1,2})(?::?(\d{2}))?)?)?", re.ASCII)
-_DOUBLE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?", re.ASCII)
+_TIME = r"(?ai)(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?(?: ?([AP])M)?"
+_OFFSET = r"(?a)(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{1,2})(?::?(\d{2}))?)?)?"
+_DOUBLE = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?"
 _SPECIAL = {
     "nan": "nan", "inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf",
     "-infinity": "-inf",
@@ -54,7 +53,7 @@ def parse_date(text: str) -> int:
     stripped = text.strip()
     if stripped.lower() == "epoch":
         return 0
-    match = _DATE.fullmatch(stripped)
+    match = re.fullmatch(_DATE, stripped)
     if match is not None:
         year = int(match[2]) * (-1 if match[1] == "-" else 1)
         days = days_from_civil(year, int(match[3] or 1), int(match[4] or 1))
@@ -66,7 +65,7 @@ def parse_date(text: str) -> int:
 def parse_time(text: str) -> int:
     """Nanoseconds of the day: [h]h:[m]m, [h]h:[m]m:[s]s, with a fraction, with AM or PM.
     Raises PredicateError: not a time of day."""
-    match = _TIME.fullmatch(text.strip())
+    match = re.fullmatch(_TIME, text.strip())
     if match is not None:
         hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
         half = match[5]
@@ -87,7 +86,7 @@ def parse_timestamp(text: str) -> tuple[int, str | None]:
     stripped = text.strip()
     if stripped.lower() == "epoch":
         return 0, "UTC"
-    match = _TIMESTAMP.fullmatch(stripped)
+    match = re.fullmatch(_TIMESTAMP, stripped)
     if match is not None:
         year = int(match[2]) * (-1 if match[1] == "-" else 1)
         days = days_from_civil(year, int(match[3] or 1), int(match[4] or 1))
@@ -114,7 +113,7 @@ def time_zone(name: str) -> dt.tzinfo:
     text = name.strip()
     if text in ("Z", "z", "UTC", "GMT", "UT"):
         return UTC
-    match = _OFFSET.fullmatch(text)
+    match = re.fullmatch(_OFFSET, text)
     if match is not None and match[1]:
         hours, minutes, seconds = int(match[2]), int(match[3] or 0), int(match[4] or 0)
         delta = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
@@ -181,7 +180,7 @@ def double_from_text(text: str) -> float:
     special = _SPECIAL.get(stripped.lower())
     if special is not None:
         return float(special)
-    if _DOUBLE.fullmatch(stripped):
+    if re.fullmatch(_DOUBLE, stripped):
         return float(stripped.rstrip("dDfF"))
     raise PredicateError(f"{text!r:.100} is not a number")
 

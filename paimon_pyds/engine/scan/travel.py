@@ -33,7 +33,6 @@ from paimon_pyds.base.options import OPTIONS, TableOptions
 from paimon_pyds.base.options.option import mapping, option_texts
 from paimon_pyds.base.options.times import parse_time, time_ms, zone_given
 from paimon_pyds.base.records import dataclass
-from paimon_pyds.engine.scan.auto_tags import tag_and_before
 from paimon_pyds.errors import OptionError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from paimon_pyds.metadata.schema import TableSchema
 from paimon_pyds.metadata.snapshot import CommitKind, Snapshot
@@ -185,6 +184,8 @@ def resolve_between(store: TableStore, options: Mapping[str, str], of_table: Tab
     if key is None:
         return None
     if key == _TO_AUTO_TAG:
+        from paimon_pyds.engine.scan.auto_tags import tag_and_before  # few scans name such a tag
+
         tags = tag_and_before(store, options[key], of_table)
         return Additions() if tags is None else Difference(*tags)
     mode = TableOptions(options).get("incremental-between-scan-mode")

@@ -10,7 +10,7 @@ bounds, and what was captured at a failed cursor is garbage, to be thrown away b
 from __future__ import annotations
 
 from collections.abc import Mapping as Map
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +27,7 @@ from paimon_pyds.base.arrays import (
     unsigned_varints,
     zigzag_decoded,
 )
+from paimon_pyds.base.records import dataclass
 from paimon_pyds.format.avro.schema import Array, Mapping, Node, Primitive, Record, Sized, Union, Unread
 
 PADDING = 16
@@ -43,7 +44,7 @@ WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 """Bytes of the types whose values all have the same size."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Longs:
     """One int or long at each cursor; ``valid`` None: all are there."""
 
@@ -51,7 +52,7 @@ class Longs:
     valid: Flags | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Bytes:
     """One run of bytes at each cursor, by its place in the data."""
 
@@ -60,7 +61,7 @@ class Bytes:
     valid: Flags | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Fixed:
     """One value of a fixed number of bytes at each cursor, by its place in the data."""
 
@@ -68,7 +69,7 @@ class Fixed:
     valid: Flags | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Items:
     """One array at each cursor: ``counts`` of items, and the items, those of one array after another."""
 
@@ -82,7 +83,7 @@ ReadMembers: TypeAlias = "Map[str, ReadMembers] | bool"
 """What to keep of a record, by field name; True keeps the field itself."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Walk:
     """What walking over records found: where each ends, whether it could be read, the wanted fields by dotted path."""
 

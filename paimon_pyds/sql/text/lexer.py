@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 _TOKEN = re.compile(
     r"""(?:(?P<space>(?:\s|--[^\n]*|/\*(?!\+).*?\*/)+)
-    |(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?P<suffix>BD|[LSYDF])?(?![\w]))
+    |(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?P<suffix>[bB][dD]|[lLsSyYdDfF])?(?![\w]))
     |(?P<raw>[rR](?:'[^']*'|"[^"]*"))
     |(?P<hex>[xX](?:'[^']*'|"[^"]*"))
     |(?P<string>'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
@@ -49,9 +49,9 @@ _TOKEN = re.compile(
     |(?P<name>\w+)
     |(?P<op><=>|<>|!=|!>|!<|==|<=|>=|\|\||&&|::|->|=>|/(?!\*)|[-=<>!()\[\],.+*%&|^~?:;@{}])
     )\s*""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+    re.VERBOSE | re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))|''|\"\"", re.DOTALL)
+_ESCAPE = r"(?s)\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))|''|\"\""
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _OPENERS = {"'": "string", '"': "string", "`": "quoted name"}
 _HINTS = {"&&": "write AND", ";": "no semicolon is needed"}
@@ -180,7 +180,7 @@ def _quoted(source: SqlText, kind: str, body: str, start: int) -> Token:
 def _unescape(source: SqlText, body: str, start: int) -> str:
     quote, inner = body[0], body[1:-1]
     if "\\" in inner or quote * 2 in inner:
-        inner = _ESCAPE.sub(lambda match: _unescape_one(match, quote), inner)
+        inner = re.sub(_ESCAPE, lambda match: _unescape_one(match, quote), inner)
         try:
             # Pairs of \u escapes spell one character beyond the basic plane, as in Java.
             inner = inner.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
