@@ -127,7 +127,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     for target in (table.path, tmp_path):
         with pytest.raises(AlreadyExistsError if target is tmp_path else PaimonError):
             table.clone(target)
-    with pytest.raises(OptionError, match="lie in the table"):
+    with pytest.raises(OptionError, match="would be inside of the table"):
         table.clone(f"{table.path}/inside")
     with pytest.raises(OptionError, match="give one of them"):
         table.clone(tmp_path / "c", 1, timestamp=5)

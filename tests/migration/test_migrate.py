@@ -376,7 +376,7 @@ def test_refused(tmp_path: Path, name: str) -> None:
         ({"primary_key": ["k"]}, "append the rows"),
         ({"mode": "steal"}, "copy, move, link"),
         ({"format": "orc"}, "of format parquet, not orc"),
-        ({"format": "csv"}, "none of parquet"),
+        ({"format": "csv"}, "not one of parquet"),
         ({"partition_by": []}, "partitions by day"),
         ({"partition_by": {"day": "INT"}}, "no value of INT"),
         ({"options": {"bucket": "4"}}, "bucket must be -1"),
@@ -398,7 +398,7 @@ def test_targets_that_are_taken(tmp_path: Path) -> None:
     assert pp.migrate(source, str(tmp_path / "empty")).rows == 6
     with pytest.raises(PaimonError, match="already exists"):
         pp.migrate(source, str(tmp_path / "empty"))
-    with pytest.raises(PaimonError, match="in one another"):
+    with pytest.raises(PaimonError, match="inside one another"):
         pp.migrate(source, f"{source}/inside")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()

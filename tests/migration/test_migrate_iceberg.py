@@ -193,7 +193,7 @@ _REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "hint": (lambda t: (t / "metadata/version-hint.text").write_text("7") and None, "metadata file of the source"),
     "renamed": (_nested(10, "u"), "field tags.t was renamed"),
     "made anew": (_nested(99, "t"), "field tags.t was renamed, or made anew"),
-    "no fields": (_nested(99, "u"), "none of the fields of tags"),
+    "no fields": (_nested(99, "u"), "no field of tags"),
     "time": (_column(7, type="time"), "not supported: 'time'"),
     "types in types": (_column(7, type=_deep()), "nested deeper"),
     "a name that is none": (_column(7, name=5), "no name of a column"),
@@ -236,7 +236,7 @@ def test_names_of_metadata_files(tmp_path: Path) -> None:
     (source / "metadata" / "version-hint.text").write_text("00007-x")
     (source / "metadata" / "00007-x.metadata.json").write_bytes(whole)
     assert pp.migrate(str(source), str(tmp_path / "a"), dry_run=True).rows == 4
-    with pytest.raises(PaimonError, match="lie in one another"):
+    with pytest.raises(PaimonError, match="inside one another"):
         pp.migrate(str(source / "metadata/00007-x.metadata.json"), str(source / "new"))
     moved = tmp_path / "moved"
     shutil.move(source / "data", moved)

@@ -131,7 +131,7 @@ def _read(scan: Scan, columns: Mapping[str, _Column]) -> int:
 
 
 class _Column:
-    """What is gathered of a column, batch by batch."""
+    """Statistics of a column, gathered batch by batch."""
 
     def __init__(self, field: DataField) -> None:
         self._field = field

@@ -162,7 +162,7 @@ def _take_away(store: TableStore, name: str) -> None:
     if scheme_of(store.root) == "file":
         _rename(store, name, gone)
         directory = gone
-    else:  # who opens it finds no columns from here on
+    else:  # from here on the branch can't be opened
         store.io.delete_tree(store.on_branch(name).paths.schema_dir)
     store.io.delete_tree(directory)
 
@@ -170,7 +170,7 @@ def _take_away(store: TableStore, name: str) -> None:
 def _take_away_alone(store: TableStore, name: str) -> None:
     """Remove the directory of a branch, unless the main branch gets its history just now.
 
-    Of the two, each tells what it does first and looks then: one sees the other.
+    Each of the two announces its operation first and looks for others then: one sees the other.
     """
     if store.server is not None:
         return _take_away(store, name)

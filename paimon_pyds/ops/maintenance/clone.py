@@ -45,13 +45,13 @@ from paimon_pyds.storage.concurrent import concurrent_each
 _CHUNK = 8 << 20
 _EXTERNAL = "data-file.external-paths"
 _LOCK = ".clone-lock"
-"""A file in the place of the copy, while it is made: who creates it may write there."""
+"""A file in the target directory during a clone: only the process that created it may write there."""
 _PARTS = frozenset({"manifest", "snapshot", "index", "statistics"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CloneSummary(Summary):
-    """What was, or would be, copied.
+    """The files that were, or would be, copied.
 
     Attributes:
         snapshot_id: the state, whose number the only snapshot of the copy has; None for a table without a snapshot.
@@ -115,7 +115,7 @@ def _cloned(store: TableStore, target: TableStore, how: CloneOptions) -> CloneSu
     check_readable(store.latest_schema())
     snapshot, newest = _state(store, how)
     if lies_below(f"{target.root}/", [store.root]):
-        raise OptionError("the copy would lie in the table", path=target.root, hint="name another directory")
+        raise OptionError("the copy would be inside of the table", path=target.root, hint="name another directory")
     state = (how.snapshot, how.tag, str(how.timestamp), *([] if how.where is None else [str(how.where)]))
     call = f"clone of {redact(store.root)}, branch {store.branch}, state {state}"
     copy = _Copy(store, target, options, holder(call))
@@ -192,7 +192,7 @@ class _Copy:
         names = {entry.name for entry in io.list(root)}
         locks = [name for name in names if name.startswith(_LOCK)]
         if "schema" in names or len(locks) != 1:
-            raise AlreadyExistsError("the place of the copy is not empty", path=root, hint="remove what is there")
+            raise AlreadyExistsError("the target directory is not empty", path=root, hint="remove its files")
         lock, taken = f"{root}/{locks[0]}", f"{root}/{_LOCK}.{uuid.uuid4()}"
         made = {place[len(root) + 1 :].partition("/")[0] for place in self.files.values()}
         others = {name for name in names - made - _PARTS - {*locks} if not name.startswith(".schema.")}

@@ -1,8 +1,8 @@
-"""Consumers: how far streaming readers of other engines have come. No snapshot expires that one has yet to read, so one
-that will never come back has to be forgotten, by its age or by somebody who knows.
+"""Consumers: how far streaming readers of other engines have come. Snapshots that a consumer has yet to read don't
+expire, so a consumer that will never come back has to be removed, by its age or by hand.
 
-Who sets a position back writes it first, and then sees whether the snapshot is to stay; who expires snapshots says so
-first and then reads the positions: one of the two sees the other.
+Setting back a position writes it first, and then checks that its snapshot stays; expiry announces itself first and then
+reads the positions: one of the two sees the other.
 (Sources: Paimon documentation, maintenance/configurations and spark/procedures, reset_consumer, clear_consumers; Java
 Paimon 1.4, class ConsumerManager.)
 """

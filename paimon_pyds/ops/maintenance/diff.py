@@ -1,4 +1,5 @@
-"""What two states of a table differ by: schema, options, files, and rows (`diff_rows`), which are read when asked for.
+"""The differences between two states of a table: schema, options, files, and rows (`diff_rows`), which are read on
+demand.
 
 Rows are compared by the columns of the newer schema, as scans of both states by that schema give them: columns are
 matched by field id, and one that a state did not have yet is NULL there.
@@ -217,8 +218,8 @@ class TableDiff(RowStream):
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
     def summary(self, progress: Progress | None = None) -> DiffSummary:
-        """All of it in numbers: ``print`` shows it. Rows are counted, by reading them where metadata does not tell;
-        ``progress`` as for `paimon_pyds.Table.append`."""
+        """All differences in numbers, which ``print`` shows. Rows are counted, by reading them where metadata is not
+        enough. ``progress`` as for `paimon_pyds.Table.append`."""
         started = time.monotonic()
         states, files = self._states, self.files
         with progress_shown("diff", progress):

@@ -114,7 +114,7 @@ def _read(part: _Part | None) -> Iterator[pa.RecordBatch]:
 
 @dataclass
 class _Parts:
-    """What is read of a table without a primary key.
+    """The parts to read of a table without a primary key.
 
     Attributes:
         removed: files of the older state, in partitions where the newer one has none to read.

@@ -1,7 +1,7 @@
-"""Partitions that go because somebody says so, the whole table too; and partitions that are marked as done.
+"""Dropping partitions, or all rows of a table; and marking partitions as done.
 
-Rows go by one OVERWRITE snapshot, which is made of what is there when it is published; the files go with the snapshots
-that have them. (Sources: Java Paimon 1.4, classes TableCommitImpl, SuccessFileMarkDoneAction; Paimon documentation,
+One OVERWRITE snapshot removes the rows that are there when it is published; the files go with the snapshots that have
+them. (Sources: Java Paimon 1.4, classes TableCommitImpl, SuccessFileMarkDoneAction; Paimon documentation,
 spark/procedures, mark_partition_done.)
 """
 
@@ -147,8 +147,8 @@ def _mark(store: TableStore, directories: Sequence[str]) -> None:
 
 
 def mark_written(store: TableStore, options: TableOptions, committed: int) -> None:
-    """Mark the partitions that a write has put files into, as ``partition.end-input-to-done`` asks for; those of
-    compactions and the like are as complete as before.
+    """Mark the partitions that a write has put files into, if ``partition.end-input-to-done`` is set. Compactions and
+    the like complete no partition.
 
     ``options``: of the write over the table's own. ``committed``: its last snapshot; the rows came with the one before
     where this is their compaction.

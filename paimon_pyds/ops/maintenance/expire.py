@@ -2,9 +2,9 @@
 
 A snapshot's files go first and the snapshot itself last, as in Java, so an expiry that was killed is finished by the
 next. Before the first file goes, an intent (`paimon_pyds.metadata.intents`) and the hint EARLIEST name the first
-snapshot that stays; then tags, branches, consumers and rollbacks are read once more. Who makes a tag here, or rolls
-back, writes that first and looks at the intents then: one of the two sees the other. Java Paimon does not look again; a
-tag that it makes of a snapshot just as that expires may name files that go.
+snapshot that stays; then tags, branches, consumers and rollbacks are read once more. Creating a tag and rolling back
+write first and then look at the intents: one of the two sees the other. Java Paimon does not look again: a tag that it
+makes of a snapshot during its expiry may name files that go.
 
 Where options keep changelogs longer, a snapshot leaves its own (`paimon_pyds.metadata.changelogs`) before a file goes.
 No new tag can need what goes with a changelog later, as its state is gone; tags and branches may get other names.
@@ -77,7 +77,7 @@ class _Limits:
     in_all: int | None = None
 
     def after(self, gone: int) -> _Limits | None:
-        """The limits once so many are gone; None where no more may go."""
+        """The limits after ``gone`` removals; None if no more may go."""
         if self.in_all is None:
             return self
         left = self.in_all - gone
@@ -303,7 +303,7 @@ def _remove(removal: Removal, gone: Sequence[Snapshot], how: _ExpiryRules) -> No
         remove_changelogs_from(store, gone[0].id)
     removal.delete()
     removal.delete_directories(how.options)
-    for snapshot in gone:  # from the oldest on: what is left is always without gaps
+    for snapshot in gone:  # from the oldest on: the remaining ones never have gaps
         delete_files(store.io, [store.paths.snapshot(snapshot.id)], 1)
     latest = read_hint(store.io, store.paths.latest_hint) if how.changelogs else None
     if latest is not None and latest < gone[0].id:  # rolled back meanwhile: these numbers get other snapshots

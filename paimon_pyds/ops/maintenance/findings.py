@@ -17,7 +17,7 @@ from paimon_pyds.errors import NotFoundError, PaimonError, UnsupportedError
 
 ERROR, WARNING = "error", "warning"
 RESTORE = "restore the file from a copy; else roll back to a state that does not need it"
-_REWRITE = "read what is left and write it into a new table; or roll back to a state before"
+_REWRITE = "read the remaining rows and write them into a new table; or roll back to an earlier state"
 _OVERWRITE = "read the partition's rows without a filter, and overwrite it with them"
 
 KINDS: Mapping[str, tuple[str, str]] = {
@@ -32,14 +32,14 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "snapshot-time": (WARNING, "a writer's clock was wrong: travel to snapshots by number, not by time"),
     "record-count": (
         ERROR,
-        "rows are read right; only who counts by the snapshot is wrong: copy the rows where that matters",
+        "rows are read correctly; only counts by the snapshot are wrong: copy the rows where that matters",
     ),
     "row-id": (ERROR, "new rows get ids that others have: copy the rows into a new table where ids matter"),
     "schema": (ERROR, "restore the schema file: data files of this schema can't be read without"),
     "tag": (ERROR, "delete the tag, or restore the file"),
-    "branch": (WARNING, "delete the branch, unless somebody makes it just now"),
-    "changelog": (ERROR, "restore the file, or remove it: it tells what a snapshot that has expired had changed"),
-    "consumer": (ERROR, "no snapshot can expire: forget the reader by clear_consumers, or set it by reset_consumer"),
+    "branch": (WARNING, "delete the branch, unless it is being created"),
+    "changelog": (ERROR, "restore the file, or remove it: it has the changes of an expired snapshot"),
+    "consumer": (ERROR, "no snapshot can expire: remove the consumer by clear_consumers, or set it by reset_consumer"),
     "manifest-list": (ERROR, RESTORE),
     "manifest": (ERROR, RESTORE),
     "manifest-count": (ERROR, RESTORE),
@@ -56,7 +56,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "table-index": (ERROR, RESTORE),
     "statistics": (ERROR, "analyze the table again"),
     "bucket": (ERROR, _OVERWRITE),
-    "partition": (ERROR, "write the rows again that lie in a wrong partition"),
+    "partition": (ERROR, "write the rows again that are in a wrong partition"),
     "key-range": (ERROR, _OVERWRITE),
     "level-overlap": (ERROR, "compact with full=True, and verify again"),
     "key-order": (ERROR, _OVERWRITE),
@@ -98,7 +98,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was looked at, and all that is wrong with it.
+    """The result of a verification: what was verified, and all findings.
 
     Attributes:
         path: of the table.
@@ -160,8 +160,7 @@ class Verification:
         return pa.Table.from_arrays(arrays, names=list(names))
 
     def repair_plan(self) -> RepairPlan:
-        """What of it `paimon_pyds.Table.repair` can mend without a guess, as far as kinds of findings tell, and what it
-        can't."""
+        """The findings that `paimon_pyds.Table.repair` can mend without a guess, by their kinds, and the others."""
         mends = tuple(finding for finding in self.findings if finding.kind in (*HINTS, "file-index"))
         return RepairPlan(self.path, mends, tuple(finding for finding in self.findings if finding not in mends))
 

@@ -1,11 +1,10 @@
 """Fast-forward: the main branch gets the history of another one.
 
-Its schemas come first, as its states can't be read without, and its newest state next, by the next number of the main
-branch, created if absent. Until then everything is undone where it fails; a file beside the snapshots
-(`paimon_pyds.metadata.intents`) has the schemas that were there, so that the next call undoes or finishes what was
-killed, and keeps the branch, and the snapshots of both, from being removed meanwhile. What comes after needs nothing
-more of the branch.
-(Source: Java Paimon 1.4, class FileSystemBranchManager.)
+Its schemas come first, as its states can't be read without them, and its newest state next, as the next snapshot of the
+main branch, created if absent. A failure up to then is undone. A file next to the snapshots
+(`paimon_pyds.metadata.intents`) has the former schemas, so that the next call undoes or finishes a killed one; it also
+protects the branch and the snapshots of both from removal. Later steps need nothing more of the branch. (Source: Java
+Paimon 1.4, class FileSystemBranchManager.)
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ def fast_forward(store: TableStore, name: str, *, dry_run: bool = False) -> Remo
     """Put a branch's history in the place of the main one's since the branch was made, as Java does.
 
     Snapshots, changelogs, tags and schemas of the main branch since then go, with the files that only they needed
-    (Java leaves these, and changelogs, whose numbers get other snapshots). Who commits after the branch's newest state
-    is there builds on it. When that ends half-way, run it again.
+    (Java leaves these, and changelogs, whose numbers get other snapshots). A commit after the branch's newest state was
+    published builds on it. If the operation ends half-way, run it again.
 
     ``store``: the table, on its main branch.
 
@@ -113,7 +112,7 @@ class _History:
 
     @staticmethod
     def of(branch: TableStore) -> _History:
-        """Raises SnapshotNotFoundError: there is none; BranchNotFoundError: it is deleted just now."""
+        """Raises SnapshotNotFoundError: the branch has no snapshot; BranchNotFoundError: it is being deleted."""
         begun = expiring_before(branch)  # an expiry has left older ones in part
         ids = [id_ for id_ in branch.snapshot_ids() if id_ >= begun]
         if not ids:
@@ -213,7 +212,7 @@ def _forwarded(
 
 
 def _check_alone(store: TableStore, branch: TableStore, history: _History, target: int) -> None:
-    """See what others are about to do; who begins later sees what is told here."""
+    """Refuse if another operation has announced itself; one that begins later sees the intent of this one."""
     if is_deleted_now(store, branch.branch) or not branch.snapshot_exists(history.ids[-1]):
         raise _deleted(branch)
     if is_rolled_back_now(store) or is_rolled_back_now(branch) or begun_before(store) > target + 1:
@@ -241,7 +240,7 @@ def _finish(
     discard_success_files(store, sorted({*tags} - {*history.tags}))
     for name, data in history.tags.items():
         store.io.replace(store.paths.tag(name), data)
-        # Who deletes the branch's looks for others after that.
+        # The deletion of the branch's tag looks for others after that.
         if not is_file(store.io, branch.paths.tag(name)) and branch.snapshot_exists(standing.snapshot.id):
             store.io.delete([store.paths.tag(name)])
     if ids := store.snapshot_ids():
@@ -287,12 +286,13 @@ def _undo_without_branch(store: TableStore, name: str) -> None:
 
 
 def _switch(store: TableStore, branch: TableStore, standing: _Standing, latest: Snapshot | None) -> int:
-    """Make a branch's newest state the main one's, under the number after the latest one and those that follow up to
-    its own; the last of these. Who commits meanwhile goes on from one of them: it is the last one then.
+    """Make a branch's newest state the main branch's: as the snapshot after the latest one, and as the following ones
+    up to its own number. Returns the last of these. A concurrent commit builds on one of them, which is the last one
+    then.
 
     Raises:
         CommitConflictError: that number was taken.
-        BranchNotFoundError: the branch is gone: who deletes it looks at main later.
+        BranchNotFoundError: the branch is gone: its deletion looks at the main branch later.
     """
     newest = standing.snapshot
     before = last = 0 if latest is None else latest.id

@@ -1,4 +1,4 @@
-"""The search for orphan files as tasks: what lies in directories, and which files manifests name.
+"""The search for orphan files as tasks: they list directories, and read the names of files in manifests.
 
 Workers that can send data to one another compare both by a hash of the names (`Search`): no machine holds all of them.
 """
@@ -56,7 +56,7 @@ def files_in(io: FileIO, before: int, directories: Directories) -> pa.Table:
         for directory in directories.paths
         for status in io.list(directory)
         if not status.is_dir
-        and is_utf8(status.path)  # a name that is not is none of Paimon's, nor can a column of texts have it
+        and is_utf8(status.path)  # Paimon writes no other names, and a column of texts can't have them
         and 0 < status.modified_ms < before
         and (directories.kind != "temporary" or directories.left_over or TEMPORARY.fullmatch(status.name))
     ]

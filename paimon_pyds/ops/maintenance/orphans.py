@@ -1,10 +1,10 @@
-"""Orphan files: what lies in a table's directories and no snapshot, tag, branch or changelog names.
+"""Orphan files: files in a table's directories that no snapshot, tag, branch or changelog names.
 
 Writers that were killed leave them. A file that is being written looks the same, so only old files count. Directories
-are listed first, and what is needed is read then: what is committed meanwhile names its files before these are judged.
-A file is known by its name, which is unique; what any manifest names counts as needed, as in Java, live or not.
-Directories that are links are left alone: no metadata names what lies there, and it may be anybody's.
-(Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, class OrphanFilesClean.)
+are listed before the names of needed files are read: a concurrent commit names its files before these are judged. A
+file is identified by its name, which is unique; a file that any manifest names is needed, as in Java, live or not.
+Directories that are links are left alone: no metadata names their files, which may belong to others. (Sources: Paimon
+documentation, maintenance/manage-snapshots; Java Paimon 1.4, class OrphanFilesClean.)
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _TOGETHER = 64
 _NAMES = 4096
 """Names, or files to remove, of a task."""
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0)
-"""Seconds until it is tried again, where snapshots expire meanwhile: their files are removed first."""
-_DAMAGED = "a snapshot, tag or branch needs a file that is gone, so nobody can tell which files it needs"
+"""Seconds before each retry, if snapshots expire meanwhile: their files are removed first."""
+_DAMAGED = "a snapshot, tag or branch needs a file that is gone, so the files that it needs are unknown"
 _NOTHING_REMOVED = "nothing was removed; find out by table.verify() which one it is"
 
 
@@ -147,7 +147,8 @@ def _limit_ms(older_than: timedelta | date | str | int) -> int:
     return limit
 
 
-# -------------------------------------------------------------------------------------------------------- what is there
+# -------------------------------------------------------------------------------------------------------- the files of
+# a table
 
 
 def _directories(store: TableStore, threads: int, *, external: bool) -> list[Directories]:
@@ -164,7 +165,7 @@ def _directories(store: TableStore, threads: int, *, external: bool) -> list[Dir
 
 
 def _links_in(io: FileIO, directory: str) -> set[str]:
-    if scheme_of(directory) != "file":  # elsewhere there are none: a listing would be a request for nothing
+    if scheme_of(directory) != "file":  # stores have no links: a listing would be a useless request
         return set()
     return {status.path for status in io.list(directory) if status.is_link}
 
@@ -332,7 +333,7 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
     """The names of all metadata files that something needs; those that are manifests, with their sizes.
 
     Raises NotFoundError for a list that is gone and whose snapshot is not about to expire, or is the newest of its
-    branch: only it names what later snapshots have kept.
+    branch: only that one names the files that later snapshots share.
     """
     reader, seen, spared = ManifestReader(store), set[str](), set[str]()
     manifests: dict[str, int | None] = {}
@@ -341,7 +342,7 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
             spared.update(name for schema in store.on_branch(branch).schemas() for name in schema.names())
     references = references_of_table(store)
     newest = {reference.branch: reference for reference in references if reference.is_snapshot}
-    for reference in reversed(references):  # the newest first: who expires snapshots takes the oldest
+    for reference in reversed(references):  # the newest first: expiry takes the oldest
         snapshot = reference.snapshot
         spared.update(snapshot.names())
         if reference.is_changelog:
@@ -373,7 +374,7 @@ def _metadata_files(store: TableStore) -> tuple[set[str], dict[str, int | None]]
 
 @contextmanager
 def _unless_expiring(store: TableStore, reference: Reference, newest: Mapping[str, Reference]) -> Iterator[None]:
-    """What is gone of a snapshot that expires is passed over, unless it was the newest of its branch."""
+    """Ignore missing files of a snapshot that expires, unless it was the newest of its branch."""
     try:
         yield
     except NotFoundError:

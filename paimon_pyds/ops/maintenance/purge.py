@@ -67,8 +67,8 @@ def purge(store: TableStore, confirm: str, *, named_states: bool = False, dry_ru
 
 
 def _planned(store: TableStore, tags: list[str], branches: list[str]) -> RemovalSummary:
-    """What goes; more metadata files where the commit of the empty state merges manifests, and fewer files where
-    changelogs have outlived their snapshots, as these name files that have gone with those."""
+    """The removal as planned. It may have fewer metadata files than the real one, whose commit may merge manifests; and
+    more files if changelogs have outlived their snapshots, as they name files that went with these."""
     rows, _ = truncate(store, dry_run=True)
     removal = removal_of(store, references_of_table(store), (), maintenance_options(store, None))
     latest, ids = store.latest_snapshot(), store.snapshot_ids()

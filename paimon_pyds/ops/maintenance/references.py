@@ -1,6 +1,6 @@
-"""What of a table has to stay readable: the states that snapshots, tags and branches name, and which files these need.
+"""The states of a table that have to stay readable, which snapshots, tags and branches name, and the files of these.
 
-A file is known by its name, which is unique in a table, so a path that is spelled in another way keeps it, too.
+A file is identified by its name, which is unique in a table, so the spelling of paths does not matter.
 (Source: Paimon documentation, maintenance/manage-snapshots, manage-tags, manage-branches.)
 """
 
@@ -148,8 +148,8 @@ def _agree(before: Sequence[Reference], now: Sequence[Reference]) -> bool:
 
 
 def wait_or_raise(error: NotFoundError, times: int) -> int:
-    """Wait where a state needs a file that is gone and nothing has changed since: a tag may be about to be taken away
-    again by who has just made it. How often that was; raises the error after some times."""
+    """Wait if a state needs a file that is gone and nothing has changed since: a tag may be about to be removed by the
+    operation that has just made it. Returns the number of waits; raises the error after some."""
     if times == len(_PAUSES):
         raise error
     time.sleep(_PAUSES[times])
@@ -157,7 +157,7 @@ def wait_or_raise(error: NotFoundError, times: int) -> int:
 
 
 def is_expiring(store: TableStore, reference: Reference) -> bool:
-    """Whether a snapshot has gone, or goes: who removes it tells so first (`paimon_pyds.metadata.intents`)."""
+    """Whether a snapshot has gone, or goes: its removal is announced first (`paimon_pyds.metadata.intents`)."""
     if not reference.is_snapshot:
         return False
     branch, id_ = store.on_branch(reference.branch), reference.snapshot.id
@@ -201,8 +201,8 @@ class KeptFiles:
     """The files that some states need, by their names.
 
     Attributes:
-        metadata: manifests and the files beside them, manifest lists, index manifests, index files and statistics, and
-            what members name that this version does not know.
+        metadata: manifests and their extra files, manifest lists, index manifests, index files and statistics, and
+            names in members that this version does not know.
 
     Raises:
         NotFoundError: a file of one of the states is gone: the state is gone meanwhile, or has been damaged.
@@ -222,7 +222,7 @@ class KeptFiles:
             except NotFoundError as error:
                 branch = "" if reference.branch == store.branch else f" of branch {reference.branch}"
                 raise type(error)(
-                    f"{reference.name}{branch} needs a file that is gone, so nobody can tell which files it needs",
+                    f"{reference.name}{branch} needs a file that is gone, so the files that it needs are unknown",
                     path=error.path,
                     hint="nothing was removed; delete what can't be read any more, then try again",
                 ) from error

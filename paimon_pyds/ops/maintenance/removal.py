@@ -1,8 +1,8 @@
 """Removing the files that only states need which go.
 
-Data files go first, then manifests, then the lists that name these; whoever calls removes the files of the states last.
-So what is left after a crash can still be found, and the next run finishes: where a list is gone, all that it named
-was gone before.
+Data files go first, then manifests, then the lists that name these; the caller removes the files of the states last. So
+the remaining files can still be found after a crash, and the next run finishes: if a list is gone, the files that it
+named went before.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class RemovalSummary:
         tags, branches: their names.
         partitions: their directories, such as ``day=2026-01-31``.
         consumers: the ids of streaming readers that were forgotten.
-        data_files: with changelogs and the indexes beside them.
+        data_files: with changelogs and side indexes.
         metadata_files: manifests and their lists, deletion vectors, hash indexes, statistics.
-        bytes: size of the data files, without the indexes beside them.
+        bytes: size of the data files, without side indexes.
         older_snapshots: of `truncate` and of partitions that are dropped or expire: how many snapshots there are
             from before, which keep their rows: the files leave the newest state only, and go when these expire.
         seconds: time taken.
@@ -141,7 +141,7 @@ class Removal:
     # ------------------------------------------------------------------------------------------------- gathering
 
     def add_deleted(self, snapshots: Sequence[Snapshot], *, of_compactions: bool = False) -> None:
-        """The data files that these snapshots took away; only those that compactions had written, where asked."""
+        """The data files that these snapshots removed; ``of_compactions``: only those that compactions had written."""
         self._add_entries(self._deltas(snapshots), FileKind.DELETE, of_compactions=of_compactions)
 
     def add_changelogs(self, snapshots: Sequence[Snapshot]) -> None:
@@ -224,8 +224,8 @@ class Removal:
     # -------------------------------------------------------------------------------------------------- removing
 
     def keep(self, kept: KeptFiles, *, compacted_before: bool = False) -> None:
-        """Leave out what other states need, and find where the data files lie. ``compacted_before``: an expiry of
-        snapshots has taken most files that compactions wrote; those that are gone are left out, too."""
+        """Leave out the files that other states need, and find the paths of the data files. ``compacted_before``: an
+        expiry of snapshots has taken most files that compactions wrote; those that are gone are left out, too."""
         self.spare(kept.metadata)
         full = [table for table in self.entries if table.num_rows]
         self.entries = []
@@ -274,7 +274,7 @@ class Removal:
             directories = [path for path in above if path.startswith(f"{root}/") and "=" in path.rpartition("/")[2]]
 
     def summary(self, **states: Any) -> RemovalSummary:
-        """What goes: these files, and the snapshots, changelogs, tags and branches that needed them."""
+        """The removed files, and the snapshots, changelogs, tags and branches that needed them."""
         return RemovalSummary(
             **states,
             data_files=len(self.data) + len(dict.fromkeys(self.beside)),

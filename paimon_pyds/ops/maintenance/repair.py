@@ -1,7 +1,7 @@
-"""Repair: what `verify` finds and can be mended without a guess, and entries of data files that are gone.
+"""Repair: mend findings of `verify` that need no guess, and remove entries of data files that are gone.
 
-What is mended: hints that name no snapshot; file indexes, which are built again from the data; and an expiry that was
-killed after it had taken away files of snapshots that are still there, which is brought to its end. A hint that names a
+It mends hints that name no snapshot; file indexes, which are built again from the data; and an expiry that was killed
+after it had removed files of existing snapshots, which is brought to its end. A hint that names a
 snapshot is left: an expiry or a rollback may be running that has written it. Each finding is looked at once more before
 anything is changed. Older snapshots and tags name a damaged index until they expire: their files stay as they are.
 (Source of `remove_unexisting_files`: Java Paimon 1.4, classes RemoveUnexistingFilesAction, ListUnexistingFiles.)
@@ -49,8 +49,8 @@ class Repair:
     """What a repair did.
 
     Attributes:
-        mended: findings that are none any more.
-        left: those that are left, each of which says what to do.
+        mended: findings that were mended.
+        left: the other findings, each with advice.
         seconds: time taken.
     """
 
@@ -108,7 +108,7 @@ def _checked(plan: RepairPlan | Verification) -> RepairPlan:
 
 
 def _indexed(store: TableStore) -> set[str]:
-    """The names of the data files of the newest state, and of the files beside them."""
+    """The names of the data files of the newest state, and of their extra files."""
     entries = store.read_newest(lambda newest: live_of(store, newest, ("file_name", "extra_files")))
     return {*entries.column("file_name").to_pylist(), *entries.column("extra_files").flatten().to_pylist()}
 
@@ -117,8 +117,8 @@ def _indexed(store: TableStore) -> set[str]:
 
 
 def _mend_hint(store: TableStore, path: str, *, dry_run: bool = False) -> bool:
-    """Write the hint of a branch again where it names no snapshot, or end the expiry that it tells of; whether it is
-    mended, or would be."""
+    """Write the hint of a branch again if it names no snapshot, or finish the expiry that it announces. Returns whether
+    it is mended, or would be."""
     for name in (MAIN_BRANCH, *store.branches()):
         branch = store.on_branch(name)
         if path == branch.paths.earliest_hint and _end_expiry(branch, dry_run=dry_run):
@@ -208,9 +208,9 @@ def remove_unexisting_files(store: TableStore, *, dry_run: bool = False) -> Unex
 
     Raises:
         CommitError: not published; the table is as it was.
-        CorruptFileError, SnapshotNotFoundError: deletion vectors of other files, which lie in one file with those of
+        CorruptFileError, SnapshotNotFoundError: deletion vectors of other files, which are in one file with those of
             files that are gone, can't be read.
-        StorageError: the storage does not tell whether a file is there.
+        StorageError: the storage does not answer whether a file exists.
     """
     options = maintenance_options(store, None)
     check_writable(store.latest_schema(), metadata_only=True)

@@ -1,14 +1,14 @@
 """Rollback: a table as it was at a snapshot, a tag or a time; what came after goes.
 
 Snapshots go from the newest on, as in Java, so that a rollback that was killed leaves the table at one of its
-snapshots; run again, it goes on. What it leaves, an expiry beside it would take away: each tells what it is about to
-remove, and looks at what others tell then (`paimon_pyds.metadata.intents`). An expiry by Java knows the hint LATEST
-only, which names the target first.
+snapshots; run again, it goes on. A concurrent expiry could remove the snapshots that stay: so each announces its
+removal first, and then looks for the intents of others (`paimon_pyds.metadata.intents`). An expiry by Java knows only
+the hint LATEST, which names the target first.
 
 The files that only these snapshots needed go last, when nothing names them any more; Java leaves them as orphans. A
-writer that loses its snapshot so, before it has told of success, waits for that, and commits its files again as far as
-they are still there. One by Java does not look: its snapshot goes as well where it was built on what has gone.
-(Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, class RollbackHelper.)
+writer that loses its snapshot in this way, before it has reported success, waits for the end of the rollback, and
+commits its files again if they still exist. A writer by Java does not look: its snapshot goes as well if it was built
+on a removed one. (Sources: Paimon documentation, maintenance/manage-snapshots; Java Paimon 1.4, class RollbackHelper.)
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _begin(store: TableStore, target: Snapshot, path: str) -> None:
             "snapshots expire just now", path=store.root, hint="try again; if none does, call expire_snapshots() first"
         )
     if path != there and store.io.create_if_absent(there, snapshot_file(store, path)):
-        if not _is_tagged(store, path, target):  # who deletes a tag looks at the snapshots after that
+        if not _is_tagged(store, path, target):  # the deletion of a tag looks at the snapshots after that
             store.io.delete([there])
             raise TagNotFoundError("the tag was deleted just now", path=path, hint="roll back to another state")
         store.write_earliest_hint(target.id)

@@ -1,4 +1,4 @@
-"""Files that tell waiting jobs that something is complete: a partition, or a tag (source: Java Paimon 1.4, class
+"""Files that announce to waiting jobs that a partition or a tag is complete (source: Java Paimon 1.4, class
 SuccessFile)."""
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Tags: names that keep a snapshot readable after it has expired.
 
-Who makes a tag writes it first, and then sees whether its snapshot is to stay; who expires snapshots says so first, by
-the hint EARLIEST, and then reads the tags. A deleted tag takes along the files that nothing else needs. Where
-``tag.create-success-file`` says so, a file tells waiting jobs that a tag is there.
-(Sources: Paimon documentation, maintenance/manage-tags; Java Paimon 1.4, classes TagManager, TagTimeExpire,
-SuccessFileTagCallback.)
+The creation of a tag writes it first, and then checks that its snapshot stays; expiry announces itself first, by the
+hint EARLIEST, and then reads the tags. The deletion of a tag removes the files that nothing else needs. With
+``tag.create-success-file`` a file announces each new tag to waiting jobs. (Sources: Paimon documentation,
+maintenance/manage-tags; Java Paimon 1.4, classes TagManager, TagTimeExpire, SuccessFileTagCallback.)
 """
 
 from __future__ import annotations
@@ -70,8 +69,8 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
     Raises:
         AlreadyExistsError: there is a tag of this name.
         SnapshotNotFoundError: the snapshot is not there, or expires just now; no tag is made then.
-        OptionError: no name for a tag, or contradicting arguments.
-        StorageError: the tag is there, but not the file that tells so; replace it.
+        OptionError: not a name for a tag, or contradicting arguments.
+        StorageError: the tag was created, but not its success file; replace the tag.
     """
     check_tag_name(name)
     if how.snapshot is not None and how.timestamp is not None:
@@ -91,7 +90,7 @@ def create_tag(store: TableStore, name: str, how: TagOptions) -> Snapshot:
 
 
 def _created(store: TableStore, name: str, how: TagOptions, options: TableOptions) -> tuple[Snapshot, Snapshot | None]:
-    """The snapshot that a new tag keeps, and the one that it kept before. Raises as `create_tag`."""
+    """The snapshot of a new tag, and the tag's former one. Raises as `create_tag`."""
     source, path = _source(store, how.snapshot, how.timestamp)
     retained_ms = _retained_ms(how.retain, options)
     data, target = tag_file(store, path, retained_ms), store.paths.tag(name)
@@ -126,7 +125,7 @@ def _success_file(store: TableStore, name: str) -> str:
 
 
 def discard_success_files(store: TableStore, names: Sequence[str]) -> None:
-    """Remove what tells waiting jobs of tags, which are gone."""
+    """Remove the success files of tags that are gone."""
     if TableOptions(store.schema_read_last().options).get("tag.create-success-file"):
         discard(store.io, [_success_file(store, name) for name in names])
 
@@ -188,7 +187,8 @@ def tag_file(store: TableStore, path: str, retained_ms: int | None) -> bytes:
 
 
 def snapshot_file(store: TableStore, path: str) -> bytes:
-    """A snapshot again, of a tag. Tags keep no changelog: where it has gone with the first snapshot, there is none."""
+    """The snapshot file made from a tag. Tags keep no changelog: if it went with the first snapshot, this one has
+    none."""
     data = tag_file(store, path, None)
     if has_changelog(store, parse_snapshot(data, path)):
         return data
@@ -356,8 +356,8 @@ def expire_tags(
 
 
 def tag_times(data: bytes, path: str) -> tuple[datetime | None, float | None]:
-    """When a tag was made, on the clock of who made it, and for how many seconds; None where it does not say.
-    Raises CorruptFileError: no JSON, or something that is no time."""
+    """The creation time of a tag, by its creator's clock, and its retention in seconds; None if the file does not have
+    them. Raises CorruptFileError: the file is not JSON, or a member is not a time."""
     json = JsonObject(data, path)
     parts, seconds = json.any_or_none(TAG_CREATED), json.any_or_none(TAG_RETAINED)
     created = None

@@ -1,7 +1,7 @@
 """Verify a table: everything that its snapshots, tags and branches name is there, and is what the metadata says.
 
-All faults are found, not only the first: what can't be read becomes a finding (`findings.KINDS`), and the walk goes on
-with what is left. The metadata of all states is held in memory, a few columns of each manifest; files are looked at in
+All faults are found, not only the first: a file that can't be read becomes a finding (`findings.KINDS`), and the walk
+goes on without it. The metadata of all states is held in memory, a few columns of each manifest; files are looked at in
 groups, by tasks of an `Executor`. Nothing is written. States that expire meanwhile are left out at the end.
 (Specification: Paimon documentation, concepts/spec; maintenance/manage-snapshots.)
 """
@@ -210,7 +210,8 @@ class _Walk:
                     self.findings.add("level-overlap", paths[one], what)
 
     def _check_row_ids(self, state: State, live: pa.Table) -> None:
-        """The next row id is greater than all that are given: a writer who knows nothing of them leaves it out."""
+        """Check that the next row id is greater than all row ids; a writer without support for row ids leaves it
+        out."""
         numbered = live.filter(pc.is_valid(live["first_row_id"])) if live.num_rows else live
         if not numbered.num_rows:
             return
@@ -221,7 +222,8 @@ class _Walk:
             self.findings.add("row-id", state.path, what)
 
     def _check_vectors(self, state: State, live: pa.Table) -> None:
-        """Deletion vectors are of files of the state, and listed where these lie: Java Paimon looks for them there."""
+        """Check that deletion vectors are of files of the state, and listed in their buckets, where Java Paimon
+        looks."""
         listed = {r.data_file: (e.partition, e.bucket) for e in state.indexes for r in e.deletion_ranges or ()}
         if not listed:
             return
@@ -378,7 +380,7 @@ class _Walk:
 
 
 def _paths(branch: Branch, schema: TableSchema, files: pa.Table) -> list[str]:
-    """Where data files lie, unless they lie outside of the table."""
+    """The paths of data files; external ones are left out."""
     paths = branch.store.paths.with_options(schema.options)
     columns = (files[name].to_pylist() for name in ("partition", "bucket", "file_name"))
     return [

@@ -1,7 +1,7 @@
-"""The files that a table's metadata names, looked at by tasks of an `Executor`: manifests, data files with the indexes
-beside them and in their entries, and the files that index manifests name.
+"""The files that a table's metadata names, looked at by tasks of an `Executor`: manifests, data files with their side
+and embedded indexes, and the files that index manifests name.
 
-Everything is read anew from the storage: what this process has kept of a file does not say how the file is now.
+Everything is read from the storage: a cached copy does not show the present state of a file.
 (Specification: Paimon documentation, concepts/spec.)
 """
 
@@ -54,8 +54,8 @@ _READ_TOGETHER = 1 << 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest holds. ``entries``: some columns of them; None where the file can't be read. ``identities``: what
-    tells the files of entries apart (`IDENTITY_COLUMNS`), as numbers."""
+    """What a manifest holds. ``entries``: some columns of them; None where the file can't be read. ``identities``:
+    numbers that identify the files of entries (by `IDENTITY_COLUMNS`)."""
 
     name: str
     entries: pa.RecordBatch | None
@@ -108,7 +108,7 @@ def _read_manifest(store: TableStore, schema: TableSchema | None, file: Manifest
             findings.add("manifest-count", path, says)
         left_out = 0 if schema is None else _left_out(schema, file, entries)
         if left_out:
-            what = f"{left_out:,} of its partitions, or their buckets, lie outside of the ranges that its list gives"
+            what = f"{left_out:,} of its partitions, or their buckets, are outside of the ranges that its list gives"
             findings.add("manifest-range", path, what)
     return Manifest(file.file_name, entries, identities, tuple(findings.found))
 
@@ -173,7 +173,7 @@ def verify_data_files(task: DataFiles) -> list[Finding]:
 
 
 def _hashes(task: DataFiles, file: PlannedFile) -> Hashes | None:
-    """The hashes of all keys of a file's bucket; None where no index tells, or it can't be read."""
+    """The hashes of all keys of a file's bucket; None if it has no hash index, or it can't be read."""
     index, ignored = HashIndex(task.store, task.schema, task.hashed), Findings()
     for entry in task.hashed:
         if (entry.partition, entry.bucket) == file.bucket_id:

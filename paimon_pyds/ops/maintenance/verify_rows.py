@@ -38,8 +38,8 @@ _EXACT = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DAT
 
 @dataclass(frozen=True)
 class KeyChecks:
-    """What is right for keys. ``sorted``: keys ascend, where the table has a primary key: the file is no changelog.
-    ``hashes``: of all keys of the bucket, as its hash index has them; None where that does not matter."""
+    """Expectations of keys. ``sorted``: keys ascend, as in data files of a table with a primary key, but not in
+    changelogs. ``hashes``: of all keys of the bucket, from its hash index; None: not checked."""
 
     schema: TableSchema
     sorted: bool
@@ -143,7 +143,7 @@ class _Statistics:
             value = scalar_to_internal(found[name])
             equal: Predicate = Leaf(Op.EQ, ref, (value,))
             if not may_match(equal, stats.row_counts, stats.of)[0]:
-                return f"{value!r:.60} lies outside of the bounds that the manifest has"
+                return f"{value!r:.60} is outside of the bounds that the manifest has"
             known = bound.is_valid and (column.unknown is None or not column.unknown[0])
             if known and field.type.kind in _EXACT and scalar_to_internal(bound) != value:
                 return f"the {name} is {value!r}, the manifest says {scalar_to_internal(bound)!r}"
@@ -156,7 +156,7 @@ def _trims(file: PlannedFile, keys: Sequence[DataField]) -> bool:
 
 
 class _Places:
-    """Rows lie in the partition and the bucket that their values say."""
+    """Checks that rows are in the partition and the bucket of their values."""
 
     def __init__(self, file: PlannedFile, schema: TableSchema, ids: Mapping[int, DataField]) -> None:
         self._file, options = file, TableOptions(schema.options)

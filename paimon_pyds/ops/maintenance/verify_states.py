@@ -213,7 +213,9 @@ class States:
                 if text not in right and text == store.io.read_bytes(path):
                     shown = text[:20].decode("ascii", "replace")
                     is_ = (
-                        f"the {'earliest' if end == 0 else 'latest'} snapshot is {now[end]}" if now else "there is none"
+                        f"the {'earliest' if end == 0 else 'latest'} snapshot is {now[end]}"
+                        if now
+                        else "the branch has no snapshot"
                     )
                     is_ahead = end == -1 and text.isdigit() and (not now or int(text) > now[-1])
                     self.findings.add("hint-ahead" if is_ahead else "hint", path, f"it says {shown!r}, and {is_}")

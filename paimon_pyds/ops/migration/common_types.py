@@ -75,7 +75,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is migrated.
+    """The source of a migration.
 
     Attributes:
         kind: ``directory``, ``delta`` or ``iceberg``.
@@ -173,7 +173,7 @@ def named_by_id(file: SourceFile, facts: FileFacts, declared: Sequence[DataField
             if theirs.name != found.name:
                 names[found.name] = theirs.name
     if not {f.name for f in fields} - {name for name, _ in file.partition}:
-        raise UnsupportedError("none of the columns of this file is left", path=file.path, hint=_APPEND)
+        raise UnsupportedError("the table has no column of this file any more", path=file.path, hint=_APPEND)
     return replace(facts, fields=tuple(fields), names=names)
 
 
@@ -191,7 +191,7 @@ def _check_ids(theirs: DataType, ours: DataType, within: str, path: str) -> None
             if inner.id in by_id:
                 _check_ids(inner.type, by_id[inner.id].type, f"{within}.{inner.name}", path)
         if by_id.keys().isdisjoint(f.id for f in theirs.fields):
-            raise UnsupportedError(f"none of the fields of {within} in this file is left", path=path, hint=_APPEND)
+            raise UnsupportedError(f"the table has no field of {within} in this file any more", path=path, hint=_APPEND)
     else:
         for left, right in zip(theirs.children(), ours.children(), strict=False):
             _check_ids(left, right, within, path)
@@ -220,7 +220,7 @@ def _type_in_file(theirs: DataType, ours: DataType) -> DataType:
 
 
 def check_names(fields: Iterable[DataField], within: str = "") -> None:
-    """Refuse names that differ in case only: Spark and Hive can't tell them apart. Raises SchemaError."""
+    """Refuse names that differ only in case: Spark and Hive can't distinguish them. Raises SchemaError."""
     seen: dict[str, str] = {}
     for column in fields:
         other = seen.setdefault(column.name.casefold(), column.name)

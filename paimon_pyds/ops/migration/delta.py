@@ -1,8 +1,9 @@
 """The live data files of a Delta table, from its log.
 
 Source: Delta Transaction Log Protocol (Actions, Checkpoints, Schema Serialization Format, Partition Value
-Serialization). Only what files alone tell is taken: deletion vectors, renamed columns and features that are not known
-here are refused. CHECK constraints and the expressions of generated columns are not taken over; their values are there.
+Serialization). The files alone must have the rows: deletion vectors, renamed columns and unknown features are refused.
+CHECK constraints and the expressions of generated columns are dropped; the values of generated columns are in the
+files.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _texts(file: SourceFile) -> Iterator[object]:
 
 
 def _location(root: str, action: Mapping[str, Any]) -> str:
-    """Where a file lies. Writers encode its path in different ways: one removes what another has added."""
+    """The location of a file. Writers encode its path in different ways: one removes what another has added."""
     path = unquote(action["path"])
     if not is_path(path):
         raise ValueError(f"{path!r:.80} is no path")

@@ -1,4 +1,4 @@
-"""What becomes of files: the table's schemas, and an entry for each file, with its partition and statistics."""
+"""The target of a migration: the table's schemas, and an entry for each file, with its partition and statistics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_SCHEMAS = 200
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of a source: ``schemas`` in the order of their ids, the table's last."""
+    """The target of a migration: ``schemas`` in the order of their ids, the table's last."""
 
     source: Source
     format: str
@@ -61,7 +61,7 @@ def plan_table(
     options: dict[str, str],
     comment: str | None,
 ) -> Plan:
-    """What becomes of a source.
+    """The target that a source is migrated to.
 
     ``partition_by``: the partition columns in order, or their types by name; as the source has them when None.
     ``comment``: about the table.
@@ -129,12 +129,12 @@ def _partition_types(
 
 
 def _check_zones(source: Source, key: str) -> None:
-    """Raises UnsupportedError: an instant that is told without its zone, which was that of some writer's session."""
+    """Raises UnsupportedError: an instant without a zone, which was that of some writer's session."""
     for file in source.files:
         text = dict(file.partition)[key]
         if text is not None and not text.endswith("Z"):
             raise UnsupportedError(
-                f"partition {key}={text!r:.60} is an instant in a time zone that the source does not tell",
+                f"partition {key}={text!r:.60} is an instant without its time zone",
                 path=file.path,
                 hint=f"give its type in partition_by: {{'{key}': 'TIMESTAMP(6)'}} for a clock's time, or "
                 "'TIMESTAMP(6) WITH LOCAL TIME ZONE' where it is UTC",

@@ -1,9 +1,9 @@
 """The live data files of an Iceberg table, from its metadata.
 
 Source: Apache Iceberg specification (Table Metadata, Manifest Lists, Manifests, Partitioning, Schemas, Column
-Projection, File System Tables). Only what files alone tell is taken: delete files, format version 3, encryption and
-data files other than Parquet are refused. A table gets partitions by the columns that partition every live file as they
-are; transforms of columns, such as day(at) or bucket(16, k), are left out: the columns are in the files.
+Projection, File System Tables). The files alone must have the rows: delete files, format version 3, encryption and data
+files other than Parquet are refused. A table gets partitions by the columns that partition every live file as they are;
+transforms of columns, such as day(at) or bucket(16, k), are left out: the columns are in the files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def table_directory(root: str) -> str:
     directory, _, folder = root.rpartition("/")[0].rpartition("/")
     if folder != "metadata":
         raise UnsupportedError(
-            "the metadata file lies outside of its table", path=root, hint="give one in a directory named metadata"
+            "the metadata file is outside of its table", path=root, hint="give one in a directory named metadata"
         )
     return directory
 

@@ -1,9 +1,9 @@
-"""Migrate: files that other writers made become an append table (bucket -1), and are not written anew.
+"""Migrate: files of other writers become an append table (bucket -1) without being rewritten.
 
-Nothing is taken away before all is done. The files come into a directory beside the target (copied, or linked to), the
-table's schemas and its first snapshot are written there, and one rename makes it the target; on storage without
-directories to rename, the files come to where they belong and the schemas after them. A migration that fails removes
-what it made. One that is killed leaves the directory beside the target, ``.<name>.migrating-…``: another one can begin
+Nothing is removed before the end. Files are copied or linked into a directory next to the target, the table's schemas
+and its first snapshot are written there, and one rename makes it the target; on storage that can't rename directories,
+the files are written to their final places and the schemas after them. A migration that fails removes its files. One
+that is killed leaves the directory next to the target, ``.<name>.migrating-…``: another one can begin
 at once, and the same one on the same machine removes it. ``move`` links or copies, too, and removes the source's files
 when the table is there.
 
@@ -65,7 +65,7 @@ class MigrationSummary(Summary):
         files: with the columns ``path`` (in the source), ``partition``, ``rows``, ``bytes`` and ``schema_id``.
         empty: files without rows, which the table does not get.
         left_out: columns without a type: they hold nothing but NULL in every file.
-        kept: files of the source that ``move`` could not remove; the table has their rows.
+        kept: number of files of the source that ``move`` could not remove; the table has their rows.
         links: links that were left out of a directory; see ``source``.
         dry_run: nothing was written.
         seconds: time taken.
@@ -202,7 +202,7 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
     )
     inside = table_directory(source_root)
     if f"{root}/".startswith(f"{inside}/") or f"{inside}/".startswith(f"{root}/"):
-        raise OptionError("source and target lie in one another", path=root, hint="choose another target")
+        raise OptionError("source and target are inside one another", path=root, hint="choose another target")
     with shown("migrate", progress):
         call = f"migration of {redact(source_root)}"
         check_free(io, root)
@@ -236,9 +236,9 @@ def migrate(  # noqa: PLR0913 - named arguments that users type
 
 def _check(format_: str | None, mode: str, primary_key: Sequence[str]) -> None:
     if mode not in _MODES:
-        raise OptionError(f"mode={mode!r:.40} is none of {', '.join(_MODES)}")
+        raise OptionError(f"mode={mode!r:.40} is not one of {', '.join(_MODES)}")
     if format_ is not None and format_ not in _FORMATS:
-        raise OptionError(f"format={format_!r:.40} is none of {', '.join(_FORMATS)}")
+        raise OptionError(f"format={format_!r:.40} is not one of {', '.join(_FORMATS)}")
     if texts("primary_key", primary_key):
         raise UnsupportedError(
             "files of a table with a primary key are sorted by it, and these are not",

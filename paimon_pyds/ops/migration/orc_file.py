@@ -48,7 +48,7 @@ def describe(io: FileIO, path: str, size: int) -> FileFacts:
 
 
 def _numbers(tail: OrcTail, path: str) -> list[dict[int, int]]:
-    """What types say beside their kinds, by their numbers: 4 the most characters, 5 the digits, 6 those of a scale."""
+    """Attributes of types by their field numbers: 4 the length of texts, 5 the precision, 6 the scale."""
     found = []
     for number, _, value in read_message(tail.messages[0], path):
         if number == 4:

@@ -3,7 +3,7 @@
 Sources: apache/parquet-format, parquet.thrift and LogicalTypes.md; which physical types Java Paimon's reader takes for
 a column (its classes ParquetVectorUpdaterFactory and ParquetReaderFactory). It reads an INT64 of nanoseconds as
 milliseconds and a TIME of microseconds as milliseconds, knows no unsigned numbers, and has no decoder for
-BYTE_STREAM_SPLIT, so none of these can be told by a schema.
+BYTE_STREAM_SPLIT, so no schema can describe these.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def _repetition(element: Struct) -> int:
 
 
 def _meaning(element: Struct) -> tuple[Any, ...]:
-    """What a type says beside its bytes: ``("timestamp", "us", True)`` and the like; ``(None,)`` for nothing."""
+    """The logical meaning of a type: ``("timestamp", "us", True)`` and the like; ``(None,)`` without one."""
     logical = get(element, 10, STRUCT, "logicalType")
     if not logical:
         converted = get(element, 6, I32, "converted_type")

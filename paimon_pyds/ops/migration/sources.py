@@ -22,7 +22,7 @@ _OTHERS = {
     ".hoodie_partition_metadata": "Hudi",
     "_spark_metadata": "Spark streaming",
 }
-"""What lies in directories whose files a table of another kind counts as live or not."""
+"""Names in directories of tables of other kinds, whose metadata decides which files are live."""
 _ACID = re.compile(r"(base_\d{7,}|(delete_)?delta_\d{7,}_\d{7,}(_\d+)?)(_v\d+)?", re.ASCII)
 """Directories of Hive's transactional tables."""
 _STEP = re.compile(r"([^=]+)=(.*)", re.DOTALL)
@@ -82,8 +82,9 @@ def _files(
     partition: tuple[tuple[str, str | None], ...] = (),
     level: int = 0,
 ) -> Iterator[SourceFile]:
-    """Data files, at any depth. As in Spark and Hive names that begin with ``_`` or ``.`` are none, unless they have
-    the value of a partition. Raises UnsupportedError: files of another table, of which some may be live no more.
+    """Data files, at any depth. As in Spark and Hive, files and directories whose names begin with ``_`` or ``.`` are
+    left out, unless they have the value of a partition.
+    Raises UnsupportedError: files of another table, some of which may not be live.
 
     A link is followed only where it leads into one of the ``allowed`` directories; the others are added to ``links``.
     """
@@ -116,7 +117,7 @@ def _check_no_part(io: FileIO, root: str) -> None:
     above = root
     while _STEP.fullmatch(above.rpartition("/")[2]):
         above = above.rpartition("/")[0]
-    with suppress(StorageError):  # it may be closed to who may read the directory
+    with suppress(StorageError):  # reading the directory does not imply access to it
         if above != root:
             entries = io.list(above)
             _check_all_live(above, entries)
@@ -137,7 +138,7 @@ def _check_all_live(directory: str, entries: Iterable[FileStatus]) -> None:
         )
         if kind is not None:
             raise UnsupportedError(
-                f"files of a {kind} table lie here, of which only some are live",
+                f"these are files of a {kind} table, of which only some are live",
                 path=directory,
                 hint="migrate a Delta table by its own directory; of others, append the rows",
             )

@@ -4,7 +4,7 @@ The rows stay the same. Those of a table with a primary key are merged, as a ful
 sorted run a bucket on the highest level, with the sequence numbers that they have; deleted rows and versions that
 others replaced are left out, and file indexes are built.
 
-A row lies in bucket ``abs(hash % n)``. So the rows of old buckets that are alike modulo ``g``, the greatest common
+A row is in bucket ``abs(hash % n)``. So the rows of old buckets that are alike modulo ``g``, the greatest common
 divisor of the old and the new number, are those of the new buckets that are alike modulo ``g``, and each of these
 classes is rewritten by itself. Where rows were hashed otherwise before, all buckets of a partition are one class.
 (Sources: Paimon documentation, maintenance/rescale-bucket; its procedure ``rescale``.)
@@ -274,7 +274,7 @@ class _Base:
             raise _conflict(store, "partitions to rescale were changed by another commit meanwhile")
 
     def tasks(self, store: TableStore, *, by_class: bool) -> list[RescaleTask]:
-        """What is to be rewritten. ``by_class``: rows lie in the buckets that their keys hash to."""
+        """The tasks that rewrite files. ``by_class``: rows are in the buckets that their keys hash to."""
         plan = replace(self.plan, groups=tuple(self._groups(by_class=by_class)))
         sources: Sequence[CompactTask | MergeTask]
         if plan.schema.primary_keys:

@@ -38,9 +38,8 @@ class RescaleTask:
 
     Attributes:
         source: how the rows are read, and with which context they are written, which has the new number of buckets.
-            Of its ``bucket``, the number and the total are a class and how many there are: the rows lie in those new
-            buckets that are alike modulo the total.
-        buckets: the new ones that the task writes.
+            The number and the total of its ``bucket`` are a class and the number of classes: its rows belong to the new
+        buckets that are congruent to the class modulo the total. buckets: the new ones that the task writes.
     """
 
     number: int
@@ -64,7 +63,7 @@ class RescaleResult:
     Attributes:
         buckets: new files.
         gone: one of the old files is not there any more.
-        misplaced: a row lies in a bucket that its key does not hash to; nothing was written.
+        misplaced: a row is in a bucket that its key does not hash to; nothing was written.
     """
 
     number: int

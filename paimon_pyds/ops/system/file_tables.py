@@ -95,7 +95,7 @@ _OF_ENTRIES = {
     "bucket": "bucket", "schema_id": "schema_id", "level": "level", "record_count": "row_count",
     "file_size_in_bytes": "file_size",
 }  # fmt: skip
-"""Columns of `files` that a filter can be asked about before the costly ones are made."""
+"""Columns of `files` by which a filter is evaluated before the costly ones are computed."""
 
 
 def read_files(store: TableStore, request: Request) -> Iterator[pa.RecordBatch]:

@@ -34,7 +34,7 @@ _TOGETHER = 4096
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a system table.
+    """A read of a system table.
 
     Attributes:
         columns: names of those that the result or the filter needs.
@@ -47,7 +47,7 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def state(self, store: TableStore) -> TableState:
-        """The state of the table that is asked about."""
+        """The state of the table that is read."""
         return stored_state(store, self.options)
 
     def about(self, columns: Iterable[str]) -> Predicate:
