@@ -7,19 +7,9 @@ NEWEST := .venvs/newest/bin/python
 OLDEST := .venvs/oldest/bin/python
 BIN := .venvs/newest/bin
 
-# The tests without Spark, in six parts that take about the same time each.
-PLAIN_1 := tests/commit tests/faults tests/table
-PLAIN_2 := tests/compact tests/rowlevel
-PLAIN_3 := tests/index tests/interop tests/merge tests/write
-PLAIN_4 := tests/conformance tests/formats tests/predicate tests/query
-PLAIN_6 := tests/explain tests/index_tools tests/maintenance tests/metadata tests/migration tests/storage
-PLAIN_5 := $(filter-out $(PLAIN_1) $(PLAIN_2) $(PLAIN_3) $(PLAIN_4) $(PLAIN_6) tests/fixtures tests/support, \
-  $(patsubst %/, %, $(wildcard tests/[a-z]*/))) $(wildcard tests/test_*.py)
-
-# Over Spark Connect: what goes through the client's session and its conversions. How queries are planned and filters
-# pushed down is the server's part, which a classic session has too. All of them: make test-connect CONNECT=tests
-CONNECT ?= tests/compact tests/index_tools $(addsuffix .py, $(addprefix tests/spark/test_spark_, \
-  all_types arrow canary errors executor read register row_writer rows sql stale top_n write))
+# Over Spark Connect: tests of what goes through the client's session and its conversions. How queries are planned and
+# filters pushed down is the server's part, which a classic session has too. All: make test-connect CONNECT="spark or connect"
+CONNECT ?= over_connect or connect
 
 # Extra arguments for pytest: make test-newest ARGS="-k bitmap -x"
 ARGS ?=
@@ -47,11 +37,8 @@ demo: java  ## write 336,776 flights as a Paimon table under ./warehouse (WAREHO
 	@.venvs/demo/bin/python -m demo "$(WAREHOUSE)"
 
 test: java newest oldest pypaimon  ## all checks and tests: without Spark, newest Spark, Spark Connect, oldest Spark; four jobs at a time
-	@$(NEWEST) tools/jobs.py check="$(MAKE) check" oldest="$(MAKE) test-oldest" \
-	  spark="$(MAKE) test-spark" plain-1="$(MAKE) test-plain ARGS='$(PLAIN_1)'" \
-	  plain-5="$(MAKE) test-plain ARGS='$(PLAIN_5)'" plain-3="$(MAKE) test-plain ARGS='$(PLAIN_3)'" \
-	  plain-6="$(MAKE) test-plain ARGS='$(PLAIN_6)'" plain-2="$(MAKE) test-plain ARGS='$(PLAIN_2)'" \
-	  plain-4="$(MAKE) test-plain ARGS='$(PLAIN_4)'" connect="$(MAKE) test-connect"
+	@$(NEWEST) tools/jobs.py check="$(MAKE) check" oldest="$(MAKE) test-oldest" spark="$(MAKE) test-spark" \
+	  $(foreach part, 1 2 3 4 5 6, plain-$(part)="$(MAKE) test-plain ARGS=--part=$(part)/6") connect="$(MAKE) test-connect"
 	@echo "make test: all passed"
 
 check: newest  ## style, types, layers and commit messages
@@ -71,7 +58,7 @@ test-spark: java newest  ## the Spark tests, newest Spark
 	$(NEWEST) -m pytest -m "(spark or connect) and not long" $(ARGS)
 
 test-connect: java newest  ## the Spark tests that may differ over Spark Connect
-	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "(spark or connect) and not slow and not long" $(CONNECT) $(ARGS)
+	PAIMON_PYDS_SPARK=connect $(NEWEST) -m pytest -m "($(CONNECT)) and not slow and not long" $(ARGS)
 
 test-oldest: java oldest  ## the Spark and smoke tests, oldest Spark and oldest dependencies
 	HYPOTHESIS_PROFILE=few $(OLDEST) -m pytest -m "(spark or smoke) and not slow and not long" $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import heapq
 import os
 import re
 import sys
@@ -34,6 +35,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """A JVM of some minutes pays more for the best machine code than it gets back, two cores need one collector, and to
 verify the classes of Spark is a third of its start."""
+
+_CHOSEN = {"spark", "connect", "over_connect", "smoke"}
+"""The marks that jobs choose by."""
 
 REQUIRE_ORACLE = bool(os.environ.get("REQUIRE_ORACLE"))
 """Fail, and do not skip, where Java Paimon or the full set of its tables is missing."""
@@ -67,13 +71,41 @@ def _named_marks(path: Path) -> frozenset[str]:
     """Which of the marks that jobs choose by a file names, or the fixtures beside it: tests of others have none."""
     beside = path.with_name("conftest.py")
     texts = [p.read_text(encoding="utf-8") for p in (path, beside) if p.exists() and p != Path(__file__)]
-    return frozenset(re.findall(r"\b(?:spark|connect|smoke)\b", "".join(texts)))
+    return frozenset(re.findall(rf"\b(?:{'|'.join(_CHOSEN)})\b", "".join(texts)))
+
+
+@cache
+def _only_spark(path: Path) -> bool:
+    """Whether the module as a whole needs a session."""
+    return re.search(r"^pytestmark = .*\bmark\.spark\b", path.read_text(encoding="utf-8"), re.M) is not None
+
+
+@cache
+def _parts(count: int) -> dict[Path, int]:
+    """Files by the part they belong to, 1 to `count`; parts have about the same size, and so take about as long."""
+    files = [path for path in (ROOT / "tests").rglob("test_*.py") if not _only_spark(path)]
+    sizes = [(0, part) for part in range(1, count + 1)]
+    parts = {}
+    for size, path in sorted(((path.stat().st_size, path) for path in files), reverse=True):
+        least, part = sizes[0]
+        parts[path] = part
+        heapq.heapreplace(sizes, (least + size, part))
+    return parts
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", help="2/6: the second of six parts of the files that can be tested without Spark")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Of `-m "(spark or smoke) and …"` only files that name one of the two are imported: all take 12 s."""
-    chosen = re.fullmatch(r"\(([a-z ]+)\)(?: and (?:not )?[a-z]+)*", config.option.markexpr)
-    if not chosen or not collection_path.match("test_*.py"):
+    if not collection_path.match("test_*.py"):
+        return None
+    if config.option.part:
+        part, count = map(int, config.option.part.split("/"))
+        return _parts(count).get(collection_path) != part or None
+    chosen = re.fullmatch(r"\(([a-z_ ]+)\)(?: and (?:not )?[a-z]+)*", config.option.markexpr)
+    if not chosen:
         return None
     return _named_marks(collection_path).isdisjoint(chosen[1].split(" or ")) or None
 
@@ -85,7 +117,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, mark in (("oracle", "java"), ("spark", "spark")):
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(mark)
-        unnamed = {mark.name for mark in item.iter_markers()} & {"spark", "connect", "smoke"} - _named_marks(item.path)
+        unnamed = {mark.name for mark in item.iter_markers()} & _CHOSEN - _named_marks(item.path)
         if unnamed:
             raise pytest.UsageError(f"{item.nodeid}: jobs leave its file out, as it does not name {min(unnamed)}")
         for mode in ("classic", "connect"):

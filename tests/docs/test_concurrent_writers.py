@@ -1,7 +1,8 @@
 """docs/concurrent-writers.md: any operation, with another one between any two of its calls to the storage.
 
-That Java's commits replace others without a lock, and not with one, is in tests/commit/test_commit_replaced.py and
-tests/interop; commits through REST catalogs in tests/catalog, endless retries in tests/commit/test_commit_semantics.py.
+That Java's commits replace others without a lock, and not with one, is in tests/engine/commit/test_commit_replaced.py
+and tests/java/interop; commits through REST catalogs are in tests/catalog, endless retries in
+tests/engine/commit/test_commit_semantics.py.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults_io import BEFORE, FaultyIO, full_disk
 
 import paimon_pyds as pp
 from paimon_pyds.errors import CorruptFileError, NotFoundError, PaimonError, StorageError, UnsupportedError
@@ -28,6 +27,7 @@ from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata import schema as schema_store
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from support.effort import LONG, SEED, sampled
+from support.faults_io import BEFORE, FaultyIO, full_disk
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning"),

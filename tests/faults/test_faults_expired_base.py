@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faults_io import FaultyIO
 from pyroaring import BitMap
 
 import paimon_pyds as pp
@@ -22,6 +21,7 @@ from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
 from support.effort import sampled
+from support.faults_io import FaultyIO
 from support.memory_io import MemoryIO
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("p", pa.int32())])

@@ -9,9 +9,6 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from faults_beside import BesideIO, calls_of, each_moment, table_in
-from faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO
-from schedules import repeatable
 
 import paimon_pyds as pp
 from paimon_pyds.base.types import from_arrow_schema
@@ -19,8 +16,11 @@ from paimon_pyds.errors import BranchNotFoundError, CommitError, NotFoundError, 
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import LONG, sampled
+from support.faults_beside import BesideIO, calls_of, each_moment, table_in
+from support.faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO
 from support.live_files import table_files
 from support.memory_io import MemoryIO
+from support.schedules import repeatable
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 _OPTIONS = {"file-operation.thread-num": "1", "write-only": "true", "bucket": "-1"}

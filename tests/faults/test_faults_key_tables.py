@@ -14,20 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from faults_io import (
-    AFTER,
-    BEFORE,
-    HALF,
-    HARMLESS,
-    FaultyIO,
-    copies,
-    fault_points,
-    files_under,
-    left_behind,
-    opened,
-    operations_of,
-    rows_of_snapshots,
-)
 
 import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
@@ -41,6 +27,20 @@ from paimon_pyds.keys.merge.merger import RowMerger
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.effort import sampled
+from support.faults_io import (
+    AFTER,
+    BEFORE,
+    HALF,
+    HARMLESS,
+    FaultyIO,
+    copies,
+    fault_points,
+    files_under,
+    left_behind,
+    opened,
+    operations_of,
+    rows_of_snapshots,
+)
 from support.tiny_disk import mounted
 
 pytestmark = pytest.mark.filterwarnings("ignore:the rows are committed")

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO
 
 import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
@@ -28,6 +27,7 @@ from paimon_pyds.metadata.store import METADATA_CACHE, TableStore, read_hint
 from paimon_pyds.ops.maintenance.clone import CloneOptions, clone
 from paimon_pyds.ops.maintenance.tag_creation import create_due_tags
 from support.effort import LONG, sampled
+from support.faults_io import AFTER, BEFORE, DOWN, HALF, HARMLESS, FaultyIO
 from support.live_files import table_files
 from support.maintenance import files_there, is_exact, named_only, rows_of
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
-from schedules import ActorIO, Schedule, repeatable
 
 import paimon_pyds as pp
 from paimon_pyds.base.types import from_arrow_schema
@@ -26,6 +25,7 @@ from paimon_pyds.storage import FileStatus
 from support.effort import LONG, SEED
 from support.live_files import table_files
 from support.memory_io import MemoryIO
+from support.schedules import ActorIO, Schedule, repeatable
 
 _SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "5000" if LONG else "9"))
 _SCHEMA = pa.schema([("id", pa.int64())])

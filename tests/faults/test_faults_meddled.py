@@ -15,15 +15,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import meddled_calls as calls
 import pytest
-from meddler import DAMAGES, HOOKS, Meddler, meddling
 
+import support.meddled_calls as calls
 from paimon_pyds.errors import PaimonError
 from paimon_pyds.index.evaluate import OPEN_INDEXES
 from paimon_pyds.metadata.store import METADATA_CACHE
 from paimon_pyds.storage.local import LocalFileIO
 from support.effort import LONG, SEED
+from support.meddler import DAMAGES, HOOKS, Meddler, meddling
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
 

@@ -8,9 +8,6 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from faults_beside import calls_of, each_moment, table_in
-from faults_io import HARMLESS
-from schedules import repeatable
 
 import paimon_pyds as pp
 from paimon_pyds.base.types import from_arrow_schema
@@ -19,9 +16,12 @@ from paimon_pyds.metadata.intents import begin_expiry
 from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.effort import sampled
 from support.executors import ShufflingWorkers
+from support.faults_beside import calls_of, each_moment, table_in
+from support.faults_io import HARMLESS
 from support.live_files import table_files
 from support.memory_io import MemoryIO
 from support.messages import ids_of
+from support.schedules import repeatable
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 _OPTIONS = {"file-operation.thread-num": "1", "write-only": "true", "bucket": "-1"}

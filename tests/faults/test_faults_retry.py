@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faults_io import AFTER, BEFORE, FaultyIO
 
 import paimon_pyds as pp
 from paimon_pyds.base.options import TableOptions
@@ -25,6 +24,7 @@ from paimon_pyds.errors import (
 from paimon_pyds.metadata.commit_message import CommitMessage
 from paimon_pyds.metadata.snapshot import CommitKind
 from paimon_pyds.metadata.store import METADATA_CACHE, TableStore
+from support.faults_io import AFTER, BEFORE, FaultyIO
 from support.increments import with_compaction
 from support.messages import SCHEMA, data, ids_of, table_of_one_row, written
 

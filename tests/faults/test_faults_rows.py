@@ -13,7 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faults_io import (
+
+import paimon_pyds as pp
+from paimon_pyds.engine.execution.executor import LocalExecutor
+from paimon_pyds.index.evaluate import OPEN_INDEXES
+from paimon_pyds.metadata.store import METADATA_CACHE
+from support.faults_io import (
     AFTER,
     BEFORE,
     HALF,
@@ -26,11 +31,6 @@ from faults_io import (
     rows_of_snapshots,
     texts,
 )
-
-import paimon_pyds as pp
-from paimon_pyds.engine.execution.executor import LocalExecutor
-from paimon_pyds.index.evaluate import OPEN_INDEXES
-from paimon_pyds.metadata.store import METADATA_CACHE
 from support.side_by_side import PATIENT
 from support.victims import insert_for_ever, victims
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 
 import pytest
-from key_schedule_world import KEY_KINDS, KeyWorld
-from schedule_world import KINDS, World
 
 from paimon_pyds.metadata.store import METADATA_CACHE
 from support.effort import LONG, SEED
+from support.key_schedule_world import KEY_KINDS, KeyWorld
+from support.schedule_world import KINDS, World
 
 pytestmark = pytest.mark.filterwarnings("ignore:the bsi index:DeprecationWarning")
 _SCHEDULES = int(os.environ.get("PAIMON_PYDS_SCHEDULES", "20000" if LONG else "170"))

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from faults_io import (
+
+import paimon_pyds as pp
+from paimon_pyds.base.types import from_arrow_schema
+from paimon_pyds.engine.execution.executor import LocalExecutor
+from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
+from paimon_pyds.metadata.store import METADATA_CACHE
+from paimon_pyds.ops.ddl.create import TableDefinition, create_table
+from support.faults_io import (
     AFTER,
     BEFORE,
     HALF,
@@ -26,13 +33,6 @@ from faults_io import (
     rows_of_snapshots,
     texts,
 )
-
-import paimon_pyds as pp
-from paimon_pyds.base.types import from_arrow_schema
-from paimon_pyds.engine.execution.executor import LocalExecutor
-from paimon_pyds.errors import CommitOutcomeUnknownError, PaimonError, StorageError
-from paimon_pyds.metadata.store import METADATA_CACHE
-from paimon_pyds.ops.ddl.create import TableDefinition, create_table
 from support.tiny_disk import mounted
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64()), ("t", pa.timestamp("us"))])

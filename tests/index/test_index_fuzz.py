@@ -8,7 +8,6 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
-from index_fuzz_support import BOUND, FUZZ, SEEDS, PeakMemory, Seed, ask_all, mutated, seeds_of, take_whole
 from pyroaring import BitMap
 
 from paimon_pyds.errors import CorruptFileError
@@ -17,6 +16,7 @@ from paimon_pyds.index.container import parse_head, write_container
 from paimon_pyds.index.keys import INDEX_TYPES
 from paimon_pyds.index.roaring.codec import decode_bitmap, encode_bitmap
 from paimon_pyds.storage import BytesSource
+from support.index_fuzz import BOUND, FUZZ, SEEDS, PeakMemory, Seed, ask_all, mutated, seeds_of, take_whole
 
 EACH = FUZZ if FUZZ >= 100_000 else FUZZ // 4
 """Inputs of each codec; short runs share them out."""

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
-from index_support import column
 
 from paimon_pyds.base.types import parse_type
 from paimon_pyds.index.bloom import _positions, hash_binary, hash_longs
 from paimon_pyds.index.build import bloom_size
 from paimon_pyds.index.keys import key_codec
+from support.file_indexes import column
 from support.fixtures import fixture_dir
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_support import positions
 
 from paimon_pyds.base.types import DataField, DataType, Kind, arrow_type, parse_type, scalar_to_internal
 from paimon_pyds.index.build import FileIndexBuilder, IndexSpec
@@ -25,6 +24,7 @@ from paimon_pyds.sql.predicate.exact import matches
 from paimon_pyds.sql.predicate.tree import Among, And, ColumnRef, Const, Leaf, MapKey, Op, Or, Predicate
 from paimon_pyds.storage import BytesSource
 from support.effort import LONG
+from support.file_indexes import positions
 from support.strategies import values
 
 TYPES = [

@@ -12,8 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_fuzz_support import FUZZ, mutated
-from index_support import encoded
 from pyroaring import BitMap
 
 from paimon_pyds.base.types import parse_type
@@ -29,7 +27,9 @@ from paimon_pyds.index.slice_containers import read_containers
 from paimon_pyds.index.slices import BitSlices
 from paimon_pyds.index.source import ByteCache, MeteredSource
 from paimon_pyds.storage import BytesSource
+from support.file_indexes import encoded
 from support.fixtures import DEV, json_lines
+from support.index_fuzz import FUZZ, mutated
 
 CONTAINERS = 12
 ROWS = CONTAINERS * 65_536 - 999

@@ -19,7 +19,7 @@ from paimon_pyds.spark.options import parse_read_options, parse_write_options
 from paimon_pyds.spark.source import PaimonDataSource
 from support.canary import CANARY, STORAGE_OPTIONS, bytes_of_files, failure, is_clean, texts_of, trace_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
 ADDRESSES = (
     f"s3://key:{CANARY}@bucket/t", f"s3://bucket/t?X-Amz-Signature={CANARY}", f"https://host/t?sig={CANARY}",

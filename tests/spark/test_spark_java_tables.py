@@ -1,4 +1,5 @@
-"""Tables that Java Paimon wrote, through Spark: the rows that Arrow gives, which tests/conformance holds to Java's."""
+"""Tables that Java Paimon wrote, through Spark: the rows that Arrow gives. tests/java/conformance compares those with
+Java's."""
 
 from __future__ import annotations
 

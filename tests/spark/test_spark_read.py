@@ -10,7 +10,7 @@ import pytest
 
 import paimon_pyds as pp
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
 
 def test_all_rows(frames, six):

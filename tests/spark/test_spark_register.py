@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="needs pyspark")
 from paimon_pyds import register
 from support.fixtures import ROOT
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
 
 class Session:

@@ -15,7 +15,7 @@ from paimon_pyds.spark import delete, merge, update
 from paimon_pyds.spark.options import parse_write_options
 from support.effort import FEW, sampled
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("color", pa.string()), ("price", pa.float64()), ("p", pa.int32())])
 _MODES = {"vectors": {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"}, "rewrite": {}}

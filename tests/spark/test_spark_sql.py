@@ -11,7 +11,7 @@ import pytest
 import paimon_pyds as pp
 from paimon_pyds.spark import compat
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
 _names = itertools.count()
 

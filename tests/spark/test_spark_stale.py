@@ -12,7 +12,7 @@ import paimon_pyds as pp
 from paimon_pyds import spark as paimon
 from paimon_pyds.spark import compat
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
 FILES = 6
 SEVERAL_TASKS = "`source.split.target-size` '4mb'"

@@ -12,6 +12,8 @@ import paimon_pyds as pp
 NAN = float("nan")
 INDEXES = {"file-index.range-bitmap.columns": "amount,score", "file-index.bitmap.columns": "color"}
 
+pytestmark = pytest.mark.over_connect
+
 
 @pytest.fixture
 def orders(path):

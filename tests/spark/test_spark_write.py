@@ -19,7 +19,7 @@ from paimon_pyds.spark import write
 from paimon_pyds.spark.options import parse_write_options
 from paimon_pyds.spark.writer import open_writer
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.over_connect]
 
 
 def data_files(path: str) -> set[str]:

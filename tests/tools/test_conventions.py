@@ -1,0 +1,80 @@
+"""Conventions of the package that ruff has no rule for."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import paimon_pyds
+from paimon_pyds import Catalog, Table, spark
+from paimon_pyds.base.frames import RowStream
+from paimon_pyds.scan import Scan
+
+
+def test_only_packages_list_their_names() -> None:
+    """A leading underscore says what a module keeps to itself; packages list the names that they give out."""
+    modules = [path for path in Path(paimon_pyds.__file__).parent.rglob("*.py") if path.name != "__init__.py"]
+    assert [path.name for path in modules if re.search(r"^__all__\b", path.read_text(encoding="utf-8"), re.M)] == []
+
+
+def _called_by_users() -> Iterator[tuple[str, Any]]:
+    """What the Python reference of the documentation has."""
+    for one in (
+        Table,
+        Scan,
+        RowStream,
+        Catalog,
+        paimon_pyds.migrate,
+        *(getattr(spark, name) for name in spark.__all__),
+    ):
+        if inspect.isfunction(one):
+            yield one.__name__, one
+            continue
+        for method, value in vars(one).items():
+            function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+            if inspect.isfunction(function) and not method.startswith("_"):
+                yield f"{one.__name__}.{method}", function
+
+
+_LOADS_PANDAS = {"to_numpy", "fill_null", "empty_table", "group_by"}
+_WITH_PANDAS = {"arrays.py", "compat.py"}
+
+
+def test_arrow_is_converted_without_pandas() -> None:
+    """Methods with which pyarrow imports pandas: functions of the package do the same without it."""
+    found = []
+    for path in sorted(Path(paimon_pyds.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if path.name in _WITH_PANDAS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            owner, name, text = ast.unparse(node.func.value), node.func.attr, ast.unparse(node)
+            of_flags = owner == "np" and re.fullmatch(r"np\.as?array\([^()]*\.is_(null|valid)\(\)\)", text)
+            if (name in _LOADS_PANDAS and owner != "pc") or of_flags:
+                found.append(f"{path.name}:{node.lineno} {text}")
+    assert not found, "\n".join(found)
+
+
+def test_what_users_call_lists_its_arguments() -> None:
+    """Those with three or more; or says whose they are."""
+    lacking = []
+    for name, function in _called_by_users():
+        arguments = [one for one in inspect.signature(function).parameters if one not in ("self", "cls")]
+        text = inspect.getdoc(function) or ""
+        if len(arguments) >= 3 and not re.search(r"arguments (are )?as", text, re.I):
+            lacking += [f"{name}: {one}" for one in arguments if not re.search(rf"^ +\W*(.*, )?{one}\b.*:", text, re.M)]
+    assert not lacking, "\n".join(lacking)
+
+
+def test_architecture_names_modules_that_are_there() -> None:
+    """Each path in ARCHITECTURE.md is one of the package; each room has its row there."""
+    package = Path(paimon_pyds.__file__).parent
+    text = (package.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]*)`", text)) - {"tests/support", "tests/sql/expression"}
+    gone = [path for path in paths if not (package / path).is_dir() and not (package / f"{path}.py").is_file()]
+    rooms = {path.name for path in package.iterdir() if (path / "__init__.py").is_file()}
+    assert (gone, {room for room in rooms if f"`{room}/`" not in text}) == ([], set())
+    assert len(text.splitlines()) <= 100
